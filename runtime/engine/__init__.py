@@ -9,8 +9,8 @@ source ──Emitter──▶ Admission ──▶ inbox ─▶ pipeline ──em
 QueryEngine: start, stop, request_barrier, shutdown          StatusListener, StatisticsListener ◀── what happens
 ```
 
-What brings raw buffers to epochs is in `runtime.engine.ingest`, relational operators in `runtime.engine.operators`, and
-the views of the express lane in `runtime.engine.express`.
+The steps that turn raw buffers into epochs are in `runtime.engine.ingest`, relational operators in
+`runtime.engine.operators`, and the views of the express lane in `runtime.engine.express`.
 """
 
 from runtime.engine.admission import Admission

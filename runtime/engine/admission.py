@@ -10,17 +10,20 @@ __all__ = ["Admission", "Ticket", "Window"]
 
 
 class Ticket:
-    """Stands for an input that is on its way, or for several that an item came of; belongs to the admission's lock."""
+    """Ticket of one input in flight, or of several inputs that an item was derived from.
+
+    Guarded by the admission's lock.
+    """
 
     __slots__ = ("count", "parents", "size", "window")
 
     def __init__(self, window: Window | None, size: int, parents: Sequence[Ticket], count: int) -> None:
         self.window = window
-        """Window of the input's source; None once the input has left, and for several inputs."""
+        """Window of the input's source; None once the input has left, and for a ticket of several inputs."""
         self.size = size
         self.parents = parents
         self.count = count
-        """Number of items derived from it that are not executed yet."""
+        """Number of items derived from the input that are not executed yet."""
 
 
 class Window:
@@ -32,7 +35,7 @@ class Window:
         self.resume = resume
         self.tickets: deque[Ticket] = deque()
         self.on_empty: list[Callable[[], None]] = []
-        """Calls to be made once nothing of the source is in flight."""
+        """Callbacks to be called once no input of the source is in flight."""
         self.size = 0
         self.is_refused = False
         """True if an input was refused by the source's own bounds."""
@@ -43,18 +46,18 @@ class Window:
 
 
 class Admission:
-    """Admits inputs within bounds, and resumes sources that were refused once there is room again.
+    """Admits inputs within bounds, and resumes refused sources once there is room again.
 
     An input is in flight until all items derived from it, and from the earlier inputs of its source, have been
     executed; an input that waits for an earlier one to leave is still in flight. So the engine's inner queues are
-    bounded, and a worker that is stuck holds its source back after a bounded number of inputs and a bounded size. One
-    input is always admitted, however large. While sources wait for the common bounds, others queue after them, so that
-    many small inputs never keep a large one out. While the whole is held, nothing is admitted whatever room there is.
+    bounded, and a stuck worker holds its source back after a bounded number of inputs and a bounded size. One input is
+    always admitted, however large. While sources wait for the common bounds, others queue after them, so that many
+    small inputs never keep a large one out. While the admission is held, nothing is admitted, even if there is room.
     Thread-safe; `resume` is called without a lock.
     """
 
     def __init__(self, inputs: int, size: int, source_inputs: int, source_size: int) -> None:
-        """The arguments are the bounds in number and size, for all sources together and for each one."""
+        """Set the bounds in number and size, first for all sources together and then for each source."""
         self._most_inputs = inputs
         self._most_size = size
         self._source_inputs = source_inputs
@@ -62,10 +65,10 @@ class Admission:
         self._lock = threading.Lock()
         self._inputs = 0
         self._size = 0
-        self._windows: set[Window] = set()  # those whose source may come, or of which something is on its way
-        self._refused: dict[Window, int] = {}  # those that the whole held back, in order, and how much each wants
+        self._windows: set[Window] = set()  # windows of sources that may still offer inputs, or have inputs in flight
+        self._refused: dict[Window, int] = {}  # windows refused by the common bounds, in order → size that each offered
         self._is_held = False
-        self._waiting: dict[Window, None] = {}  # those that were refused because of that
+        self._waiting: dict[Window, None] = {}  # windows refused while the admission was held
 
     @property
     def inputs(self) -> int:
@@ -74,7 +77,7 @@ class Admission:
 
     @property
     def size(self) -> int:
-        """Sum of the sizes of the inputs in flight."""
+        """Sum of the sizes of the inputs in flight, in the unit of their sources."""
         return self._size
 
     def open(self, resume: Callable[[], None]) -> Window:
@@ -114,12 +117,12 @@ class Admission:
             return ticket
 
     def hold(self, is_held: bool) -> None:
-        """Admit nothing while held; `resume_held` is to be called after the end."""
+        """Start or end a hold, during which no input is admitted; the caller calls `resume_held` after the end."""
         with self._lock:
             self._is_held = is_held
 
     def resume_held(self) -> None:
-        """Resume the sources that were refused while the whole was held, unless it is held again."""
+        """Resume the sources that were refused during a hold, unless another hold has begun."""
         with self._lock:
             if self._is_held:
                 return
@@ -143,7 +146,7 @@ class Admission:
         return tickets[0]
 
     def leave(self, tickets: Sequence[Ticket]) -> None:
-        """Items with these tickets are over; sources may be resumed by this call."""
+        """Note that items with these tickets have been executed; this call may resume sources."""
         calls: list[Callable[[], None]] = []
         with self._lock:
             touched = self._over(tickets)
@@ -155,7 +158,7 @@ class Admission:
             call()
 
     def when_empty(self, window: Window, call: Callable[[], None]) -> None:
-        """Make a call, without a lock, once nothing of a source is in flight any more; at once if that is so now."""
+        """Call ``call``, without a lock held, once no input of a source is in flight; at once if none is now."""
         with self._lock:
             if window.tickets:
                 window.on_empty.append(call)
@@ -163,11 +166,11 @@ class Admission:
         call()
 
     def withdraw(self, window: Window) -> None:
-        """The source does not come any more; what is on its way stays so."""
+        """Remove a source that has ended; its inputs in flight stay in flight."""
         calls: list[Callable[[], None]] = []
         with self._lock:
             window.is_gone, window.is_refused, window.is_granted = True, False, False
-            window.resume = _nothing  # nothing of the source is kept
+            window.resume = _nothing  # drop the reference to the source
             self._refused.pop(window, None)
             self._waiting.pop(window, None)
             self._grant(calls)
@@ -180,7 +183,7 @@ class Admission:
         return bool(self._refused) and not window.is_granted and next(iter(self._refused)) is not window
 
     def _over(self, tickets: Sequence[Ticket]) -> list[Window]:
-        """Count items off; return the windows whose oldest input has left."""
+        """Subtract executed items from their tickets; return the windows whose oldest input has left."""
         touched: list[Window] = []
         waiting = list(tickets)
         while waiting:
@@ -215,7 +218,7 @@ class Admission:
             self._windows.discard(window)
 
     def _grant(self, calls: list[Callable[[], None]]) -> None:
-        """Grant room to sources that wait for the common bounds, in order; one is always granted if none is used."""
+        """Grant room to sources that wait for the common bounds, in order; grant one in any case if no room is used."""
         inputs, size = self._inputs, self._size
         while self._refused:
             window = next(iter(self._refused))

@@ -1,4 +1,4 @@
-"""Barriers, which divide the input of a running query in two; the futures of requests for them, and their durations."""
+"""Barriers, which divide the input of a running query in two, with their futures and durations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_REQUESTS: Final = 1000
 
 
 class Barrier(msgspec.Struct, frozen=True):
-    """One barrier: where it has begun, no later input is touched before all earlier input is executed and drained."""
+    """Barrier of a query: all input before it is executed and drained before any later input is touched."""
 
     number: int
     """Number of the barrier in its query, from 1."""
@@ -34,9 +34,9 @@ class BarrierOutcome(Enum):
     REACHED = "reached"
     """Every pipeline has drained; all input before the barrier is executed."""
     NOT_RUNNING = "not running"
-    """The query was not running: there was nothing to drain."""
+    """The query was not running, so there was nothing to drain."""
     ABORTED = "aborted"
-    """The query was stopped or has failed meanwhile."""
+    """The query was stopped or failed before the barrier completed."""
 
 
 class BarrierFuture:
@@ -57,7 +57,7 @@ class BarrierFuture:
 
     @property
     def barrier(self) -> Barrier | None:
-        """The barrier that was shared; None if it never began."""
+        """Barrier that answered the request, perhaps together with other requests; None if it never began."""
         return self._barrier
 
     def wait(self, timeout_s: float) -> BarrierOutcome | None:
@@ -67,7 +67,7 @@ class BarrierFuture:
             return self._outcome
 
     def when_done(self, call: Callable[[BarrierFuture], None]) -> None:
-        """Make a call at the end of the barrier, on the worker that ends it; at once if it has ended."""
+        """Call ``call`` at the end of the barrier, on the worker that ends it; at once if the barrier has ended."""
         with self._changed:
             if self._outcome is None:
                 self._calls.append(call)
@@ -75,7 +75,7 @@ class BarrierFuture:
         call(self)
 
     def settle(self, outcome: BarrierOutcome, barrier: Barrier | None) -> None:
-        """Set the outcome, once, and make the calls that wait, whatever they raise; no lock may be held."""
+        """Set the outcome, once, and call the waiting callbacks, whatever they raise; the caller holds no lock."""
         with self._changed:
             if self._outcome is not None:
                 return
@@ -112,7 +112,11 @@ class BarrierCycle:
     """
 
     def __init__(self, now_s: Callable[[], float], *, shares_begun: bool) -> None:
-        """``shares_begun``: no input is taken during a barrier, so that requests may share one that has begun."""
+        """Create the cycle of a query without barriers.
+
+        ``shares_begun``: True if no input is taken during a barrier, so that requests may share a barrier that has
+        begun.
+        """
         self.current: Barrier | None = None
         self._now_s = now_s
         self._shares_begun = shares_begun
@@ -123,7 +127,7 @@ class BarrierCycle:
         self._since_s = 0.0
         self._took = Durations()
         self.aborted = 0
-        """Barriers that were aborted."""
+        """Number of barriers that were aborted."""
 
     @property
     def durations(self) -> Durations:
@@ -131,7 +135,10 @@ class BarrierCycle:
         return self._took
 
     def request(self, payload: object) -> BarrierFuture:
-        """Add a request for a barrier; `begin` is to be called then. Raise BarrierError if too many requests wait."""
+        """Add a request for a barrier, after which the caller calls `begin`.
+
+        Raise BarrierError if too many requests wait.
+        """
         future = BarrierFuture()
         if payload is None:
             if self.current is not None and (self._shares_begun or not self._has_begun):
@@ -147,7 +154,7 @@ class BarrierCycle:
         return future
 
     def begin(self) -> Barrier | None:
-        """Begin the next barrier and return it; None while one is under way, or if none is wanted."""
+        """Begin the next barrier and return it; return None while a barrier is under way, or if none is requested."""
         if self.current is not None or not self._next:
             return None
         return self._begin(self._next.popleft())
@@ -166,7 +173,7 @@ class BarrierCycle:
         return self.current
 
     def has_begun(self) -> None:
-        """Note that a cut point has passed the barrier on: later input is not in it."""
+        """Note that a cut point has passed the barrier on, so that later input comes after the barrier."""
         self._has_begun = True
 
     def complete(self) -> list[BarrierFuture]:

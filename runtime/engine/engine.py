@@ -31,11 +31,11 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     admitted: int = 1000
     """Greatest number of inputs of all sources in flight: admitted, and not yet executed with all derived items."""
     admitted_size: int = 32 << 20
-    """Greatest size of these inputs, in the unit of their sources: bytes if the input is raw."""
+    """Greatest sum of the sizes of these inputs, in the unit of their sources: bytes if the input is raw."""
     in_flight: int = 64
     """Greatest number of inputs of one source in flight."""
     in_flight_size: int = 16 << 20
-    """Greatest size of the inputs of one source in flight."""
+    """Greatest sum of the sizes of the inputs of one source in flight."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -61,24 +61,28 @@ class QueryEngine:
         now_s: Callable[[], float] = time.monotonic,
         workers: Callable[[TaskQueue, int, Callable[[BaseException], None]], Crew] | None = None,
     ) -> None:
-        """``workers`` makes the crew that runs the tasks: threads, if it is not given. They start at once."""
+        """Start the workers.
+
+        ``workers`` makes the crew that runs the tasks; by default the crew is threads.
+        """
         self._publisher = Publisher(status, statistics)
         self._now_s = now_s
         self._lock = threading.Lock()
         self._queries: dict[str, RunningQuery] = {}
-        self._delayed: dict[str, list[StartQueryTask]] = {}  # of queries that have ended, and are not published yet
+        # Query id → starts that wait until the end of the query before is published.
+        self._delayed: dict[str, list[StartQueryTask]] = {}
         self._is_shut_down = False
         self.queue = TaskQueue(now_s)
         """Tasks that wait for workers."""
         self.admission = Admission(config.admitted, config.admitted_size, config.in_flight, config.in_flight_size)
         """Inputs in flight."""
         self.faults = 0
-        """Number of errors outside queries: if it is not 0, the engine is broken."""
+        """Number of errors outside queries; if it is not 0, the engine is broken."""
         self._workers = (workers or Workers)(self.queue, config.workers, self._on_fault)
         self._workers.start()
 
     def start(self, plan: Plan) -> None:
-        """Start a plan; only notify the listeners if a query with its id has not ended.
+        """Start a plan; only notify the listeners if another query with its id is still running.
 
         Raises PlanError if the plan cannot be executed. A plan is started once, as its pipelines have state; make
         another one for a further start.
@@ -100,7 +104,7 @@ class QueryEngine:
             if is_free and plan.query_id in self._delayed:
                 self._delayed[plan.query_id].append(StartQueryTask(query))
             elif is_free:
-                self.queue.put(StartQueryTask(query))  # before a shutdown that has seen it disposes of it
+                self.queue.put(StartQueryTask(query))  # put before a shutdown that has seen the query disposes of it
         if is_shut_down:
             self._publisher.ignored(plan.query_id, "start", "the engine is shut down")
         elif not is_free:
@@ -108,7 +112,10 @@ class QueryEngine:
             self.queue.put(ignored)
 
     def stop(self, query_id: str) -> None:
-        """Stop a query once all that its pipelines have begun is executed; only notify listeners if there is none."""
+        """Stop a query once all input that its pipelines have begun is executed.
+
+        Only notify listeners if there is none.
+        """
         with self._lock:
             query = self._queries.get(query_id)
         self.queue.put(StopQueryTask(partial(self._stop, query_id, query)))
@@ -135,7 +142,10 @@ class QueryEngine:
         return future
 
     def hold(self, is_held: bool) -> None:
-        """Admit no input of any source while held, whatever room there is; offers are resumed at the end."""
+        """Start or end a hold, during which no source's input is admitted, even if there is room.
+
+        Resume sources at the end.
+        """
         self.admission.hold(is_held)
         if not is_held:
             self.queue.put(self.admission.resume_held)
@@ -143,9 +153,9 @@ class QueryEngine:
     def grow(self, query_id: str, part: Plan, into: str) -> bool:
         """Add to a running query sources and pipelines that lead to one of its cut points, at port 0.
 
-        They are started and opened like those of the plan, and end one by one when their sources do. So barriers are
-        not involved, and their items come after the barrier that has completed last. Return False if the query is not
-        running, or has no cut point of this name with open input; raise PlanError for a part that cannot be executed.
+        The added parts are started and opened like those of the plan, and each ends when its sources end. Adding them
+        needs no barrier: their items come after the last completed barrier. Return False if the query is not running,
+        or has no cut point of this name with open input; raise PlanError for a part that cannot be executed.
         """
         with self._lock:
             query = self._queries.get(query_id)
@@ -160,7 +170,7 @@ class QueryEngine:
     def shutdown(self, timeout_s: float) -> None:
         """End every query at once, without `Pipeline.stop`, and the workers; may be called twice, not by a worker.
 
-        Raises EngineError if a worker has not ended in time: a source or a pipeline does not return.
+        Raises EngineError if a worker has not ended in time: a call of a source or a pipeline has not returned.
         """
         with self._lock:
             self._is_shut_down = True
@@ -174,7 +184,7 @@ class QueryEngine:
         self.queue.close()
 
     def _ended(self, query: RunningQuery) -> None:
-        """Free the id; a query that starts under it is delayed until the listeners know how this one ended."""
+        """Free the id; delay a query that starts under the same id until the listeners know how this one ended."""
         with self._lock:
             del self._queries[query.query_id]
             self._delayed[query.query_id] = []

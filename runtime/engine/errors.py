@@ -6,12 +6,15 @@ __all__ = ["BarrierError", "EngineError", "PlanError"]
 
 
 class EngineError(RuntimeError):
-    """The engine cannot continue; the message has what was expected, what was there, and where."""
+    """Error after which the engine cannot continue.
+
+    The message has the expected and the actual value, and the place.
+    """
 
 
 class PlanError(ValueError):
-    """A plan that cannot be carried out; the message names the node."""
+    """Error in a plan that cannot be executed; the message names the node."""
 
 
 class BarrierError(EngineError):
-    """A barrier is refused; the message has the reason and, if there is one, the node."""
+    """Refusal of a barrier; the message has the reason and, if one is the cause, the node."""

@@ -1,4 +1,4 @@
-"""Lifetimes by explicit reference counts: a callback that is called when the last reference to it goes.
+"""Lifetimes by explicit reference counts: a callback is called when its last reference is released.
 
 ```
 owner, reference = callback(call)       reference.copy() ──▶ one more
@@ -21,7 +21,7 @@ __all__ = ["CallbackOwner", "CallbackReference", "callback"]
 
 
 class _Callback:
-    """State that owner and references share. `count` and `call` are accessed with `lock` held."""
+    """State shared by owner and references. `count` and `call` are accessed with `lock` held."""
 
     __slots__ = ("call", "count", "lock")
 
@@ -32,7 +32,7 @@ class _Callback:
 
 
 class CallbackOwner:
-    """Decides whether the callback may come: releasing the owner disarms it. Thread-safe."""
+    """Owner of a callback; releasing the owner disarms the callback. Thread-safe."""
 
     __slots__ = ("_callback",)
 
@@ -45,7 +45,10 @@ class CallbackOwner:
         return self._callback.count
 
     def refer(self) -> CallbackReference:
-        """Return a new reference; raise EngineError if none is left, as the callback was then called or disarmed."""
+        """Return a new reference.
+
+        Raise EngineError if no reference is left, because the callback was called or disarmed.
+        """
         with self._callback.lock:
             if not self._callback.count:
                 raise EngineError(
@@ -55,7 +58,7 @@ class CallbackOwner:
         return CallbackReference(self._callback)
 
     def release(self) -> None:
-        """The callback does not come any more, unless the last reference has gone before; may be called twice."""
+        """Disarm the callback, unless the last reference was released before; may be called twice."""
         with self._callback.lock:
             self._callback.call = None
 
@@ -69,7 +72,7 @@ class CallbackOwner:
 
 
 class CallbackReference:
-    """Puts the callback off for as long as it is held. Thread-safe."""
+    """Reference that defers the callback until it is released. Thread-safe."""
 
     __slots__ = ("_callback", "_is_held")
 
@@ -86,7 +89,7 @@ class CallbackReference:
         return CallbackReference(self._callback)
 
     def release(self) -> None:
-        """Give it up; the last one to go makes the call, on its thread. May be called twice."""
+        """Release the reference; releasing the last one makes the call, on the same thread. May be called twice."""
         with self._callback.lock:
             if not self._is_held:
                 return

@@ -1,7 +1,7 @@
 """Listeners of the engine: status of queries, events for statistics, and their publisher, which outlives any error.
 
-Listeners are called by workers, without any lock of the engine, from several of them at once, and must not block. What
-they raise is logged and hurts nothing.
+Workers call the listeners without any lock of the engine held, several workers at once; listeners must not block. An
+exception that a listener raises is logged and has no other effect.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class QueryStatus(Enum):
     """Status of a query; STOPPED and FAILED are final, and exactly one of them is published for each query."""
 
     REGISTERED = "registered"
-    """The engine has taken it."""
+    """The engine has accepted the query."""
     RUNNING = "running"
     """All its pipelines are started and all its sources open."""
     STOPPED = "stopped"
-    """Its sources have ended, or it was stopped; nothing of it runs any more."""
+    """The query's sources have ended, or it was stopped; nothing of it runs any more."""
     FAILED = "failed"
     """A source or a pipeline has failed; nothing of it runs any more."""
 
@@ -54,25 +54,25 @@ class StatusListener:
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened to a query."""
+    """Event of a query."""
 
     query_id: str
-    """The query."""
+    """Id of the query."""
     time_s: float
-    """Time of the event, by the engine's clock."""
+    """Time of the event in seconds of the engine's clock."""
 
 
 class TaskStarted(Event, frozen=True):
     """A worker begins a call of `Pipeline.execute`."""
 
     node: str
-    """The node."""
+    """Name of the node."""
     worker: int
     """The worker's number."""
     inputs: int
-    """Number of inputs that it takes."""
+    """Number of inputs that the call takes."""
     size: int
-    """Sum of their sizes: tuples, or bytes if the input is raw."""
+    """Sum of the sizes of the inputs: tuples, or bytes if the input is raw."""
 
 
 class TaskEmitted(Event, frozen=True):
@@ -83,29 +83,29 @@ class TaskEmitted(Event, frozen=True):
     items: int
     """Number of items."""
     size: int
-    """Sum of their sizes: tuples."""
+    """Sum of the sizes of the items, in tuples."""
 
 
 class TaskCompleted(Event, frozen=True):
     """A call of `Pipeline.execute` has returned."""
 
     node: str
-    """The node."""
+    """Name of the node."""
     worker: int
     """The worker's number."""
     inputs: int
-    """Number of inputs that it took, without those to repeat."""
+    """Number of inputs that the call has executed, without those to repeat."""
     size: int
     """Sum of the sizes of these inputs."""
     duration_s: float
-    """Duration of the call."""
+    """Duration of the call in seconds."""
 
 
 class TaskExpired(Event, frozen=True):
-    """Inputs were skipped, since their query was stopped or has failed."""
+    """Inputs were skipped, because their query was stopped or has failed."""
 
     node: str
-    """Name of the node where they waited."""
+    """Name of the node where the inputs waited."""
     inputs: int
     """Number of inputs."""
 
@@ -114,14 +114,14 @@ class PipelineStarted(Event, frozen=True):
     """`Pipeline.start` has returned."""
 
     node: str
-    """The node."""
+    """Name of the node."""
 
 
 class PipelineStopped(Event, frozen=True):
     """A started pipeline has ended, by `Pipeline.stop` or `Pipeline.discard`."""
 
     node: str
-    """The node."""
+    """Name of the node."""
 
 
 class QueryStarted(Event, frozen=True):
@@ -140,21 +140,22 @@ class QueryFailed(Event, frozen=True):
     """A query fails; it is torn down from now on."""
 
     reason: str
-    """The cause."""
+    """Cause of the failure."""
 
 
 class StatisticsListener:
     """Listener to the ten kinds of events of this module. Without a listener the engine makes none."""
 
     reads_starts: bool = True
-    """False if it has no use for `TaskStarted`, which then is not made: one event fewer for each call of a pipeline."""
+    """False if the listener does not need `TaskStarted`, which is then not made: one event fewer for each call of a
+    pipeline."""
 
     def on_event(self, event: Event) -> None:
-        """Called with each event; often, so it should be quick."""
+        """Handle an event; called often, so it should return quickly."""
 
 
 class Publisher:
-    """Publishes to listeners; what they raise is logged. Never changed once it is made; called without locks."""
+    """Publishes to listeners, and logs exceptions that they raise. Immutable; called without locks."""
 
     _log = Logger()
 
@@ -162,9 +163,9 @@ class Publisher:
         self._status = status
         self._statistics = statistics
         self.has_statistics = statistics is not None
-        """True if it is worth making events."""
+        """True if there is a listener for events, so that they must be made."""
         self.has_starts = statistics is not None and statistics.reads_starts
-        """True if it is worth making events of tasks that start."""
+        """True if the listener needs events of tasks that start."""
 
     def status(self, query_id: str, status: QueryStatus, reason: str = "") -> None:
         """See `StatusListener.on_status`."""
@@ -182,7 +183,7 @@ class Publisher:
             self._log.failure("the status listener failed at {query}: {request}", query=query_id, request=request)
 
     def event(self, event: Event) -> None:
-        """See `StatisticsListener`."""
+        """Pass an event to the listener; see `StatisticsListener`."""
         if self._statistics is None:
             return
         try:
@@ -191,7 +192,7 @@ class Publisher:
             self._log.failure("the statistics listener failed at {event}", event=type(event).__name__)
 
     def failing(self, query_id: str, reason: str) -> None:
-        """Log that a query is about to be torn down; its listeners are notified after that."""
+        """Log that a query is about to be torn down; its listeners are notified afterwards."""
         self._log.error("query {query} fails: {reason}", query=query_id, reason=reason)
 
     def broke(self, query_id: str, what: str, reason: str) -> None:

@@ -20,32 +20,35 @@ if TYPE_CHECKING:
 __all__ = ["Context", "Emitter", "Input", "Node", "Pipeline", "Plan", "Source"]
 
 _MOST_FEEDERS: Final = 8
-"""Names in a line of a printed plan."""
+"""Greatest number of names in a line of a printed plan."""
 
 
 class Emitter(Protocol):
-    """Interface through which a source brings in its input; thread-safe; after `Source.close` it does nothing."""
+    """Interface through which a source offers its input. Thread-safe; does nothing after `Source.close`."""
 
     def offer(self, item: object, size: int = 1) -> bool:
-        """Bring in an input; never blocks.
+        """Offer an input and return True if it was admitted; never blocks.
 
-        False: it was not admitted, or is held back by a barrier, and the source offers it again after `Source.resume`,
-        which may come before this call has returned, from another thread. After the end of the query it is False too,
-        and no `resume` follows. ``size`` counts for the bounds on size: bytes if the input is raw.
+        Returns False if there is no room or a barrier holds input back. The source then offers the input again after
+        `Source.resume`, which another thread may call before this call has returned. After the end of the query the
+        result is False, too, and no `resume` follows. ``size`` counts for the bounds on size: bytes if the input is
+        raw.
         """
 
     def put(self, item: object, size: int = 1) -> bool:
-        """Bring in an input and wait until it is admitted; False once the query stops, which wakes all waiting threads.
+        """Wait until an input is admitted and return True.
+
+        Return False once the query stops, which wakes all waiting threads.
 
         For sources with a thread of their own, never on a reactor or in `Source.open`.
         """
 
     @property
     def in_flight(self) -> int:
-        """Number of inputs that were admitted and are not executed yet, with all that came of them."""
+        """Number of inputs that were admitted and are not executed yet, with all items derived from them."""
 
     def when_drained(self, call: Callable[[], None]) -> None:
-        """Make a call once no input is in flight any more: at once, or on the worker that executes the last one."""
+        """Call ``call`` once no input is in flight: at once, or on the worker that executes the last one."""
 
     def end_of_stream(self) -> None:
         """End the input; earlier input reaches the sinks. The source is closed afterwards, on a worker."""
@@ -55,7 +58,7 @@ class Emitter(Protocol):
 
 
 class Source(ABC):
-    """Source of a query's input; it has a thread of its own or runs on a reactor.
+    """Source of a query's input, with its own thread or on a reactor.
 
     `open`, `resume` and `close` are called by workers, never while a lock of the engine is held, and never on the
     source's own thread unless that thread is itself within a call of the emitter (`resume` only).
@@ -63,14 +66,14 @@ class Source(ABC):
 
     @abstractmethod
     def open(self, emit: Emitter) -> None:
-        """Begin; return soon, since a worker waits for it. All pipelines of the plan have been started.
+        """Start offering input, and return soon, since a worker waits. All pipelines of the plan have been started.
 
-        If it raises, the query fails and `close` is not called.
+        If this raises, the query fails and `close` is not called.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Stop and release everything; called once, after `open` has returned. If it raises, the query fails."""
+        """Stop and release everything; called once, after `open` has returned. If this raises, the query fails."""
 
     def resume(self) -> None:  # noqa: B027 (sources that only `put` have no use for it)
         """Offer input again, as there is room after a refused `offer`; must not block."""
@@ -83,13 +86,13 @@ class Context(ABC):
     """
 
     query_id: str
-    """The query."""
+    """Id of the query."""
     name: str
-    """The node's name."""
+    """Name of the node."""
     worker: int
-    """The worker's number, from 0."""
+    """Number of the worker, from 0."""
     port: int
-    """The input port of the call; -1 if it has none."""
+    """Input port of the call; -1 if the call has none."""
     successors: int
     """Number of successors, which are in the order in which they were added to the plan."""
 
@@ -99,58 +102,63 @@ class Context(ABC):
 
     @abstractmethod
     def emit(self, item: object, successor: int | None = None, size: int = 1) -> None:
-        """Give an item to all successors, or to one of them; never blocks. ``size``: its tuples.
+        """Emit an item to all successors, or to one of them; never blocks.
 
-        Allowed in every call but `Pipeline.start`. A sink's items go nowhere.
+        ``size`` is the number of tuples in the item.
+
+        Allowed in every call but `Pipeline.start`. Items that a sink emits are dropped.
         """
 
     @abstractmethod
     def repeat(self, inputs: Sequence[object], after_s: float = 0.0) -> None:
         """Repeat inputs of this call, or the rest of them, in a later call. Allowed in `execute` and `end_of_input`.
 
-        If one call is made at a time (`Pipeline.concurrency` of 1), they come before all other input, so that the order
-        stays. In parallel, they come after the inputs that wait, once another call has executed something or no other
-        is running. A call that has executed nothing is repeated after the input of other sources.
-        ``after_s``: least delay in seconds.
+        If one call is made at a time (`Pipeline.concurrency` of 1), they precede all other input, which preserves the
+        order. Otherwise they follow the inputs that wait, once another call has executed something or no other is
+        running. A call that has executed nothing is repeated after the input of other sources. ``after_s``: least delay
+        in seconds.
         """
 
     @abstractmethod
     def begin_barrier(self, barrier: Barrier | None = None, payload: object = None) -> Barrier:
         """Begin a barrier at a cut point, in `execute`, `end_of_input` or `start_drain`; it is passed on afterwards.
 
-        It comes after everything that was emitted so far, this call included, and the pipeline is given no input until
-        the barrier has completed. None: the one that was requested, or else a new one with this payload.
+        The barrier comes after everything that was emitted so far, this call included, and the pipeline gets no input
+        until the barrier has completed. If ``barrier`` is None, the requested one begins, or else a new one with this
+        payload.
         """
 
     @abstractmethod
     def give_turn(self) -> None:
-        """Give up the turn of a pipeline with `takes_turns`: another worker may take the next inputs meanwhile."""
+        """Give up the turn of a pipeline with `takes_turns`; another worker may then take the next inputs."""
 
 
 class Pipeline(ABC):
     """Takes inputs and emits items for its successors; one without successors is a sink.
 
     Calls: `start` once, before any source opens; `execute`, `end_of_input` and `start_drain`; then `stop`, or `discard`
-    if the query fails or is disposed of. Only calls of `execute` ever overlap, up to `concurrency` of them. None may
-    block for long: a worker waits. If one raises, its query fails and no other does.
+    if the query fails or is disposed of. Only calls of `execute` ever overlap, up to `concurrency` of them. No call may
+    block for long, because a worker waits. If a call raises, its query fails, and no other query does.
     """
 
     concurrency: int = 1
-    """Most workers in `execute` at a time; 1: one at a time, inputs in the order in which they were emitted."""
+    """Greatest number of workers in `execute` at a time; with 1, inputs come in the order in which they were
+    emitted."""
     most_inputs: int = 1
-    """Most inputs of one call of `execute`: neighbours of one port that wait at the same time."""
+    """Greatest number of inputs of one call of `execute`: adjacent inputs of one port that wait at the same time."""
     most_size: int = 0
-    """Inputs of one call add up to no more than this, except that one always comes; 0 for no such bound."""
+    """Greatest sum of the sizes of the inputs of one call, which has at least one input; 0 for no bound."""
     takes_turns: bool = False
     """True if a call of a parallel pipeline begins only after the one before has returned or given up its turn."""
     cannot_drain: str = ""
     """Reason why a barrier on the plan is refused; empty if it is not."""
     is_cut_point: bool = False
-    """Barriers begin here, and not at the sources before it: it knows where its input may be cut.
+    """True if barriers begin here, and not at the sources before it: the pipeline knows where its input may be cut.
 
-    For each barrier `start_drain` is called, as soon as no other call is under way and whatever input waits; the
-    pipeline calls `Context.begin_barrier` there or in a later call, or without being asked. Of several cut points in a
-    plan each begins it there: input that one waits for may never come while another rests. See `Plan`.
+    For each barrier `start_drain` is called as soon as no other call is under way, even if input waits. The pipeline
+    calls `Context.begin_barrier` there or in a later call; it may also begin a barrier that was not requested. If a
+    plan has several cut points, each must begin the barrier in `start_drain`: input that one waits for may never arrive
+    while another rests. See `Plan`.
     """
 
     def start(self, context: Context) -> None:  # noqa: B027 (many have nothing to set up)
@@ -158,23 +166,26 @@ class Pipeline(ABC):
 
     @abstractmethod
     def execute(self, inputs: Sequence[object], context: Context) -> None:
-        """Take inputs of `Context.port`; at least one, at most `most_inputs`."""
+        """Process inputs of `Context.port`; at least one, at most `most_inputs`."""
 
     def end_of_input(self, port: int, context: Context) -> None:  # noqa: B027
-        """Nothing new comes on this port: all that fed it have ended. Not called when the query is stopped."""
+        """Handle the end of a port, as all producers that fed it have ended. Not called when the query is stopped."""
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:  # noqa: B027
         """Emit all pending items; when this returns, the barrier is passed to the successors. See `is_cut_point`."""
 
     def stop(self, context: Context) -> None:  # noqa: B027
-        """The end, after the end of all inputs or of the query's stop: emit what is held and release everything."""
+        """Emit pending items and release everything, at the end of all inputs or when the query is stopped."""
 
     def discard(self) -> None:  # noqa: B027
-        """The query has failed or was disposed of: release everything. Called instead of `stop` if it was started."""
+        """Release everything, as the query has failed or was disposed of.
+
+        Called instead of `stop` if the pipeline was started.
+        """
 
 
 class Input:
-    """An edge of a plan: what a node emits goes to a port of another; written as a pair or a node for port 0."""
+    """Edge of a plan, from a node to a port of another; written as a pair, or as a node for port 0."""
 
     __slots__ = ("node", "port")
 
@@ -184,7 +195,7 @@ class Input:
 
 
 class Node:
-    """A source or a pipeline in its place in a plan; made by the plan."""
+    """Source or pipeline in its place in a plan; created by the plan."""
 
     __slots__ = ("body", "index", "inputs", "name", "successors")
 
@@ -194,9 +205,10 @@ class Node:
         self.body = body
         self.inputs = inputs
         self.successors: list[tuple[int, int]] = []
-        """Nodes that take its items, by index in the plan, each with a port, in the order in which they were added.
+        """Nodes that take the emitted items, by index in the plan, each with a port, in the order in which they were
+        added.
 
-        They are not references: a plan has no reference cycles, so that no part of it outlives its last user.
+        Indices instead of references avoid reference cycles in a plan, so that no part of it outlives its last user.
         """
 
     @property
@@ -209,18 +221,18 @@ class Node:
 
 
 class Plan:
-    """A DAG of sources and pipelines under a query's id. Built on one thread; the engine only reads it.
+    """DAG of sources and pipelines under a query's id. Built on one thread; the engine only reads it.
 
-    Where barriers begin: at the sources, unless all ways from a source to a sink lead through a cut point; then at the
-    cut points. A barrier begins at all of its sources and cut points and is complete when every node behind them has
-    passed it on. Refused are plans in which some ways from a source lead through a cut point and others do not, and
-    those in which one leads through two.
+    Barriers begin at the sources, unless all paths from a source to a sink lead through a cut point; then they begin at
+    the cut points. A barrier begins at all of its sources and cut points, and completes when every node after them has
+    passed it on. A plan is refused if some paths from a source lead through a cut point and others do not, or if a path
+    leads through two.
     """
 
     def __init__(self, query_id: str) -> None:
         self.query_id = query_id
         self.nodes: list[Node] = []
-        """Nodes in an order in which every node follows those that feed it."""
+        """Nodes in an order in which every node follows the nodes that feed it."""
         self._names: set[str] = set()
 
     def add_source(self, name: str, source: Source) -> Node:
@@ -230,7 +242,7 @@ class Plan:
     def add(self, name: str, pipeline: Pipeline, inputs: Sequence[Node | tuple[Node, int]]) -> Node:
         """Add a pipeline that takes the items of the inputs: nodes, for port 0, or nodes with a port.
 
-        Raises PlanError if the name is taken, there is no input, or one is of another plan.
+        Raises PlanError if the name is taken, there is no input, or an input is of another plan.
         """
         if not inputs:
             raise PlanError(f"expected an input of {name}, was none")
@@ -261,7 +273,7 @@ class Plan:
         return node
 
     def __str__(self) -> str:
-        """Return the plan as text: a line per node, indented by its distance from its first source."""
+        """Return the plan as text: a line for each node, indented by its distance from its first source."""
         lines = [f"plan {self.query_id}"]
         depth: dict[int, int] = {}
         for node in self.nodes:

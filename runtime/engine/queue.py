@@ -1,7 +1,7 @@
-"""The task queue: the engine's own tasks first, then those for what sources brought, delayed ones when they are due.
+"""Task queue: the engine's own tasks first, then the tasks for sources' input, and delayed tasks when they are due.
 
-Workers never wait to put a task, so that work in the engine always drains. How much sources may bring is bounded by
-`Admission`; a node never has more tasks planned than workers may be in it.
+Workers never wait to put a task, so that work in the engine always drains. `Admission` bounds the input of sources; a
+node never has more planned tasks than its `Pipeline.concurrency`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TaskQueue:
         self._now_s = now_s
         self._internal: deque[Task] = deque()
         self._admitted: deque[Task] = deque()
-        self._delayed: list[tuple[float, int, Task]] = []  # a heap by deadline, then in the order in which they came
+        self._delayed: list[tuple[float, int, Task]] = []  # heap by deadline, then in the order of arrival
         self._delays = 0
         self._waiting = 0
         self._closed = False
@@ -32,7 +32,10 @@ class TaskQueue:
         self._changed = threading.Condition(threading.Lock())
 
     def admit(self, task: Task) -> None:
-        """Add a task for what a source brought, or for what only comes again; does nothing once the queue is closed."""
+        """Add a task for input of a source, or for input that is only repeated.
+
+        Does nothing once the queue is closed.
+        """
         with self._changed:
             if not self._closed:
                 self._admitted.append(task)
@@ -40,7 +43,7 @@ class TaskQueue:
                     self._changed.notify()
 
     def put(self, task: Task) -> None:
-        """Add a task of the engine's own; does nothing once the queue is closed."""
+        """Add one of the engine's own tasks; does nothing once the queue is closed."""
         with self._changed:
             if not self._closed:
                 self._internal.append(task)
@@ -48,9 +51,9 @@ class TaskQueue:
                     self._changed.notify()
 
     def hand_on(self, task: Task) -> None:
-        """Add a task at the end of the one that the calling worker runs, which takes it next.
+        """Add a task at the end of the calling worker's task; that worker takes it next.
 
-        No other worker is woken for it unless more tasks wait: a wake-up takes longer than most tasks.
+        No other worker is woken for the task unless more tasks wait: a wake-up takes longer than most tasks.
         """
         with self._changed:
             if not self._closed:
@@ -59,7 +62,10 @@ class TaskQueue:
                     self._changed.notify()
 
     def put_at(self, task: Task, deadline_s: float) -> None:
-        """Add a task that becomes one of the engine's own at this time of the clock; equal ones in their order."""
+        """Add a task that becomes one of the engine's own at ``deadline_s`` of the clock.
+
+        Tasks of equal times keep their order.
+        """
         with self._changed:
             if not self._closed:
                 self._delays += 1
@@ -68,7 +74,10 @@ class TaskQueue:
                     self._changed.notify()
 
     def take(self) -> Task | None:
-        """Wait for the next task and return it; None once the queue is closed, or is to finish and none is ready."""
+        """Wait for the next task and return it.
+
+        Return None once the queue is closed, or is finishing and no task is ready.
+        """
         with self._changed:
             while True:
                 task = self._next()
@@ -103,19 +112,19 @@ class TaskQueue:
             return self._delayed[0][0] if self._delayed else None
 
     def wake(self) -> None:
-        """The clock was set: workers look again which delayed tasks are due."""
+        """Wake the workers so that they check again which delayed tasks are due; called after the clock was set."""
         with self._changed:
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """Drop delayed tasks, and let workers go once nothing is ready; tasks may still be put by those that run."""
+        """Drop delayed tasks, and release workers once no task is ready; tasks that run may still put others."""
         with self._changed:
             self._finishing = True
             self._delayed.clear()
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Drop what is queued and let the workers go."""
+        """Drop all queued tasks and release the workers."""
         with self._changed:
             self._closed = True
             self._internal.clear()

@@ -1,4 +1,4 @@
-"""Figures made of the engine's events: how many queries run, tasks and tuples a second, what takes the most time."""
+"""Figures computed from the engine's events: running queries, tasks and tuples a second, and the busiest node."""
 
 from __future__ import annotations
 
@@ -25,59 +25,62 @@ _SLOTS: Final = 16
 
 
 class NodeFigures(msgspec.Struct, frozen=True):
-    """Figures of a node since its query began."""
+    """Figures of a node since the start of its query."""
 
     query_id: str
-    """The query."""
+    """Id of the query."""
     node: str
-    """The node."""
+    """Name of the node."""
     tasks: int = 0
-    """Calls of `Pipeline.execute`."""
+    """Number of calls of `Pipeline.execute`."""
     inputs: int = 0
-    """Inputs that they took."""
+    """Number of inputs that these calls took."""
     size: int = 0
-    """Sum of their sizes: tuples, or bytes if the input is raw."""
+    """Sum of the sizes of these inputs: tuples, or bytes if the input is raw."""
     emitted: int = 0
-    """Tuples that it emitted."""
+    """Number of tuples that the node emitted."""
     expired: int = 0
-    """Inputs that were skipped."""
+    """Number of inputs that were skipped."""
     busy_s: float = 0.0
-    """Seconds that its tasks took, added up."""
+    """Total duration of the node's tasks in seconds."""
     longest_s: float = 0.0
-    """Seconds that the longest one took."""
+    """Duration of the longest task in seconds."""
     durations: Durations = msgspec.field(default_factory=Durations)
-    """Durations of these calls; it continues to count."""
+    """Durations of these calls; the object is shared and continues to count."""
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """The engine at a moment."""
+    """Figures of the engine at a moment."""
 
     running: int
-    """Queries that run."""
+    """Number of queries that run."""
     started: int
-    """Queries that have run or do."""
+    """Number of queries that run or have run."""
     stopped: int
-    """Queries that have stopped."""
+    """Number of queries that have stopped."""
     failed: int
-    """Queries that have failed, those included that never ran."""
+    """Number of queries that have failed, including those that never ran."""
     tasks: int
-    """Tasks of all queries so far."""
+    """Number of tasks of all queries so far."""
     tuples: int
-    """Tuples that their pipelines have emitted so far."""
+    """Number of tuples that their pipelines have emitted so far."""
     expired: int
-    """Inputs that were skipped so far."""
+    """Number of inputs that were skipped so far."""
     tasks_per_s: float
-    """Over the window."""
+    """Tasks a second over the window."""
     tuples_per_s: float
-    """Over the window."""
+    """Tuples a second over the window."""
     busiest: NodeFigures | None
     """The node of a running query whose tasks took the most time; None if there is none."""
     nodes: tuple[NodeFigures, ...]
-    """The nodes of running queries, and of those that have begun to run."""
+    """Figures of the nodes of all queries that run or have begun to run."""
 
 
 class _Rate:
-    """Amount within the last window: a ring of slots, each a part of it; accessed with the listener's lock held."""
+    """Amount within the last window: a ring of slots, each a part of the window.
+
+    Accessed with the listener's lock held.
+    """
 
     def __init__(self, window_s: float) -> None:
         self._slot_s = window_s / _SLOTS
@@ -103,7 +106,7 @@ class _Rate:
 
 
 class _NodeCounts:
-    """Counters of a node, changed in place as every call has events; accessed with the listener's lock held."""
+    """Counters of a node, changed in place because every call has events; accessed with the listener's lock held."""
 
     __slots__ = ("busy_s", "durations", "emitted", "expired", "inputs", "longest_s", "size", "tasks")
 
@@ -119,14 +122,14 @@ class _NodeCounts:
 class Statistics(StatisticsListener):
     """Figures computed from events; all of its state is accessed with its lock held.
 
-    It is bounded by the nodes of queries that run, and of at most ``most_queries``: the figures of a query are dropped
+    The state is bounded by the nodes of at most ``most_queries`` queries that run: the figures of a query are dropped
     at its end.
     """
 
     reads_starts = False
 
     def __init__(self, window_s: float = 4.0, most_queries: int = 1000) -> None:
-        """Rates are over the last ``window_s``."""
+        """Create empty figures; rates are over the last ``window_s`` seconds."""
         self._lock = threading.Lock()
         self._most_queries = most_queries
         self._nodes: dict[str, dict[str, _NodeCounts]] = {}
@@ -145,7 +148,7 @@ class Statistics(StatisticsListener):
                 self._emitted(cast("TaskEmitted", event))
             elif isinstance(event, TaskExpired):
                 self._expired += event.inputs
-                node = self._nodes.get(event.query_id, {}).get(event.node)  # may come after the query's end
+                node = self._nodes.get(event.query_id, {}).get(event.node)  # an event may come after the query's end
                 if node is not None:
                     node.expired += event.inputs
             elif isinstance(event, QueryStarted):

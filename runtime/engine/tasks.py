@@ -1,4 +1,4 @@
-"""The eight kinds of tasks of the engine, by which the state of a query changes, and the wake-up of a node.
+"""Tasks of the engine: the eight kinds that change the state of a query, and the wake-up of a node.
 
 | task | what it does |
 |---|---|
@@ -57,7 +57,10 @@ class TaskCallbacks:
         on_success: Callable[[], None] | None = None,
         on_failure: Callable[[Exception], None] | None = None,
     ) -> None:
-        """``on_complete`` is called last, and also if the task was skipped; the other two are not called then."""
+        """Set the callbacks.
+
+        ``on_complete`` is called last, also if the task was skipped; the other two are not called then.
+        """
         self._on_complete = on_complete
         self._on_success = on_success
         self._on_failure = on_failure
@@ -84,7 +87,7 @@ class TaskCallbacks:
 
 
 class EngineTask(ABC):
-    """A task of a query; run once, by the worker that took it, which owns it from then on."""
+    """Task of a query; run once, by the worker that took it, which owns it from then on."""
 
     __slots__ = ("callbacks",)
 
@@ -155,10 +158,12 @@ class StartPipelineTask(EngineTask):
 
 
 class WorkTask:
-    """Makes one call of a pipeline. It takes inputs only when a worker runs it, so that all that wait share the call.
+    """Makes one call of a pipeline.
 
-    It does not keep its node alive, and is skipped if the node has ended. It has no callbacks, because there is one of
-    it for every call, and the node handles errors itself.
+    It takes inputs only when a worker runs it, so that all waiting inputs share the call.
+
+    The task does not keep its node alive, and is skipped if the node has ended. It has no callbacks, because there is
+    one task for every call, and the node handles errors itself.
     """
 
     __slots__ = ("_call", "_node", "is_prepared")
@@ -184,7 +189,7 @@ class WorkTask:
 
 
 class WakeTask:
-    """Puts those of a node's delayed inputs that are due back into its inbox; skipped if the node has ended."""
+    """Puts a node's delayed inputs that are due back into its inbox; skipped if the node has ended."""
 
     __slots__ = ("_node",)
 
@@ -229,7 +234,10 @@ class StopPipelineTask(EngineTask):
 
 
 class StopSourceTask(EngineTask):
-    """Closes a source; of several tasks for one source, the first one does it and the others are skipped."""
+    """Closes a source.
+
+    If there are several tasks for one source, the first one closes it and the others are skipped.
+    """
 
     __slots__ = ("_source",)
 

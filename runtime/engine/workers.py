@@ -20,12 +20,12 @@ _current = _Current()
 
 
 def current_worker() -> int:
-    """Return the number of the worker that this thread is, from 0; -1 if it is none."""
+    """Return the number of this thread's worker, from 0; -1 if the thread is no worker."""
     return _current.worker
 
 
 def set_current_worker(number: int) -> None:
-    """Set the number of the worker that this thread is; the runner of tasks calls it before each task, or once."""
+    """Set the number of this thread's worker; the runner of tasks calls this before each task, or once."""
     _current.worker = number
 
 
@@ -33,14 +33,17 @@ class Crew(Protocol):
     """Runner of the tasks of a queue: threads, or a test that picks them one by one."""
 
     def start(self) -> None:
-        """Begin; once."""
+        """Start running tasks; called once."""
 
     def join(self, timeout_seconds: float) -> bool:
-        """Wait for the end after the queue was closed or is to finish; False if that did not come in time."""
+        """Wait for the end after the queue was closed or is to finish.
+
+        Return False if the timeout has passed before.
+        """
 
 
 class Workers:
-    """A number of threads on one queue; a task that raises is reported, and no other task is affected."""
+    """Fixed number of threads on one queue; a task that raises is reported, and no other task is affected."""
 
     def __init__(self, queue: TaskQueue, count: int, on_error: Callable[[BaseException], None]) -> None:
         self._queue = queue
@@ -50,12 +53,12 @@ class Workers:
         ]
 
     def start(self) -> None:
-        """Start the threads; once."""
+        """Start the threads; called once."""
         for thread in self._threads:
             thread.start()
 
     def join(self, timeout_seconds: float) -> bool:
-        """Wait for all threads after the queue was closed; False if one still runs when time is up."""
+        """Wait for all threads after the queue was closed; return False if a thread still runs after the timeout."""
         deadline = time.monotonic() + timeout_seconds
         others = [thread for thread in self._threads if thread is not threading.current_thread()]
         for thread in others:
@@ -73,4 +76,4 @@ class Workers:
             except Exception as error:  # noqa: BLE001 (whatever a task raises belongs to its owner)
                 self._on_error(error)
             finally:
-                del task  # nothing is kept alive by a worker that waits
+                del task  # a waiting worker must not keep anything alive

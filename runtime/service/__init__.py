@@ -1,4 +1,4 @@
-"""The service: a live runtime with its ports.
+"""Service: a live runtime with its ports.
 
 ```
 inputs/, readers/ ──▶ Ingest (runtime.engine) ──▶ lanes/ ──▶ results/ ──▶ subscriptions/ ──▶ http/, postgres/
@@ -9,8 +9,8 @@ inputs/, readers/ ──▶ Ingest (runtime.engine) ──▶ lanes/ ──▶ r
 ```
 
 parts.py builds all parts, live.py owns, starts and stops them; config.py configures them; listening.py opens ports;
-waiting.py makes Deferreds of what workers seal; interpreter.py tunes Python for low latency; scripts/ runs a SQL script
-to the end of its input without ports.
+waiting.py makes Deferreds of the epochs that workers seal; interpreter.py tunes Python for low latency; scripts/ runs a
+SQL script to the end of its input without ports.
 """
 
 __all__: list[str] = []

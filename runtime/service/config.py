@@ -27,56 +27,60 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Configuration of a live runtime; immutable."""
 
     directory: Path
-    """Run directory: state, epochs, results, checkpoint, logs. A runtime that is started on it again resumes there."""
+    """Run directory: state, epochs, results, checkpoint, logs. A runtime that is started on it again resumes from
+    it."""
     feed: tuple[str, int] | None = None
-    """Host and port of the exchange's feed; None: it is not read here."""
+    """Host and port of the exchange's feed; None if this runtime does not read it."""
     feed_attempts: int = 20
-    """Consecutive failed attempts to connect after which the feed is given up; 0: no limit."""
+    """Number of consecutive failed attempts to connect after which the feed is given up; 0 for no limit."""
     protocol: FeedProtocol = FeedProtocol()
-    """Protocol of that feed."""
+    """Protocol of the exchange's feed."""
     interface: str = "127.0.0.1"
-    """Interface on which results are served; any other than loopback needs a token and TLS."""
+    """Interface on which results are served; any interface except loopback needs a token and TLS."""
     http_port: int = 0
-    """Port of the results service, 0 for any."""
+    """Port of the results service; 0 for any free port."""
     pg_port: int | None = None
-    """Port for clients of PostgreSQL on the same interface, 0 for any; None: there is none."""
+    """Port for clients of PostgreSQL on the same interface; 0 for any free port, None for no such port."""
     security: PortSecurity = PortSecurity()
-    """Access control of these ports."""
+    """Access control of both ports."""
     limits: SiteLimits = SiteLimits()
-    """Limits of each of the ports."""
+    """Limits of each port."""
     cursors: CursorLimits = CursorLimits()
     """Limits of cursors, which page through results."""
     asking: AskLimits = AskLimits()
     """Limits of questions."""
     hub: HubConfig = HubConfig()
-    """Limits of subscribers of changes."""
+    """Limits of subscribers to changes."""
     epoch_ms: int = 100
-    """Interval at which an epoch that is not empty is closed; longer while Spark has one to publish."""
+    """Interval in milliseconds at which an epoch that is not empty is closed; longer while Spark has one to publish."""
     mode: Literal["sql", "dbtoaster"] = "sql"
-    """Dialect: SUM of no rows is NULL in ``sql`` and 0 in ``dbtoaster``."""
+    """Dialect of SQL: SUM of no rows is NULL in ``sql`` and 0 in ``dbtoaster``."""
     ingest: IngestConfig = IngestConfig()
     """Sizes of the ingest."""
     retention: Retention = Retention()
     """Retention of TRADES."""
     spark: SparkConfig = SparkConfig()
-    """The Spark lane."""
+    """Configuration of the Spark lane."""
     runs_spark: bool | None = None
-    """True to start Spark, False not to; None: if the catalogue has, or the directory has had, views of its lane."""
+    """True to start Spark, False not to; None to start it if the catalogue has, or the directory has had, views of its
+    lane."""
     stop_s: float = 10.0
-    """Timeout of a clean stop, which waits until everything accepted is sealed, published and committed."""
+    """Timeout in seconds of a clean stop, which waits until everything accepted is sealed, published and committed."""
     upkeep: UpkeepConfig = UpkeepConfig()
     """Snapshots, retention and size limit of the run directory."""
     most_views: int = 100
-    """Limit of views and derived streams in the catalogue."""
+    """Greatest number of views and derived streams in the catalogue."""
     upstreams: tuple[UpstreamConfig, ...] = ()
     """Other runtimes whose epochs are read."""
     system: Path | None = None
-    """Run directory of the runtime that this one feeds: no other log of it may have the session of this feed."""
+    """Run directory of the runtime that reads this one: no other log of that system may have the session of this
+    feed."""
     upstream_symbols: Symbols = "own"
     """Naming of the symbols of upstreams."""
     reader_directories: tuple[Path, ...] = ()
-    """Directories whose files readers may read; none: no files. Relative names of files begin at the first."""
+    """Directories whose files readers may read; none for no files. Relative names of files begin at the first
+    directory."""
     most_readers: int = 32
-    """Limit of readers that are added."""
+    """Greatest number of readers that are added."""
     run_id: str = ""
-    """Name of all processes that were started together, in logs, status lines and metrics."""
+    """Name of all processes that were started together; used in logs, status lines and metrics."""

@@ -6,7 +6,7 @@ __all__ = ["CatalogueError", "DirectoryInUseError", "ServiceError", "UnknownRead
 
 
 class ServiceError(RuntimeError):
-    """The runtime cannot do what was requested; the message says what was expected, what it was instead, and where."""
+    """The runtime cannot do what was requested; the message has the expected and the actual value, and the place."""
 
 
 class DirectoryInUseError(ServiceError):

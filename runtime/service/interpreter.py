@@ -1,14 +1,14 @@
 """Settings of the Python interpreter and of memory for a process that runs for weeks and answers in milliseconds.
 
-The worker that steps over deltas and the reactor share the interpreter lock. A thread that needs the lock waits for the
-switch interval until the other releases it: Python's 5 ms would be most of a version's latency. Nearly all objects of a
-runtime live until its end: they are frozen after the start, so that no collection walks through the state, and the
-collector visits short-lived objects less often.
+The worker that steps over deltas and the reactor's thread share the interpreter lock. A thread that needs the lock
+waits for the switch interval until the other releases it: Python's 5 ms would be most of a version's latency. Nearly
+all objects of a runtime live until its end: they are frozen after the start, so that no collection walks through the
+state, and the collector visits short-lived objects less often.
 
-Views that come and go leave holes in the heap. With the C library's defaults (a heap for each of many threads, and
-large arrays in it once some have been freed) and Arrow's own allocator a runtime whose catalogue changes keeps
-growing, although it holds no more: measured, from 282 to 545 MB over 8 views that were added and dropped again, in
-place of 365 MB.
+Views that are added and dropped leave holes in the heap. With the C library's defaults (a heap for each of many
+threads, and large arrays in it once some have been freed) and Arrow's own allocator a runtime whose catalogue changes
+keeps growing, although it holds no more: measured, from 282 to 545 MB over 8 views that were added and dropped again,
+in place of 365 MB.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LARGE_BYTES: Final = 128 * 1024
 def give_memory_back() -> None:
     """Have freed memory returned to the system; to be called before threads and large arrays exist."""
     pa.set_memory_pool(pa.system_memory_pool())
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # of glibc alone
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # only glibc has it
     if mallopt is not None:
         for parameter, value in ((_ARENA_MAX, 2), (_MMAP_THRESHOLD, _LARGE_BYTES), (_TRIM_THRESHOLD, _LARGE_BYTES)):
             mallopt(parameter, value)
@@ -45,5 +45,5 @@ def quicken() -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.collect()
     gc.freeze()
-    atexit.register(gc.unfreeze)  # else extension modules report frozen objects as leaks
+    atexit.register(gc.unfreeze)  # otherwise extension modules report frozen objects as leaks
     gc.set_threshold(*_THRESHOLDS)

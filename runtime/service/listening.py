@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""Port of a runtime: check, opening and closing."""
+"""Port of a runtime: its check, opening and closing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class ServicePort:
     """One port on the runtime's interface, closed until `open`. Belongs to the reactor's thread."""
 
     def __init__(self, reactor: Any, config: LiveConfig, number: int) -> None:
-        """``number`` is 0 for any port.
+        """Check the port; ``number`` is 0 for any free port.
 
-        Raises `ServiceError` for a port that is taken or lacks access control, before anything is started. The check
+        Raises `ServiceError` for a port that is taken or lacks access control, before any part is started. The check
         does not use the reactor, which would release the port only once it runs.
         """
         self._reactor = reactor
@@ -40,7 +40,7 @@ class ServicePort:
                 raise ServiceError(f"expected a free port, was {where}:{number}: {error}") from None
 
     def open(self, factory: Any, *, begins_plain: bool = False) -> int:
-        """Start to listen; return the number of the port.
+        """Start to listen, and return the number of the port.
 
         Connections are encrypted from their first byte if a key is configured, unless the protocol ``begins_plain`` and
         starts TLS itself.

@@ -1,8 +1,8 @@
 """Live runtime: one feed and one catalogue of views, until it is stopped.
 
 Start: the catalogue is compiled and the state recovered; then the results are served and the feed is opened at once.
-Spark joins in the background. Until it has published every epoch that was sealed before the start, nothing is sent of
-views of the Spark lane: a subscriber never sees a version older than one that it has seen before. A runtime whose Spark
+Spark joins in the background. Until it has published every epoch that was sealed before the start, subscribers get
+nothing of the Spark lane's views, so that no subscriber gets an older version than it had before. A runtime whose Spark
 does not start ends with the reason, since there would be no version of record.
 """
 
@@ -51,7 +51,7 @@ __all__ = ["LiveRuntime"]
 
 _SPARK: Final[tuple[Lane, ...]] = ("spark",)
 _UNSHOWN: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
-"""Sections of epochs that are rows of no view."""
+"""Sections of epochs whose rows belong to no view."""
 _HEARTBEAT_SECONDS: Final = 1.0
 _STALE_SECONDS: Final = 10.0
 
@@ -63,7 +63,7 @@ class LiveRuntime(PartEvents):
     """
 
     pg_port: int | None = None
-    """Port of PostgreSQL's clients, once it is open; None where there is none."""
+    """Port for PostgreSQL clients, once it is open; None if there is none."""
 
     def __init__(
         self,
@@ -120,7 +120,8 @@ class LiveRuntime(PartEvents):
         self._beats.clock = reactor
         self._stopping = self._ingesting = self._is_fenced = False
         self._clean_stop: CleanStop | None = None
-        self._spark_start: Deferred[None] = succeed(None)  # fires when Spark is up, or its start has ended otherwise
+        # Fires when Spark is up, or its start has failed or was aborted.
+        self._spark_start: Deferred[None] = succeed(None)
 
     def start(self) -> Deferred[int]:
         """Return a Deferred that fires with the port of the results service once it is open; Spark joins later."""
@@ -198,7 +199,7 @@ class LiveRuntime(PartEvents):
         cuts = self.parts.writer.recovered.cuts if self.parts.writer.recovered else {}
         return origin_metrics(self.parts.ingest.counters(), self.parts.readers.gates(), cuts, self.parts.readers.losses)
 
-    # From workers and Spark's threads
+    # Called by workers and Spark's threads
 
     def on_failed(self, reason: str) -> None:
         """See `IngestListener`."""
@@ -228,19 +229,20 @@ class LiveRuntime(PartEvents):
         self._sealed = footer.to_epoch
         self._freshness.sealed(footer.to_epoch, self._reactor.seconds())
         self._noted.sealed(footer)
-        if self._is_built:  # epochs of opening the directory come before that
+        if self._is_built:  # epochs that are published while the directory is opened come before that
             self.parts.spark.sealed(footer.to_epoch, is_awaited=bool(footer.control))
             self.parts.inputs.upstreams.sealed(footer)
             self.parts.upkeep.sealed(footer)
 
     def _on_rows(self, footer: Footer, rows: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
-        """Hand on the rows of an epoch that is durable: on the reactor nothing is to be read from a disk."""
+        """Pass on the rows of a durable epoch, because the reactor's thread must not read from a disk."""
         shown = {name: batches for name, batches in rows.items() if name not in _UNSHOWN}
         count = sum([batch.num_rows for batches in shown.values() for batch in batches])
         self._handover.put(count, self.parts.hub.commit, footer, shown)
 
     def on_published(self, published: Published) -> None:
-        self._reactor.callFromThread(self._published, published)  # first: a durable version does not come again
+        # First, because a durable version is not published again.
+        self._reactor.callFromThread(self._published, published)
         self._noted.published(published.to_epoch - published.from_epoch, published.seconds)
         self.parts.agreement.published(published)
 
@@ -258,7 +260,7 @@ class LiveRuntime(PartEvents):
         if reason is not None:
             self._reactor.callFromThread(self.fail, reason)
 
-    # On the reactor's thread
+    # Called on the reactor's thread
 
     def _serve(self) -> int:
         control, config = Control(self.parts.hub, self.parts.catalogue), self._config
@@ -316,7 +318,7 @@ class LiveRuntime(PartEvents):
     def beat(self) -> None:
         """Run the checks of every second and send heartbeats; fail if another process has taken the directory."""
         if self._is_fenced:
-            return  # no more heartbeats for a directory of another process
+            return  # another process has the directory, so that no heartbeat is sent for it
         self.parts.upkeep.tick()
         self.parts.cursors.expire()
         inputs, term = self.parts.inputs, self.parts.directory.claim.term
@@ -337,7 +339,7 @@ class LiveRuntime(PartEvents):
 
     def on_full(self, is_full: bool) -> None:
         if self._stopping:
-            return  # a clean stop pauses inputs in an order of its own, and must find nothing that comes after its seal
+            return  # a clean stop pauses inputs in its own order, and its seal must be the last
         self.parts.readers.pause(is_full)
         self._watch.full(is_full, self.parts.upkeep.used_bytes // 1_000_000)
 
@@ -345,7 +347,7 @@ class LiveRuntime(PartEvents):
         self.parts.hub.publish(published.footer, published.changes, published.failed, published.program)
         self.parts.catalogue.published(self.parts.hub.version)
         if self._ingesting:
-            self._request_barrier()  # Spark takes it next
+            self._request_barrier()  # Spark processes this epoch next
         self._lags.published((time.time_ns() - published.footer.time_ns) / 1e6, self._reactor.seconds())
         for view, reason in published.failed.items():
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)
@@ -379,7 +381,7 @@ class LiveRuntime(PartEvents):
             self._log.error("a clean stop ends early: {reason}", reason=reason)
             self._clean_stop.hurry()
 
-    # On a thread of the pool
+    # Called on a thread of the pool
 
     def _in_thread(self, call: Callable[[], Any]) -> Deferred[Any]:
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), call)
@@ -398,7 +400,7 @@ def _rows_of(update: Update) -> int:
 
 
 class _Draining(StopParts):
-    """The steps of a clean stop on the parts of a runtime."""
+    """Operations of a clean stop on the parts of a runtime."""
 
     def __init__(self, parts: LiveParts) -> None:
         self._parts = parts

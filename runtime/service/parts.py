@@ -68,31 +68,31 @@ class PartEvents(IngestListener, ABC):
 
     @abstractmethod
     def on_epoch(self, footer: Footer) -> None:
-        """Called when an epoch is durable; the first calls come while the run directory is opened."""
+        """Handle a durable epoch; the first calls come while the run directory is opened."""
 
     @abstractmethod
     def on_update(self, update: Update) -> None:
-        """Called with a new version of the express lane."""
+        """Handle a new version of the express lane."""
 
     @abstractmethod
     def on_streams(self, update: Update) -> None:
-        """Called when the derived streams of an epoch are complete."""
+        """Handle the completed derived streams of an epoch."""
 
     @abstractmethod
     def on_published(self, published: Published) -> None:
-        """Called when Spark has published a version."""
+        """Handle a version that Spark has published."""
 
     @abstractmethod
     def on_lane_ended(self, reason: str | None) -> None:
-        """Called when Spark has stopped; ``reason`` is None for a requested stop."""
+        """Handle the end of Spark; ``reason`` is None for a requested stop."""
 
     @abstractmethod
     def on_full(self, is_full: bool) -> None:
-        """Called when the run directory has reached its size limit, and when it is below it again."""
+        """Handle that the run directory has reached its size limit, or is below it again."""
 
     @abstractmethod
     def fail(self, reason: str) -> None:
-        """Called on the reactor's thread when the runtime cannot continue."""
+        """End the runtime, which cannot continue; called on the reactor's thread."""
 
 
 class LiveParts(msgspec.Struct, frozen=True, eq=False):
@@ -105,33 +105,33 @@ class LiveParts(msgspec.Struct, frozen=True, eq=False):
     directory: RunDirectory
     """Lock, claim and catalogue of the run directory."""
     writer: EpochWriter
-    """Writer of epochs; belongs to the ingest while that runs."""
+    """Writer of epochs; belongs to the ingest while the ingest runs."""
     hub: Hub
     """Results of all views."""
     cursors: Cursors
     """Results kept at one version for paging."""
     express: ExpressLane
-    """The in-process lane."""
+    """Express lane, which runs in this process."""
     streams: StreamLane
-    """Derived streams."""
+    """Lane of the derived streams."""
     spark: SparkHost
-    """The Spark lane."""
+    """Host of the Spark lane."""
     agreement: LaneAgreement
     """Comparison of both lanes at every version of Spark."""
     upkeep: Upkeep
-    """Snapshots, retention and the size limit."""
+    """Upkeep of the run directory: snapshots, retention and the size limit."""
     consumers: Consumers
     """Runtimes that read this one."""
     inputs: Inputs
-    """The exchange's feed and upstream runtimes."""
+    """Feed of the exchange and upstream runtimes."""
     readers: ReaderService
     """Readers that are added while the runtime runs."""
     ingest: Ingest
     """Ingest of all origins into epochs."""
     catalogue: Catalogue
-    """Views and derived streams."""
+    """Catalogue of views and derived streams."""
     asker: Asker
-    """Ad-hoc questions."""
+    """Answers ad-hoc questions."""
     engine_metrics: EngineMetrics
     """Metrics of the ingest's engine."""
 
@@ -274,7 +274,7 @@ def _ports(reactor: Any, config: LiveConfig) -> tuple[ServicePort, ServicePort |
 def _passed_epochs(
     config: LiveConfig, directory: RunDirectory, results: ResultLog, consumers: Consumers
 ) -> list[Callable[[], int]]:
-    """Return what has to pass an epoch before it may be retired: Spark's results and checkpoint, and consumers."""
+    """Return callables of the epochs that consumers have passed: other runtimes, Spark's results and checkpoint."""
     passed: list[Callable[[], int]] = [lambda: consumers.passed(directory.writer.epoch)]
     if directory.runs_spark:
         passed += [results.latest, lambda: passed_epoch(config.directory / "checkpoint")]

@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 def epoch_of(reactor: Any, begin: Callable[[OnSealed], None]) -> Deferred[int]:
-    """Start an operation that seals something on a worker; the Deferred fires with its epoch on the reactor.
+    """Start an operation that seals an epoch on a worker; the Deferred fires with the epoch on the reactor's thread.
 
-    It fails with `CatalogueError` if nothing is sealed any more.
+    The Deferred fails with `CatalogueError` if no further epoch is sealed.
     """
     result: Deferred[int] = Deferred()
 

@@ -8,8 +8,9 @@
  file, .gz ──────▶ FileSource (a thread of its own)─┘                    offer() = False pauses, resume() resumes
 ```
 
-`ConnectingSource` and `Connection` are what the sources on the reactor share: attempts, gathering, back-pressure.
-`FeedSource` is what the two feeds of an exchange share: a login at a position, its answer, and silence.
+`ConnectingSource` and `Connection` have the parts that sources on the reactor share: attempts, gathering,
+back-pressure. `FeedSource` has the parts that the two feeds of an exchange share: a login at a position, its reply, and
+silence.
 """
 
 from runtime.sources.base import BufferSink, LoginRefusedError, Position, Source, SourceError, SourceStateError

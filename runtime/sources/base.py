@@ -1,6 +1,6 @@
-"""Interfaces of sources and of the sinks to which they offer raw buffers; and the errors of a source before it runs.
+"""Interfaces of sources and of the sinks to which they offer raw buffers, and errors of a source before it runs.
 
-Later failures are reported to the source's sink.
+Failures while a source runs are reported to its sink.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Position(msgspec.Struct, frozen=True):
     """Place in an origin from which it is read; a feed uses session and sequence, a file uses the offset."""
 
     session: str = ""
-    """Session of the feed, empty for the current one."""
+    """Session of the feed; empty for the current one."""
     sequence: int = 0
-    """Number of the first feed message wanted, 0 for from now."""
+    """Number of the first feed message wanted; 0 for the next message."""
     offset: int = 0
     """Byte offset of the first byte wanted; for a feed, the offset that the first raw buffer gets."""
     tuples: int = 0
@@ -44,31 +44,32 @@ class Position(msgspec.Struct, frozen=True):
 class BufferSink(Protocol):
     """Sink of a source's raw buffers: the engine's bounded admission queue.
 
-    A source calls it from one thread at a time (the reactor's, or the source's own). None of the calls blocks.
+    A source calls its sink from one thread at a time (the reactor's, or the source's own). No call blocks.
     """
 
     def offer(self, raw: RawBuffer) -> bool:
-        """Take a buffer, or return False: it was not taken, the source pauses and offers the same one after `resume`.
+        """Take a buffer and return True; on False the source pauses, and offers the same buffer again after `resume`.
 
         `resume` may come before this call has returned, from another thread: a source must not lose it.
         """
 
     def end_of_stream(self, origin_id: int) -> None:
-        """Note that every buffer of the origin has been taken and no more will come."""
+        """Note that every buffer of the origin has been taken and that no more will follow."""
 
     def failed(self, origin_id: int, reason: str) -> None:
-        """Note that the origin gives up; buffers taken before stay valid."""
+        """Note that the origin has failed for good; buffers taken before stay valid."""
 
     def lost(self, origin_id: int, reason: str) -> None:
         """Note that the connection broke; the source waits for `reconnect` with the position at which to resume."""
 
 
 class Source(ABC):
-    """Reader of bytes from outside, which does nothing else: no decoding, no formatting, no waiting.
+    """Reader of bytes from outside, without any decoding, formatting or waiting.
 
-    Raw buffers carry the source's origin id and numbers from 1 without holes, anew after each `open` or reconnection.
-    A source on the reactor never blocks it: when the sink refuses a buffer it pauses its transport. It holds a bounded
-    number of bytes. `resume` and `close` may be called from any thread; after `close` the sink is not called any more.
+    Raw buffers carry the source's origin id and numbers without holes, which begin at 1 after each `open` or
+    reconnection. A source on the reactor never blocks it: when the sink refuses a buffer it pauses its transport. It
+    holds a bounded number of bytes. `resume` and `close` may be called from any thread; after `close` the sink is not
+    called any more.
     """
 
     __slots__ = ()
@@ -90,16 +91,16 @@ class Source(ABC):
 
     @property
     def replays(self) -> bool:
-        """True if the source can read again what no epoch has yet; else bytes received before a break are final."""
+        """True if the source can read input again that no epoch has yet; False if bytes before a break are final."""
         return True
 
     @property
     def is_connected(self) -> bool:
-        """True if the source's server is connected; always so for a file. Read on the source's thread."""
+        """True if the source's server is connected; always True for a file. Read on the source's thread."""
         return True
 
     def reconnect(self, position: Position) -> None:
-        """Connect again and read from the position, after `BufferSink.lost`; only for a source that calls that.
+        """Connect again and read from the position; called after `BufferSink.lost` of a source that connects.
 
         Raises `SourceStateError` for a source that does not connect.
         """

@@ -1,6 +1,6 @@
 """Base of sources that connect to a server: attempts and the waits between them, loss, reconnection.
 
-Their calls for the reactor's thread share a wake-up.
+Calls of such sources for the reactor's thread share a wake-up.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class WakeUps:
             return queue
 
     def call(self, call: Callable[[], None]) -> None:
-        """Make this call soon, on the reactor's thread; once if it is pending already. From any thread."""
+        """Make this call soon, on the reactor's thread; once if it is already pending.
+
+        May be called from any thread.
+        """
         with self._changing:
             is_first = not self._calls
             self._calls[call] = None
@@ -66,26 +69,26 @@ class WakeUps:
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Wait between attempts to connect, in seconds, which doubles each time."""
+    """Wait between attempts to connect, which doubles after each failure."""
 
     first_s: float = 0.05
-    """Wait before the second attempt."""
+    """Wait before the second attempt, in seconds."""
     longest_s: float = 2.0
-    """Upper bound of the wait."""
+    """Upper bound of the wait, in seconds."""
     attempts: int = 20
-    """Number of attempts in a row without a login after which the source has failed."""
+    """Number of consecutive attempts without a login after which the source has failed."""
 
     def delay_s(self, failures: int) -> float:
-        """Return the wait after this number of failures in a row, from 1."""
+        """Return the wait in seconds after this number of consecutive failures, from 1."""
         return float(min(self.first_s * 2 ** min(failures - 1, 32), self.longest_s))
 
 
 class ConnectingSource(Source):
     """Source that keeps one connection at a time to a server, on the reactor's thread.
 
-    A subclass makes the connections, decides which of them are ready (a login may have to be answered first) and what
-    the end of a ready one means. A connection that ends before it was ready, or is never made, is a failed attempt;
-    too many in a row are a failure.
+    A subclass makes the connections, decides which of them are ready (a login may have to be answered first) and
+    handles the end of a ready one. A connection that ends before it was ready, or is never made, is a failed attempt;
+    too many consecutive failed attempts are a failure of the source.
     """
 
     __slots__ = (
@@ -128,14 +131,14 @@ class ConnectingSource(Source):
         self.is_closed = False
         """True once `close` was called: the sink is not called any more."""
 
-    # For subclasses
+    # Called or overridden by subclasses
 
     @abstractmethod
     def make_connection(self, position: Position) -> Connection:
         """Return a new connection that reads from the position."""
 
     def is_ready(self, connection: Connection) -> bool:
-        """Return True if the bytes of the connection are the stream; else its end is a failed attempt."""
+        """Return True if the bytes of the connection are the stream; otherwise its end is a failed attempt."""
         del connection
         return True
 
@@ -150,15 +153,15 @@ class ConnectingSource(Source):
         self._failures = 0
 
     def refused(self, reason: str) -> None:
-        """Fail for good, as no later attempt can succeed."""
+        """Fail for good, because no later attempt can succeed."""
         self._drop()
         self.fail(reason)
 
     def retrying(self, reason: str) -> None:
-        """Note that the first attempt in a row has failed and that others follow."""
+        """Note that the first of consecutive attempts has failed and that others follow."""
 
     def fail(self, reason: str) -> None:
-        """Report to the sink that the source gives up."""
+        """Report to the sink that the source has failed for good."""
         if self.sink is not None and not self.is_closed:
             self.sink.failed(self._origin_id, reason)
 
@@ -172,18 +175,21 @@ class ConnectingSource(Source):
         """Address of the server, for messages."""
         return f"{self._address[0]}:{self._address[1]}"
 
-    # From the engine
+    # Called by the engine
 
     def open(self, sink: BufferSink, position: Position) -> None:
-        """Connect and read from the position; on the reactor's thread."""
+        """Connect and read from the position; called on the reactor's thread."""
         if self.sink is not None or self.is_closed:
             raise SourceStateError(f"expected a source that was never opened, was origin {self._origin_id} again")
         self.sink = sink
         self.reconnect(position)
 
     def reconnect(self, position: Position) -> None:
-        """Connect again, on the reactor's thread; raw buffers are numbered from 1 again. Do nothing on a closed source,
-        as the caller may not have noticed the close yet."""
+        """Connect again; called on the reactor's thread.
+
+        Raw buffers are numbered from 1 again. Does nothing on a closed source, because the caller may not have noticed
+        the close yet.
+        """
         if self.sink is None:
             raise SourceStateError(f"expected an open source, was origin {self._origin_id} before open")
         if self.is_closed:
@@ -194,15 +200,18 @@ class ConnectingSource(Source):
         self._connect()
 
     def resume(self) -> None:
-        """Offer again, as the sink has room; from any thread."""
+        """Offer again, as the sink has room; may be called from any thread."""
         WakeUps.of(self._reactor).call(self._resume)
 
     def close(self) -> None:
-        """Break the connection; from any thread. The sink is not called after this has run on the reactor's thread."""
+        """Break the connection; may be called from any thread.
+
+        The sink is not called after this has run on the reactor's thread.
+        """
         self.is_closed = True
         self._reactor.callFromThread(self._drop)
 
-    # From connections
+    # Called by connections
 
     def broken(self, connection: Connection, reason: str, *, is_clean: bool) -> None:
         """Handle the end of a connection; see `ConnectionOwner`."""
@@ -224,7 +233,7 @@ class ConnectingSource(Source):
         return connection
 
     def unreachable(self, connector: Any, reason: str) -> None:
-        """Count an attempt that made no connection."""
+        """Count a failed attempt, as no connection was made."""
         if connector is self._connector and not self.is_closed:
             self._connector = None
             self._attempt_failed(reason)
@@ -264,7 +273,7 @@ _START = Position()
 
 
 class _Factory(ClientFactory):
-    """Factory of the one connection of one attempt."""
+    """Factory of the one connection of an attempt."""
 
     noisy = False
 

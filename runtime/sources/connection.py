@@ -1,4 +1,4 @@
-"""Receiving end of a connection: makes raw buffers of bytes that arrive, and pauses while the sink is full."""
+"""Receiving end of a connection: turns arriving bytes into raw buffers, and pauses while the sink is full."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUFFER_BYTES: Final = 1 << 18
 
 
 class Turn:
-    """Calls for the end of the reactor's turn: one delayed call for all sources at which something arrived."""
+    """Calls to be made at the end of the reactor's turn: one delayed call for all sources that received bytes."""
 
     __slots__ = ("_calls", "_reactor")
 
@@ -30,7 +30,7 @@ class Turn:
         self._calls: deque[Callable[[], None]] = deque()
 
     def plan(self, call: Callable[[], None]) -> None:
-        """Run the call at the end of this turn, after those planned before; on the reactor's thread."""
+        """Run the call at the end of this turn, after earlier planned calls; called on the reactor's thread."""
         self._calls.append(call)
         if len(self._calls) == 1:
             self._reactor.callLater(0, self._run)
@@ -52,7 +52,7 @@ class ConnectionOwner(Protocol):
     """Source that owns a connection."""
 
     sink: BufferSink | None
-    """Sink of the raw buffers."""
+    """Sink of the raw buffers; None before the source is opened."""
     is_closed: bool
     """True once the sink must not be called any more."""
 
@@ -65,9 +65,10 @@ class Connection:
     """Receiver of the bytes of one origin from one transport, as raw buffers.
 
     Bytes become a raw buffer as they arrive, since a transport reads once a turn of the reactor. With a ``turn``, which
-    many connections share, they wait for its end: a worker that wakes up then finds the buffers of all of them. While
-    the sink refuses, the transport is paused and the bytes already on their way are gathered, up to about
-    ``buffer_bytes`` a buffer. The class has slots and not `Protocol` as its base, since there may be ten thousand.
+    many connections share, the bytes wait for the end of the turn: a worker that wakes up then finds the buffers of all
+    these connections. While the sink refuses, the transport is paused and the bytes already received are gathered, up
+    to about ``buffer_bytes`` a buffer. The class has slots, and `Protocol` is not its base, since there may be ten
+    thousand connections.
     """
 
     __slots__ = (
@@ -107,7 +108,7 @@ class Connection:
         self._is_paused = False
         self._is_abandoned = False
 
-    # From the transport
+    # Called by the transport
 
     def makeConnection(self, transport: Any) -> None:
         """Attach the transport."""
@@ -118,7 +119,7 @@ class Connection:
             self.connectionMade()
 
     def connectionMade(self) -> None:
-        """Called once, when the transport is there; a subclass may send something first."""
+        """Do nothing; called once, when the transport is attached. A subclass may send something first."""
 
     def dataReceived(self, data: bytes) -> None:
         """Gather bytes that arrived; a subclass may consume some of them and `gather` the rest."""
@@ -130,13 +131,13 @@ class Connection:
             return
         self.gone(reason.getErrorMessage(), is_clean=isinstance(reason.value, ConnectionDone))
 
-    # For subclasses and the owner
+    # Called by subclasses and the owner
 
     def gather(self, data: bytes) -> None:
         """Append bytes to those that wait, and offer them now or at the end of the turn."""
         if not data or self._is_abandoned:
             return
-        if self._turn is None and self._pending is None:  # nothing waits in front of these bytes
+        if self._turn is None and self._pending is None:  # no other bytes wait before these
             self._pending = self._buffer(data)
             self.flush()
             return
@@ -151,9 +152,9 @@ class Connection:
             self._turn.plan(self._flush_turn)
 
     def gone(self, reason: str, *, is_clean: bool = False) -> None:
-        """Notify the owner of the end, after everything received has been taken."""
+        """Notify the owner of the end, after all received bytes have been taken."""
         self._end_reason, self._is_clean = reason, is_clean
-        if self._pending is None:  # else the refused buffer is offered first, after resume
+        if self._pending is None:  # otherwise the refused buffer is offered first, after resume
             self.flush()
 
     def abandon(self) -> None:
@@ -166,14 +167,14 @@ class Connection:
 
     @property
     def is_abandoned(self) -> bool:
-        """True if the owner is not to be notified of anything any more."""
+        """True if the owner must not be notified any more."""
         return self._is_abandoned
 
     def paused(self) -> None:
-        """Called when the transport is paused until `resumed`; for subclasses."""
+        """Do nothing; called when the transport is paused until `resumed`, for subclasses."""
 
     def resumed(self) -> None:
-        """Called when the transport reads again; for subclasses."""
+        """Do nothing; called when the transport reads again, for subclasses."""
 
     def flush(self) -> None:
         """Offer the pending buffer, which may have been refused, then the gathered bytes, until the sink refuses."""

@@ -27,7 +27,7 @@ _LOG: Final = Logger()
 
 
 class LoginReply(NamedTuple):
-    """A login that was accepted."""
+    """Accepted login."""
 
     session: str
     """Session of the feed, as the exchange names it."""
@@ -38,12 +38,14 @@ class LoginReply(NamedTuple):
 
 
 class FeedSource(ConnectingSource):
-    """One connection to a feed that is asked for a position; a subclass knows the protocol of the login.
+    """Source with one connection to a feed, which begins at a requested position.
+
+    A subclass implements the login protocol.
 
     A broken connection is reported once, with `lost`; the source then does nothing until `reconnect` gives the position
-    at which to resume: bytes after the last whole message are sent again. A connection on which nothing arrives
-    for ``silence_s`` while it is read counts as broken, as an exchange sends heartbeats. A rejected login and too many
-    failed attempts in a row are failures.
+    at which to resume: the exchange sends the bytes after the last whole message again. A connection on which nothing
+    arrives for ``silence_s`` seconds while it is read counts as broken, as an exchange sends heartbeats. A rejected
+    login and too many consecutive failed attempts are failures.
     """
 
     __slots__ = ("_buffer_bytes", "_silence_s", "next_sequence", "session")
@@ -64,9 +66,9 @@ class FeedSource(ConnectingSource):
         self._buffer_bytes = buffer_bytes
         self._silence_s = silence_s
         self.session = ""
-        """Session of the feed, as the exchange named it at the last login."""
+        """Session of the feed, as named by the exchange at the last login."""
         self.next_sequence = 0
-        """Number of the first message after the last login, as the exchange named it."""
+        """Number of the first message after the last login, as named by the exchange."""
 
     @abstractmethod
     def login(self, position: Position) -> bytes:
@@ -74,7 +76,10 @@ class FeedSource(ConnectingSource):
 
     @abstractmethod
     def read_reply(self, data: bytes) -> LoginReply | None:
-        """Return the reply in all bytes so far, None while it is incomplete; raise `LoginRefusedError` if refused."""
+        """Return the reply in the bytes so far, None while it is incomplete.
+
+        Raise `LoginRefusedError` if it is a refusal.
+        """
 
     def make_connection(self, position: Position) -> Connection:
         """Return a connection that logs in; see `ConnectingSource`."""
@@ -85,7 +90,7 @@ class FeedSource(ConnectingSource):
         return cast(FeedConnection, connection).is_logged_in
 
     def retrying(self, reason: str) -> None:
-        """Log a warning, as it may take minutes until the source gives up."""
+        """Log a warning, because it may take minutes until the source fails."""
         _LOG.warn("expected a feed at {where}, was none yet: {reason}; trying again", where=self.where, reason=reason)
 
     def accepted(self, reply: LoginReply) -> None:
@@ -95,11 +100,11 @@ class FeedSource(ConnectingSource):
 
     @property
     def request(self) -> bytes:
-        """Login for the position from which the source reads."""
+        """Bytes of the login for the position from which the source reads."""
         return self.login(self._position)
 
     def later(self, call: Any, delay_s: float) -> Any:
-        """Run a call after a delay; return the delayed call."""
+        """Make a call after a delay in seconds; return the delayed call."""
         return self._reactor.callLater(delay_s, call)
 
 
@@ -153,14 +158,14 @@ class FeedConnection(Connection):
             watch.cancel()
 
     def _silent(self) -> None:
-        """End a connection whose peer hangs; the transport's own reason for its end is ignored then."""
+        """End a connection whose peer hangs; the transport's own reason for the end is then ignored."""
         self._watch = None
         transport = self.transport
         self.gone(f"no message for {self._silence_s:g} s")
         transport.abortConnection()
 
     def _read_reply(self, data: bytes) -> bytes:
-        """Parse the reply of the login, return the bytes after it."""
+        """Parse the reply of the login, and return the bytes after it."""
         self._reply += data
         try:
             reply = self._source.read_reply(self._reply)

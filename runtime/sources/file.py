@@ -16,7 +16,7 @@ from runtime.sources.base import BufferSink, Position, Source, SourceStateError
 __all__ = ["FileSource", "codec_by_suffix"]
 
 BUFFER_BYTES: Final = 1 << 18
-_COMPRESSED_BYTES: Final = 1 << 16  # a buffer of text decodes to some ten times as much
+_COMPRESSED_BYTES: Final = 1 << 16  # a buffer of text decodes to about ten times as many bytes
 _LENGTH_BYTES: Final = 4
 _SUFFIXES: Final[dict[str, Literal["gzip", "zstd", "lz4"]]] = {".gz": "gzip", ".zst": "zstd", ".lz4": "lz4"}
 
@@ -40,7 +40,7 @@ class FileSource(Source):
     def __init__(
         self, path: Path, origin_id: int, *, buffer_bytes: int = BUFFER_BYTES, codec: Codec | None = None
     ) -> None:
-        """Without a codec, the suffix of the path determines it."""
+        """Create a source that is not open; without ``codec``, the suffix of the path determines it."""
         if buffer_bytes < 1:
             raise ValueError(f"expected buffers of at least 1 byte, was {buffer_bytes}")
         self._path = path

@@ -34,7 +34,7 @@ _MOST_REPLY_BYTES: Final = 4096
 
 
 class SoupBinFeedSource(FeedSource):
-    """One connection to a feed over SoupBinTCP; the stream begins with a packet.
+    """Source with one connection to a feed over SoupBinTCP; the stream begins with a packet.
 
     Packets are not inspected, except for the first one of a login: if it is the end of the session, the feed has ended
     at the requested position. The end of a session is therefore detected by the login that follows when the exchange
@@ -76,7 +76,7 @@ class SoupBinFeedSource(FeedSource):
         return LoginReply(reply.session, reply.sequence, data)
 
     def _rejection(self, reply: LoginRejected, rest: bytes) -> str:
-        """Return why a login was rejected, with the text of the exchange's debug packet if there is one."""
+        """Return the reason why a login was rejected, with the text of the exchange's debug packet if there is one."""
         position = self._position
         asked = f"session {position.session or '(the current one)'} from message {position.sequence}"
         reason = f"no such session ({NO_SESSION})" if reply.code == NO_SESSION else f"not authorized ({reply.code})"
@@ -88,7 +88,7 @@ class SoupBinFeedSource(FeedSource):
         return f"expected a login to {asked} to be accepted, was rejected, {reason}{detail}"
 
     def finished(self) -> None:
-        """Report the end of the stream, as the session is over and was read completely."""
+        """Report the end of the stream, as the session has ended and was read completely."""
         self._drop()
         if self.sink is not None and not self.is_closed:
             self.sink.end_of_stream(self._origin_id)

@@ -16,8 +16,8 @@ class TcpSource(ConnectingSource):
     """Source that reads until the server closes, which ends the stream; any other end is a failure.
 
     The stream cannot be read again. With ``reconnects`` an end of any kind is a loss instead: the engine connects
-    again, and the bytes sent in between and the tuple that was open are missing (at most once). Sources that share a
-    ``turn`` share its delayed calls.
+    again. Bytes that were sent in between, and an incomplete tuple, are then missing (delivery at most once). Sources
+    that share a ``turn`` share its delayed calls.
     """
 
     __slots__ = ("_buffer_bytes", "_codec", "_reconnects", "_turn")
@@ -45,11 +45,11 @@ class TcpSource(ConnectingSource):
 
     @property
     def replays(self) -> bool:
-        """False, as the server does not send its stream again."""
+        """False, because the server does not send its stream again."""
         return False
 
     def codec_at(self, position: Position) -> Codec | None:
-        """Return the codec: every connection is a compressed stream of its own."""
+        """Return the codec: every connection is a separate compressed stream."""
         del position
         return self._codec
 
@@ -69,6 +69,6 @@ class TcpSource(ConnectingSource):
 
 
 def _check_codec(codec: Codec | None) -> None:
-    """Raise `ValueError` for a codec of single buffers: TCP does not keep their boundaries."""
+    """Raise `ValueError` for a codec of single buffers, because TCP does not preserve their boundaries."""
     if codec is not None and not codec.is_sequential:
         raise ValueError(f"expected a sequential codec for a TCP stream, was {codec.mode}")

@@ -1,4 +1,4 @@
-"""The Spark lane: view programs kept up to date by one streaming query.
+"""Spark lane: view programs kept up to date by one streaming query.
 
 ```
 epoch log ──EpochSource (offset = epoch; adds up per map and shard on the executors)──▶ groupBy(shard)

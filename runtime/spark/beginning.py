@@ -1,10 +1,10 @@
-"""Begin and progress of a Spark checkpoint, and whether this runtime can use it.
+"""Beginning and progress of a Spark checkpoint, and the check whether this runtime can use it.
 
 A checkpoint cannot be moved: Spark writes absolute paths into it, a number of shards, and state in the form of its
-version; the shards' own state has a format of this release. It need not be moved: its content follows from the log.
-Beside Spark's files a mark records for what the checkpoint was made. If that differs from what is needed, a new
-checkpoint is begun at the newest published version, and its first batch fills every view with the rows that the
-relations have there (`runtime.spark.reading`).
+version; the shards' own state has a format of this release. It need not be moved, because its content follows from the
+log. Beside Spark's files a mark records the setup for which the checkpoint was made. If that differs from the current
+setup, a new checkpoint is begun at the newest published version, and its first batch fills every view with the rows
+that the relations have there (`runtime.spark.reading`).
 """
 
 from __future__ import annotations
@@ -35,40 +35,41 @@ __all__ = [
 ]
 
 MARK: Final = "begun.json"
-"""Name of the file in the checkpoint; Spark ignores it."""
+"""Name of the mark's file in the checkpoint; Spark ignores it."""
 _FORMAT: Final = 3
-"""1: views that are graphs of operators live in one shard; 2: so do keys that are floats with few digits."""
+"""Format of the mark. 1: views that are graphs of operators live in one shard. 2: so do keys that are floats with few
+digits. 3: the current format."""
 _OLDEST_STATE: Final = 3
-"""State format of marks without one."""
+"""State format of marks that do not name one."""
 
 
 class Beginning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Setup for which a checkpoint was made."""
 
     shards: int
-    """Shards of the view program; also Spark's partitions."""
+    """Number of shards of the view program, which is also the number of Spark's partitions."""
     location: str
     """Absolute path of the checkpoint."""
     spark: str
-    """Spark's version without its last part: patch releases read each other's state."""
+    """Spark's version without its last part, because patch releases read each other's state."""
     epoch: int = 0
-    """Version before its first batch; 0 for that of a new run."""
+    """Version before the checkpoint's first batch; 0 for the checkpoint of a new run."""
     failed: dict[str, str] = {}
-    """Reason of each view that had failed by then."""
+    """View → reason of its failure before ``epoch``."""
     format: int = _FORMAT
     """Format of this record, of a shard's head and pages, and of the assignment of keys to shards."""
     state: int = _OLDEST_STATE
-    """Format of the runs in those pages."""
+    """Format of the runs in the pages."""
 
 
 def wanted(checkpoint: Path, shards: int) -> Beginning:
-    """Return the setup for a path and a number of shards, at no version yet."""
+    """Return the setup for a path and a number of shards, without a version."""
     spark = ".".join(version("pyspark").split(".")[:2])
     return Beginning(shards, str(checkpoint.resolve()), spark, state=RUN_FORMAT)
 
 
 def read_beginning(checkpoint: Path) -> Beginning | None:
-    """Return the mark of a checkpoint, None if there is none; raise `SparkLaneError` for a damaged one."""
+    """Return the mark of a checkpoint, None if there is none; raise `SparkLaneError` for a damaged mark."""
     path = checkpoint / MARK
     try:
         return msgspec.json.decode(path.read_bytes(), type=Beginning)
@@ -81,15 +82,18 @@ def read_beginning(checkpoint: Path) -> Beginning | None:
 def passed_epoch(checkpoint: Path) -> int:
     """Return the epoch up to which Spark reads the log only to fill views; 0 without a checkpoint.
 
-    A checkpoint that has committed nothing yet is at the version at which it was begun: if that did not count, a run
-    directory that is full when it is moved would stay so. Raise `SparkLaneError` for a damaged record.
+    A checkpoint without a commit is at the version at which it was begun. If that version did not count, a run
+    directory that is full when it is moved would stay full. Raises `SparkLaneError` for a damaged record.
     """
     begun = read_beginning(checkpoint)
     return max(committed_epoch(checkpoint), begun.epoch if begun else 0)
 
 
 def misfit(checkpoint: Path, here: Beginning, published: int) -> str | None:
-    """Return why a checkpoint cannot be continued here, None if it can; ``published`` is the newest version."""
+    """Return the reason why a checkpoint cannot be continued here, None if it can.
+
+    ``published`` is the newest version.
+    """
     if not checkpoint.is_dir():
         return "there is none"
     try:
@@ -116,7 +120,8 @@ def misfit(checkpoint: Path, here: Beginning, published: int) -> str | None:
 def begin(checkpoint: Path, here: Beginning, epoch: int, failed: Mapping[str, str]) -> Beginning:
     """Begin a new checkpoint after a version, and replace an existing one; durable when this returns.
 
-    The old one is renamed first: after a crash it is whole, or there is none, and the next start begins one.
+    The existing checkpoint is renamed first: after a crash it is complete, or there is none, and the next start begins
+    one.
     """
     begun = msgspec.structs.replace(here, epoch=epoch, failed=dict(failed))
     gone = checkpoint.with_name(f".{checkpoint.name}.gone")
@@ -141,7 +146,7 @@ def committed_epoch(checkpoint: Path) -> int:
     """Return the last epoch of the newest batch that Spark has committed, 0 for none; no batch up to it is run again.
 
     Spark does not sync its files: every file of the checkpoint is synced first, so that the result holds after a crash
-    of the machine as well. Raise `SparkLaneError` for a damaged record.
+    of the machine as well. Raises `SparkLaneError` for a damaged record.
     """
     epoch = newest_commit(checkpoint)
     if epoch:
@@ -150,7 +155,10 @@ def committed_epoch(checkpoint: Path) -> int:
 
 
 def newest_commit(checkpoint: Path) -> int:
-    """Return the same without syncing, which holds until the machine crashes. Raise `SparkLaneError` likewise."""
+    """Return the last epoch of the newest committed batch without syncing, which is valid until the machine crashes.
+
+    Raises `SparkLaneError` for a damaged record.
+    """
     commits = checkpoint / "commits"
     batches = [int(path.name) for path in commits.glob("[0-9]*") if path.name.isdigit()] if commits.is_dir() else []
     if not batches:
@@ -165,7 +173,7 @@ def newest_commit(checkpoint: Path) -> int:
 
 
 def _sync(directory: Path) -> None:
-    """Sync all files and directories below; files that Spark removes meanwhile are skipped."""
+    """Sync all files and directories below a directory; skip files that Spark removes meanwhile."""
     for place, _, names in os.walk(directory):
         for path in (place, *(os.path.join(place, name) for name in names)):  # noqa: PTH118 (thousands of them)
             try:

@@ -22,51 +22,58 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Configuration of the Spark lane."""
 
     master: str = "local[2]"
-    """Master: ``local[N]``, ``spark://HOST:PORT``, ``k8s://URL`` or ``yarn``."""
+    """URL of the master: ``local[N]``, ``spark:
+
+    HOST:PORT``, ``k8s:
+
+    URL`` or ``yarn``.
+    """
     shards: int = 2
-    """Shards of the view program, fixed per checkpoint; also Spark's shuffle partitions."""
+    """Number of shards of the view program, fixed per checkpoint; also the number of Spark's shuffle partitions."""
     max_epochs_per_batch: int = 64
-    """Most epochs in a micro-batch; 1 publishes every epoch."""
+    """Greatest number of epochs in a micro-batch; 1 publishes every epoch."""
     quiet_ms: int = 750
-    """Shortest time between the beginnings of two batches while there are no subscribers; for a local master."""
+    """Shortest time in milliseconds between the beginnings of two batches while there are no subscribers; for a local
+    master."""
     niceness: int = 4
-    """Difference of priority by which Spark's processes on this machine are below this one, for a local master."""
+    """Difference by which the priority of Spark's processes on this machine is below that of this process, for a local
+    master."""
     driver_memory: str = "1g"
-    """Heap of the driver's Java."""
+    """Heap size of the driver's Java."""
     driver_host: str = "127.0.0.1"
-    """Host name of the driver for executors."""
+    """Host name by which executors reach the driver."""
     driver_bind: str = ""
-    """Address on which the driver listens; empty for that of ``driver_host``."""
+    """Address on which the driver listens; empty for the address of ``driver_host``."""
     driver_port: int = 0
-    """Port of the driver's calls, 0 for any."""
+    """Port of the driver for calls; 0 for any free port."""
     block_manager_port: int = 0
-    """Port of the driver's blocks, 0 for any."""
+    """Port of the driver for blocks; 0 for any free port."""
     executor_memory: str = "1g"
-    """Heap of an executor's Java; the shards' maps are beside it, in its Python workers."""
+    """Heap size of an executor's Java; the shards' maps need further memory, in its Python workers."""
     executor_cores: int | None = None
-    """Number of concurrent tasks in an executor; None for all cores of its worker (of Kubernetes and YARN: one)."""
+    """Number of concurrent tasks in an executor; None for all cores of its worker (on Kubernetes and YARN: one)."""
     max_cores: int | None = None
-    """Number of cores in all, on a standalone cluster; None for all that it has."""
+    """Total number of cores on a standalone cluster; None for all that it has."""
     secret_file: str = ""
-    """File of the secret that master, workers, driver and executors share; empty for none."""
+    """File with the secret that master, workers, driver and executors share; empty for no secret."""
     ui: bool = False
     """True to serve Spark's own pages of the application."""
     ui_port: int = 0
-    """Port of the pages, 0 for any."""
+    """Port of the pages; 0 for any free port."""
     ui_interface: str = "127.0.0.1"
     """Interface of the pages, which need no token."""
     ui_proxy: bool = False
     """True if the pages are reached through the master's page."""
     event_log: str = ""
-    """Directory of the logs for a history server; empty for none."""
+    """Directory of the logs for a history server; empty for no logs."""
     metrics: bool = False
-    """True to serve Spark's own figures as well, beside its pages."""
+    """True to serve Spark's own metrics as well, beside its pages."""
     run_id: str = ""
-    """Identifier of all processes that were started together; in every log line."""
+    """Identifier of all processes that were started together; written in every log line."""
     logs_json: bool = False
     """True if Spark's log lines are JSON."""
     settings: dict[str, str] = {}
-    """Further Spark settings, which override the others."""
+    """Further Spark settings, which override those of this project."""
 
     @property
     def is_local(self) -> bool:

@@ -1,7 +1,7 @@
 """Exclusion of a Python worker's long-lived objects from the garbage collections between its tasks.
 
-A worker that Spark reuses collects all garbage after every task. It has some 250,000 objects, nearly all of them
-modules: 80 ms of processor time, four times a batch, beside the tasks of the next stage.
+A worker that Spark reuses collects all garbage after every task. It has some 250,000 objects, nearly all of which
+belong to modules. A collection takes 80 ms of processor time, four times a batch, during the tasks of the next stage.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["Garbage"]
 
 _REUSED: Final = "SPARK_REUSE_WORKER"
-"""Variable of reused workers."""
+"""Environment variable that reused workers have."""
 
 
 class Garbage:

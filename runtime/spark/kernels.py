@@ -7,8 +7,8 @@ driver ──request_kernels──▶ compile process ──▶ cache folder ─
 ```
 
 With a local master the workers are children of the driver's Java, and the driver's compile process is the only one.
-Executors of a cluster may run on other machines, whose folder or processor is another one: there a worker asks a
-compile process of its own for the kernels that its folder lacks. Where nothing is compiled, kernels are interpreted.
+Executors of a cluster may run on other machines with other folders or processors: there a worker has its own compile
+process, which compiles the kernels that the folder lacks. Kernels that are not compiled are interpreted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log: Final = Logger()
 
 
 class LoadedKernels:
-    """Kernels that another process compiles: see `runtime.native.tiers.Kernels`."""
+    """Kernels that another process compiles; see `runtime.native.tiers.Kernels`."""
 
     def __init__(
         self,
@@ -46,17 +46,17 @@ class LoadedKernels:
         self._clock = clock
         self._sleep = sleep
         self._late: dict[str, None] = {}
-        """Names of sources whose kernels did not come in time."""
+        """Sources whose kernels were not compiled in time."""
 
     def get(self, source: str) -> MachineKernel | None:
-        """Return the compiled kernel of a source if the cache has it."""
+        """Return the compiled kernel of a source if the cache has it; else None."""
         return self._cache.get(source)
 
     def request(self, sources: Sequence[str]) -> None:
-        """Do nothing: the driver has requested the sources of its programs."""
+        """Do nothing, because the driver has requested the sources of its programs."""
 
     def wait(self, sources: Sequence[str], timeout_s: float) -> bool:
-        """Wait until the cache has these sources; a source that did not come in time is not waited for again."""
+        """Wait until the cache has these sources; a source that was late once is not waited for again."""
         give_up_s = self._clock() + timeout_s
         awaited = [source for source in sources if kernel_name(source) not in self._late]
         while self._cache.status().is_on and (awaited := [each for each in awaited if self.get(each) is None]):
@@ -86,7 +86,7 @@ def worker_kernels(*, compiles: bool) -> Kernels:
 def request_kernels(program: Program, shards: int, kernels: Kernels | None = None) -> threading.Thread:
     """Have the kernels of a program's Spark views compiled in the background.
 
-    ``kernels`` are those of this process if None. The returned thread determines the sources.
+    If ``kernels`` is None, those of this process are used. The returned thread determines the sources.
     """
 
     def request() -> None:

@@ -1,11 +1,11 @@
-"""The Spark lane: one streaming query for all views, and the publication of its results.
+"""Spark lane: one streaming query for all views, and the publication of its results.
 
 A batch is published only when every shard has answered for the same span. Publication is a durable result segment,
-written before Spark's own commit of the batch: a batch that is run again after a crash finds its segment and leaves
-it, while its one action has brought the shards' state to the same version.
+written before Spark's own commit of the batch: a batch that is run again after a crash keeps the existing segment, and
+its one action brings the shards' state to the same version.
 
-A checkpoint that does not fit (`runtime.spark.beginning`) is replaced by a new one after the newest published version:
-state that was made elsewhere, with another number of shards or by another Spark, or that is lost. Later versions are
+A checkpoint that does not fit (`runtime.spark.beginning`), because it is lost or was made elsewhere, with another
+number of shards or by another Spark, is replaced by a new one after the newest published version. Later versions are
 the same as without the replacement.
 
 ```
@@ -51,32 +51,32 @@ __all__ = ["BatchPace", "Published", "SparkLane"]
 
 _COMMIT_LOOK_SECONDS: Final = 0.02
 _MOST_WAITING: Final = 16
-"""Number of pending epochs from which a query counts as lagging, and does not rest."""
+"""Number of pending epochs from which a query counts as lagging, so that it does not pause between batches."""
 
 
 class Published(msgspec.Struct, frozen=True):
-    """Version of all views."""
+    """Published version of all views."""
 
     from_epoch: int
-    """Version before."""
+    """Number of the version before."""
     to_epoch: int
     """Number of the version."""
     changes: dict[str, pa.Table]
-    """Rows removed (-) and added (+), by view."""
+    """View → rows removed (negative weight) and added (positive weight)."""
     failed: dict[str, str]
-    """Reason of each view that ended with this version."""
+    """View → reason why it failed in this version."""
     footer: Footer
-    """Footer of the epoch: cuts, time, messages."""
+    """Footer of the version's last epoch: cuts, time, messages."""
     program: Program | None = None
-    """Catalogue from this version on, if it differs from that of the version before."""
+    """Catalogue from this version on; None if it is that of the version before."""
     seconds: float = 0.0
-    """Duration of the batch, from its first task until its results were durable."""
+    """Duration of the batch in seconds, from its first task until its results were durable."""
 
 
 class SparkLane:
     """Runner of the streaming query over an epoch log, which publishes to a result log.
 
-    ``on_published`` is called on a thread of Spark, after the version is durable; it must not block for long.
+    ``on_published`` is called on a thread of Spark, once the version is durable; it must not block for long.
     """
 
     _logger = Logger()
@@ -93,20 +93,23 @@ class SparkLane:
         snapshots: Path | None = None,
         pace: BatchPace | None = None,
     ) -> None:
-        """``snapshots`` are relation snapshots of the log, which spare a new view reading it from its beginning.
+        """Create a lane that is not started.
 
-        ``pace`` determines when batches begin; without it one follows the other.
+        ``snapshots`` is the directory of the log's relation snapshots, which save a new view reading the log from its
+        beginning.
+
+        ``pace`` determines when batches begin; without it each batch follows the one before at once.
         """
         self._session = session
         self._config = config
-        self._compiles = not config.is_local  # workers of this machine load what the driver has had compiled
+        self._compiles = not config.is_local  # workers of this machine load the kernels that the driver has compiled
         self._epochs = epochs.resolve()
         self._checkpoint = checkpoint.resolve()
         self._snapshots = snapshots.resolve() if snapshots else None
         self._log = EpochLogReader(self._epochs)
         self._results = results
         self._on_published = on_published
-        self._standing: Standing | None = None  # until the first batch of a checkpoint that was begun is published
+        self._standing: Standing | None = None  # None after the first batch of a new checkpoint is published
         self._query: StreamingQuery | None = None
         self._published = threading.Condition()
         self._failure: str | None = None
@@ -115,7 +118,10 @@ class SparkLane:
         self._pace = pace
 
     def start(self, on_ended: Callable[[str | None], None] | None = None) -> None:
-        """Start the query; ``on_ended`` is called on its own thread with the reason of the end, None for a stop."""
+        """Start the query.
+
+        At its end ``on_ended`` is called on its own thread with the reason, or with None for a stop.
+        """
         begun = self.fit_checkpoint()
         deltas = self._session.readStream.format("epochs").options(**self.source_options(begun)).load()
         processor = ShardProcessor(str(self._epochs), self._config.shards, begun.epoch, compiles=self._compiles)
@@ -127,7 +133,7 @@ class SparkLane:
             self.stop()
 
     def fit_checkpoint(self) -> Beginning:
-        """Return the begin of the checkpoint; replace one that does not fit. Called by `start`, once."""
+        """Return the beginning of the checkpoint, after replacing one that does not fit. Called by `start`, once."""
         here = wanted(self._checkpoint, self._config.shards)
         published = self._results.latest()
         why_not = misfit(self._checkpoint, here, published)
@@ -146,12 +152,12 @@ class SparkLane:
         return begun
 
     def adopt(self, begun: Beginning) -> None:
-        """Continue a checkpoint; if none of it is published yet, from the published rows."""
+        """Continue a checkpoint; if none of its batches is published yet, continue from the published rows."""
         is_first = 0 < begun.epoch == self._results.latest()
         self._standing = read_standing(self._results, self._log) if is_first else None
 
     def source_options(self, begun: Beginning) -> dict[str, str]:
-        """Return the options of the source."""
+        """Return the options of the streaming source."""
         options = {
             "path": str(self._epochs),
             "shards": str(self._config.shards),
@@ -164,7 +170,10 @@ class SparkLane:
         return options | ({"snapshots": str(self._snapshots)} if self._snapshots is not None else {})
 
     def wait_for(self, epoch: int, timeout_seconds: float) -> None:
-        """Return once this version is published; raise `SparkLaneError` if the query fails first or time runs out."""
+        """Return once this version is published.
+
+        Raise `SparkLaneError` if the query fails first or the time runs out.
+        """
         with self._published:
             done = self._published.wait_for(lambda: self._ended or self._results.latest() >= epoch, timeout_seconds)
             if self._ended:
@@ -177,7 +186,8 @@ class SparkLane:
     def finish(self, epoch: int, timeout_seconds: float) -> None:
         """Return once this version is published and Spark has committed its batch, so that no start runs it again.
 
-        Batches do not rest from here on. Raise `SparkLaneError` if the query ends first or time runs out.
+        There are no pauses between batches from here on. Raises `SparkLaneError` if the query ends first or the time
+        runs out.
         """
         give_up_s = time.monotonic() + timeout_seconds
         if self._pace is not None:
@@ -204,13 +214,13 @@ class SparkLane:
                 raise SparkLaneError(self._failure)
 
     def stop(self) -> None:
-        """Stop the query; the current batch is abandoned and run again by the next start."""
+        """Stop the query; the current batch is abandoned, and the next start runs it again."""
         self._stopped = True
         if self._pace is not None:
             self._pace.end()
         query, self._query = self._query, None
         if query is not None:
-            with suppress(Exception):  # an ended Spark has stopped its query, which py4j reports in many ways
+            with suppress(Exception):  # if Spark has ended, the query has stopped, which py4j reports in many ways
                 query.stop()
 
     def _watch(self, query: StreamingQuery, on_ended: Callable[[str | None], None] | None) -> None:
@@ -223,7 +233,7 @@ class SparkLane:
             reason = f"Spark has ended: {type(error).__name__}"
         if self._stopped:
             reason = None  # an error of a query that is being stopped is no failure
-        elif reason is None:  # as when a master has taken the application away: no error is raised
+        elif reason is None:  # if a master has ended the application, no error is raised
             reason = "the streaming query was stopped by Spark"
         with self._published:
             self._failure = reason
@@ -234,7 +244,7 @@ class SparkLane:
 
     def _publish(self, batch: DataFrame, _: int) -> None:
         begun_s = time.monotonic()
-        rows = batch.toArrow()  # the one action of the batch; a second would run the processors again
+        rows = batch.toArrow()  # the only action of the batch; a second one would run the processors again
         if not rows.num_rows:
             return
         published, control = self._gather(rows)
@@ -259,7 +269,7 @@ class SparkLane:
     def _gather(self, rows: pa.Table) -> tuple[Published, bytes]:
         """Merge the shards' answers; return them and the control record of their span, empty for none.
 
-        Raise `SparkLaneError` unless each shard has answered, for one span.
+        Raises `SparkLaneError` unless every shard has answered, for the same span.
         """
         changes: dict[str, list[pa.Table]] = {}
         failed: dict[str, str] = {}
@@ -277,7 +287,8 @@ class SparkLane:
             raise SparkLaneError(f"expected one answer for one span from shards {expected}, was {complete}")
         begin, end = spans.pop()
         merged = {view: pa.concat_tables(tables) for view, tables in changes.items()}
-        control = self._log.read(begin + 1).footer.control  # a batch never goes past the epoch before a new program
+        # A batch ends, at the latest, with the epoch before a new program.
+        control = self._log.read(begin + 1).footer.control
         program = decode_program(control) if control else None
         if (standing := self._standing) is not None and standing.version == begin:
             merged = standing.until(merged, lane_program(program, "spark") if program else None)
@@ -295,14 +306,17 @@ def _last_reason(text: str) -> str:
 class BatchPace:
     """Pause of the streaming query between batches while its views have no subscribers.
 
-    A batch has a fixed cost, 0.2 s of processor time and more however few rows there are; on a machine that Spark
-    shares, subscribers of the feed would pay for results that are not read.
+    A batch has a fixed cost of at least 0.2 s of processor time, even for few rows; on a machine that Spark shares with
+    the runtime, results that are not read would slow down subscribers of the feed.
 
     `rest` is called by the thread that runs batches, the other methods on any thread.
     """
 
     def __init__(self, quiet_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
-        """``quiet_s`` is the shortest time between the beginnings of two batches while there are no subscribers."""
+        """Create a pace.
+
+        ``quiet_s`` is the shortest time in seconds between two batches' beginnings without subscribers.
+        """
         self._quiet_s, self._now_s = quiet_s, now_s
         self._changed = threading.Condition()
         self._is_listened_to = True
@@ -311,13 +325,16 @@ class BatchPace:
         self._urgent = -1
 
     def listened_to(self, is_listened_to: bool) -> None:
-        """Note whether there are subscribers; assumed to be so until the first call."""
+        """Note whether there are subscribers; until the first call there are assumed to be some."""
         with self._changed:
             self._is_listened_to = is_listened_to
             self._changed.notify_all()
 
     def sealed(self, epoch: int, *, is_awaited: bool) -> None:
-        """Note that an epoch is sealed; ``is_awaited`` if a client waits for its version, as for that of a new view."""
+        """Note that an epoch is sealed.
+
+        ``is_awaited`` is True if a client waits for its version, such as that of a new view.
+        """
         with self._changed:
             self._newest = epoch
             self._urgent = epoch if is_awaited else self._urgent
@@ -330,7 +347,10 @@ class BatchPace:
             self._changed.notify_all()
 
     def rest(self, begun_s: float, version: int) -> None:
-        """Wait until the next batch may begin: the last one began at ``begun_s`` and made this version."""
+        """Wait until the next batch may begin.
+
+        The last batch began at ``begun_s`` and made the version ``version``.
+        """
         with self._changed:
             left_s = begun_s + self._quiet_s - self._now_s()
             self._changed.wait_for(lambda: self._is_due(version), max(0.0, left_s))

@@ -1,7 +1,7 @@
 """Partitions of a batch of the streaming query, as the driver plans them.
 
-Views are new in the first batch of a program that has them; in the first batch of a checkpoint that was begun after
-a version (`runtime.spark.beginning`) all of them are. Their backfill has partitions of its own.
+Views are new in the first batch of a program that adds them. In the first batch of a checkpoint that was begun after a
+version (`runtime.spark.beginning`) all views are new. The backfill of new views has partitions of its own.
 
 ```
 relation snapshot S ─┐
@@ -46,16 +46,16 @@ _WORD: Final = 0xFFFFFFFF
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
-    """Epochs of a batch: ``(from, to]``."""
+    """Span of the epochs of a batch: ``(from, to]``."""
 
     from_epoch: int
     """Epoch before the batch."""
     to_epoch: int
-    """Last epoch of the batch; the version of its results."""
+    """Last epoch of the batch, which is the version of its results."""
 
 
 class EpochPartition(InputPartition):
-    """Some of a batch's segments; one of a batch's partitions also carries the ticks."""
+    """Partition with some of a batch's segments; one of a batch's partitions also has the ticks."""
 
     def __init__(self, program: int, epochs: Sequence[int], span: Span | None) -> None:
         super().__init__(None)
@@ -65,7 +65,7 @@ class EpochPartition(InputPartition):
 
 
 class BackfillPartition(InputPartition):
-    """Rows of one relation before a batch's first epoch, for the views that are new in the batch."""
+    """Partition with the rows of one relation before a batch's first epoch, for the views that are new in the batch."""
 
     def __init__(self, program: int, views: tuple[str, ...], relation: str, span: tuple[int, int]) -> None:
         super().__init__(None)
@@ -74,11 +74,11 @@ class BackfillPartition(InputPartition):
         self.relation = relation
         self.span = span
         self.snapshot: str | None = None
-        """Path of the snapshot of the epoch where the span begins."""
+        """Path of the snapshot of the epoch where the span begins; None without a snapshot."""
 
 
 class FailedPartition(InputPartition):
-    """Views that are new in a batch and have failed before it."""
+    """Partition of the views that are new in a batch and have failed before it."""
 
     def __init__(self, program: int, failed: Mapping[str, str], epoch: int) -> None:
         super().__init__(None)
@@ -92,7 +92,7 @@ def plan_backfill(
 ) -> list[BackfillPartition]:
     """Return the partitions that fill the new views of a program in the batch whose first epoch is ``epoch``.
 
-    ``program`` is the epoch of its control record. The snapshot used is pinned for the batch.
+    ``program`` is the epoch of the program's control record. The snapshot that is used is pinned for the batch.
     """
     if not views or epoch < 2:
         return []
@@ -126,7 +126,7 @@ def _murmur3(value: int) -> int:
     mixed = (value & _WORD) * 0xCC9E2D51 & _WORD
     mixed = _rotate(mixed, 15) * 0x1B873593 & _WORD
     state = _rotate(_SEED ^ mixed, 13) * 5 + 0xE6546B64 & _WORD
-    state ^= 4  # length in bytes
+    state ^= 4  # XOR with the length in bytes
     state = (state ^ (state >> 16)) * 0x85EBCA6B & _WORD
     state = (state ^ (state >> 13)) * 0xC2B2AE35 & _WORD
     state ^= state >> 16

@@ -1,15 +1,15 @@
 """Stateful half of the streaming query: one shard of the view program per group.
 
-State in Spark's store is a head value and a map of pages. Each batch writes one run: the payloads of the shard.
-When these runs outweigh the base, the whole state is written as a new base. A worker keeps the shards it has
-seen in memory, named by the last run they contain: if the head's chain still has that run, only the runs after it are
+State in Spark's store is a head value and a map of pages. Each batch writes one run: the payloads of the shard. When
+these runs outweigh the base, the whole state is written as a new base. A worker keeps the shards that it has processed
+in memory, named by the last run that they contain: if the head's chain still has that run, only the runs after it are
 replayed, otherwise the shard is rebuilt from the store. A failed attempt leaves nothing in memory, because a shard is
-taken out before it is changed. Every attempt of a batch writes the same runs, whatever its worker has in memory:
-Spark lets an attempt that it considers lost write over the files of the one that counts.
+removed from there before it is changed. Every attempt of a batch writes the same runs, whatever its worker has in
+memory: Spark lets an attempt that it considers lost write over the files of the one that counts.
 
-The first batch of a new program migrates the shard to it before anything else, and writes a base: every run of a
-chain belongs to the program that the head names. A shard without a head is at the begin of the checkpoint: its views
-are filled by the first batch, as if all of them were new, and that batch writes a base too.
+The first batch of a new program migrates the shard to it before anything else, and writes a base: every run of a chain
+belongs to the program that the head names. A shard without a head is at the beginning of the checkpoint: the first
+batch fills its views, as if all of them were new, and writes a base, too.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from runtime.views.shardruns import decode_table, encode_table
 __all__ = ["OUTPUT_SCHEMA", "ShardProcessor"]
 
 OUTPUT_SCHEMA: Final = "shard int, from_epoch bigint, to_epoch bigint, view string, kind string, payload binary"
-# As types and not as text, which a worker would ask Java to parse in every batch.
+# Types instead of text, which a worker would have Java parse in every batch.
 _HEAD: Final = StructType([StructField("head", BinaryType())])
 _PAGE: Final = StructType([StructField("run", LongType()), StructField("page", IntegerType())])
 _DATA: Final = StructType([StructField("data", BinaryType())])
 _PAGE_BYTES: Final = 1024 * 1024
 _SMALLEST_BASE_BYTES: Final = 256 * 1024
 _MOST_LINKS: Final = 256
-"""Limit of runs: the head is written with every batch, and a shard that moves reads every run."""
+"""Greatest number of runs of a shard: the head is written with every batch, and a shard that moves reads every run."""
 
 
 class _Link(msgspec.Struct, frozen=True, array_like=True):
-    """One run of a shard's chain: a base, or the payloads of a batch."""
+    """Run of a shard's chain: a base, or the payloads of a batch."""
 
     number: int
     nonce: str
@@ -58,7 +58,7 @@ class _Link(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True):
-    """State of a shard: a version, the program it belongs to, and the runs that it consists of."""
+    """State of a shard: a version, the program of that version, and the runs that make up the state."""
 
     version: int
     program: int
@@ -72,27 +72,27 @@ class _Batch(msgspec.Struct, frozen=True):
     program: int
     delivered: list[tuple[Part, pa.Table | str]]
     backfill: dict[int, list[tuple[Part, pa.Table | str]]]
-    """Backfill by the number of the new view that it is for."""
+    """Number of a new view → its backfill."""
 
 
 class _Resident(msgspec.Struct):
-    """Shard in a worker's memory and the run that it is at."""
+    """Shard in a worker's memory, and the run that it is at."""
 
     state: ShardState
     nonce: str
     used: int = 0
-    """Counter that rises with every turn of any shard in this process."""
+    """Counter of turns of all shards in this process, at the shard's last turn."""
 
 
 _garbage: Final = Garbage()
 _residents: dict[tuple[str, int], _Resident] = {}
-"""Shards of this worker process; another one may have a newer or an older state of the same shard."""
+"""Shards of this worker process; another process may have a newer or an older state of the same shard."""
 _UNUSED_TURNS: Final = 8
-"""Multiple of the number of shards: a shard that has not come back for so many turns has moved elsewhere."""
+"""Multiple of the number of shards: a shard that has had no turn for that many turns has moved to another worker."""
 
 
 def _keep(place: tuple[str, int], resident: _Resident, shards: int) -> None:
-    """Keep a shard in memory, and evict those that other workers have by now."""
+    """Keep a shard in memory, and evict shards that have moved to other workers."""
     resident.used = max([resident.used, *(other.used for other in _residents.values())]) + 1
     _residents[place] = resident
     oldest = resident.used - _UNUSED_TURNS * shards
@@ -104,8 +104,10 @@ class ShardProcessor(StatefulProcessor):
     """Processor that applies a batch's payloads to a shard, and emits its views' changes, then one completion row."""
 
     def __init__(self, directory: str, shards: int, base: int = 0, *, compiles: bool = False) -> None:
-        """``base`` is the version after which the checkpoint was begun. With ``compiles``, workers compile kernels;
-        else they load those that the driver has requested."""
+        """Create the processor of a checkpoint that was begun after version ``base``.
+
+        With ``compiles``, workers compile kernels; otherwise they load the kernels that the driver has requested.
+        """
         self._directory = directory
         self._shards = shards
         self._base = base
@@ -117,7 +119,7 @@ class ShardProcessor(StatefulProcessor):
         self._pages = handle.getMapState("runs", _PAGE, _DATA)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        """Process one version of one shard."""
+        """Process the rows of one shard for one version."""
         shard_id = int(key[0])
         batch = _sort_out(rows)
         head = self._read_head(batch.program)
@@ -135,7 +137,7 @@ class ShardProcessor(StatefulProcessor):
         yield from _output(shard_id, batch.span, step)
 
     def close(self) -> None:
-        """Do nothing, as there is nothing to release."""
+        """Do nothing, because there is nothing to release."""
 
     def _read_head(self, program: int) -> _Head:
         stored = self._head.get() if self._head.exists() else None
@@ -194,7 +196,7 @@ class ShardProcessor(StatefulProcessor):
 
 
 def _sort_out(rows: Iterator[Row]) -> _Batch:
-    """Return the batch's span, program and payloads, in an order that does not depend on that of the rows."""
+    """Return the batch's span, program and payloads, in an order that does not depend on the order of the rows."""
     span: Span | None = None
     program = -1
     payloads: list[tuple[int, bytes]] = []

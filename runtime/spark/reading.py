@@ -1,11 +1,11 @@
 """Reader of the partitions of a batch, on executors: segments become payloads for shards.
 
-Segments are read by memory mapping and summed per map and key there (`runtime.views.deliveries`), so that only a few
-payloads per shard enter Spark.
+Segments are read by memory mapping and summed per map and key on the executors (`runtime.views.deliveries`), so that
+only a few payloads per shard enter Spark.
 
 For every relation that new views read, the rows that are live before the program's first epoch are summed, from a
-relation snapshot and the segments since, and then used as deltas. They are summed first, because a deleted row must
-not be able to fail a view that is created after it.
+relation snapshot and the segments since, and then used as deltas. The rows are summed first, because a deleted row must
+not be able to fail a view that is created after the deletion.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BROKEN: Final = -2
 """``BROKEN - code`` is the value of ``map`` if the deltas of a part could not be made; the payload is the reason."""
 
 _VIEW_BITS: Final = 21
-"""Bits of a part's code; in a backfill, the bits above are one more than the number of the view."""
+"""Number of bits of a part's code; in a backfill, the bits above are one more than the number of the view."""
 
 _ARROW_SCHEMA: Final = pa.schema(
     [
@@ -58,28 +58,28 @@ class Place(msgspec.Struct, frozen=True):
     part: Part
     """Part of a map."""
     view: int | None = None
-    """Number of the view that a backfill is for."""
+    """Number of the view that a backfill is for; None if the payload is no backfill."""
     broken: bool = False
     """True if the payload is the reason why there are no deltas."""
 
     @property
     def code(self) -> int:
-        """Place as one integer."""
+        """Place encoded as one integer."""
         code = self.part.code | (0 if self.view is None else (self.view + 1) << _VIEW_BITS)
         return BROKEN - code if self.broken else code
 
     @classmethod
     def of_code(cls, code: int) -> Place:
-        """Return the place of `code`."""
+        """Return the place with this `code`."""
         broken = code <= BROKEN
         view, part = divmod(BROKEN - code if broken else code, 1 << _VIEW_BITS)
         return cls(Part.of_code(part), view - 1 if view else None, broken)
 
 
 def read(partition: Partition, directory: str, shards: int, *, compiles: bool) -> Iterator[pa.RecordBatch]:
-    """Yield the payloads of these segments, and the ticks if they are this partition's; or a backfill's payloads.
+    """Yield the payloads of a partition's segments, and its ticks if it has them; or the payloads of a backfill.
 
-    ``directory`` is that of the epoch log; ``compiles`` is True if this process compiles kernels that it lacks.
+    ``directory`` is the directory of the epoch log; ``compiles`` is True if this process compiles missing kernels.
     """
     program = load_program(directory, partition.program)
     kernels = worker_kernels(compiles=compiles)

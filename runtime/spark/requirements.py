@@ -14,20 +14,20 @@ from runtime.spark.java import JavaNotFoundError, find_java
 __all__ = ["PACKAGES", "check_requirements", "missing_requirement"]
 
 PACKAGES: Final = {"pyspark": "pyspark", "py4j": "py4j", "pandas": "pandas", "protobuf": "google.protobuf"}
-"""Module of each package of the extra `spark`."""
+"""Package of the extra `spark` → a module of it."""
 
 
 def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package around it
+    except ModuleNotFoundError:  # the package around the module is missing
         return False
 
 
 def missing_requirement(environ: Mapping[str, str]) -> str:
-    """Return what Spark lacks on this machine and how to install it, in one line; empty if nothing is missing.
+    """Return the missing requirement of Spark and how to install it, in one line; empty if none is missing.
 
-    Starts the Java that it finds once, which takes about 0.1 s.
+    The check starts the installed Java once, which takes about 0.1 s.
     """
     packages = [package for package, module in PACKAGES.items() if not _is_installed(module)]
     extras: list[Extra] = ["spark"] if packages else []
@@ -42,6 +42,6 @@ def missing_requirement(environ: Mapping[str, str]) -> str:
 
 
 def check_requirements(environ: Mapping[str, str] = os.environ) -> None:
-    """Raise `SparkLaneError` for what Spark lacks on this machine."""
+    """Raise `SparkLaneError` if this machine lacks a requirement of Spark."""
     if missing := missing_requirement(environ):
         raise SparkLaneError(missing)

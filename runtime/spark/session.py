@@ -46,7 +46,7 @@ _PROBE_S: Final = 30.0
 def quick_python(script: Path, environ: Mapping[str, str] = os.environ) -> str:
     """Write a script that runs this Python with the path of this process, and return the command for Spark to start.
 
-    The command is this Python itself if a script cannot be run, as on a file system for data alone.
+    The command is this Python itself if a script cannot be run, for example on a file system that forbids execution.
     """
     path = environ.get(_VARIABLE)
     setting = f"unset {_VARIABLE}" if path is None else f"export {_VARIABLE}={shlex.quote(path)}"
@@ -95,13 +95,13 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 def _own_jvm(niceness: int, output: Path) -> Iterator[None]:
     """Have the JVM that is launched within the block print to a file, and lower its priority.
 
-    Its threads and Python workers inherit both: they print a few lines a batch, which belong neither among status lines
-    nor in a terminal. It is launched without Python code between fork and exec, since the threads of a running runtime
-    may have any lock.
+    The JVM's threads and Python workers inherit both: they print a few lines a batch, which belong neither among status
+    lines nor in a terminal. The JVM is launched without Python code between fork and exec, since the threads of a
+    running runtime may hold any lock.
 
-    It is killed if the block is interrupted, or fails before pyspark knows it.
-    An interrupted launch is unknown to pyspark, and its JVM cannot write its port for want of a folder and never ends.
-    After another error the JVM has the reason, and ends with this process.
+    The JVM is killed if the block is interrupted, or fails before pyspark knows the JVM. After an interrupted launch
+    pyspark does not know the JVM, which cannot write its port because the folder is gone, and never ends. After another
+    error the JVM has the reason, and ends with this process.
     """
     launched: list[subprocess.Popen[bytes]] = []
 
@@ -132,7 +132,7 @@ def _own_jvm(niceness: int, output: Path) -> Iterator[None]:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Return False for a record of py4j, which logs what it raises to the root logger with tracebacks."""
+    """Return False for a record of py4j, which logs the errors that it raises to the root logger with tracebacks."""
     return Path(record.pathname).parent.name != "py4j"
 
 
@@ -151,7 +151,7 @@ def _own_interrupts() -> Iterator[None]:
 def _ignore_closed_updates(server: socketserver.BaseServer) -> None:
     """Keep pyspark's server of accumulators from printing a traceback when the JVM closes its connection.
 
-    The JVM does so when a query is stopped while a task's update is on its way.
+    The JVM closes it when a query is stopped while a task's update is on its way.
     """
     handle_error = server.handle_error
 
@@ -164,13 +164,13 @@ def _ignore_closed_updates(server: socketserver.BaseServer) -> None:
 
 @contextmanager
 def _launching(config: SparkConfig, directory: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    """Set what the JVM needs while it is launched: its output, its address, and a file with the secret, removed after.
+    """Set what the JVM needs while it is launched: output, address, and a file with the secret, removed afterwards.
 
     The Python workers of a local master inherit ``environment`` from it.
     """
     values = {
         "SPARK_LOCAL_IP": config.ui_interface,
-        # Else Java asks for the name of its address, which takes 10 s in a network whose names nobody knows.
+        # Otherwise Java resolves the name of its address, which takes 10 s in a network without such names.
         "SPARK_LOCAL_HOSTNAME": config.driver_host,
         "SPARK_PUBLIC_DNS": config.driver_host,
         **environment,
@@ -200,7 +200,7 @@ def start_session(
 ) -> SparkSession:
     """Start Spark with its logs under ``directory``; raise `SparkLaneError` in one line if it does not start.
 
-    Executors on other machines read ``directory`` under the same path. ``on_starting`` is called when a Java is found
+    Executors on other machines read ``directory`` under the same path. ``on_starting`` is called when there is a Java
     and the wait begins.
     """
     check_config(config)
@@ -236,7 +236,7 @@ def start_session(
 
 
 def _write_log_settings(config: SparkConfig, directory: Path) -> None:
-    """Write the log settings: the driver logs to a file, an executor to standard error, which its worker rolls."""
+    """Write the log settings: the driver logs to a file, an executor to standard error, which its worker rotates."""
     for name, path, role in (
         ("log4j2.properties", directory / "spark.log", "spark-driver"),
         ("log4j2-executor.properties", None, "spark-executor"),
@@ -246,6 +246,6 @@ def _write_log_settings(config: SparkConfig, directory: Path) -> None:
 
 
 def stop_session(session: SparkSession) -> None:
-    """Stop Spark; do nothing if its JVM has ended, as after a signal to the whole process group."""
+    """Stop Spark; do nothing if its JVM has ended, for example after a signal to the whole process group."""
     with suppress(Py4JError, OSError):
         session.stop()

@@ -1,8 +1,8 @@
 """Settings of Spark's driver and, through it, of the executors.
 
 Timeouts on a cluster are short, because a batch waits for its slowest task: an executor whose process ends is noticed
-at once by its connections, and a silent one (a machine without power, a stopped process) after
-`SILENT_SECONDS`. The work of such an executor is repeated elsewhere; that costs time and changes no answer.
+at once by its connections, and a silent one (a machine without power, a stopped process) after `SILENT_SECONDS`. The
+work of such an executor is repeated elsewhere, which costs time and changes no answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 SILENT_SECONDS: Final = 20
-"""Time of silence after which an executor counts as lost."""
+"""Time of silence in seconds after which an executor counts as lost."""
 _STATE_STORE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 DaemonRole = Literal["master", "worker"]
@@ -43,7 +43,7 @@ DaemonRole = Literal["master", "worker"]
 _SERVLET: Final = "org.apache.spark.metrics.sink.PrometheusServlet"
 _JVM: Final = "org.apache.spark.metrics.source.JvmSource"
 NAMESPACE: Final = "deltabook"
-"""Namespace in place of the application's id, which would change every name with every start."""
+"""Namespace of metrics in place of the application's id, which would change every name with every start."""
 SparkLogLevel = Literal["error", "warn", "info", "debug"]
 
 _FILE_MEGABYTES: Final = 16
@@ -75,7 +75,7 @@ _LONGEST: Final = 1024
 
 
 def check_config(config: SparkConfig) -> None:
-    """Raise `SparkLaneError` for settings that cannot work, or would be open to strangers."""
+    """Raise `SparkLaneError` for settings that cannot work, or would give strangers access."""
     if not config.has_known_master:
         raise SparkLaneError(
             f"expected local[N], spark://HOST:PORT, k8s://URL or yarn as Spark's master, was {config.master!r}"
@@ -83,7 +83,7 @@ def check_config(config: SparkConfig) -> None:
     listens = config.driver_bind or config.driver_host
     if config.master.startswith("spark:") and not config.secret_file and not is_loopback(listens):
         raise SparkLaneError(f"expected a secret file for a driver that is not on loopback, was none at {listens}")
-    if config.is_local and not is_loopback(listens):  # no secret would be needed there
+    if config.is_local and not is_loopback(listens):  # on loopback no secret is needed
         raise SparkLaneError(f"expected a driver on loopback, as {config.master} has no executors, was {listens}")
     if reserved := sorted(_RESERVED & config.settings.keys()):
         raise SparkLaneError(f"expected {reserved[0]} to be set by its own option, was a setting")
@@ -100,7 +100,7 @@ _RESERVED: Final = frozenset(
         "spark.ui.killEnabled",
     }
 )
-"""Settings that determine access to the driver: they follow from options, which are checked."""
+"""Settings that determine access to the driver; they follow from options, which are checked."""
 _OWNED: Final = frozenset(
     {
         "spark.authenticate.secret",
@@ -112,7 +112,7 @@ _OWNED: Final = frozenset(
         "spark.sql.streaming.stateStore.providerClass",
     }
 )
-"""Settings on which the answers depend, and the secret, which would be in a command line."""
+"""Settings on which the answers depend, and the secret, which would otherwise be visible in a command line."""
 
 
 def spark_settings(
@@ -122,10 +122,12 @@ def spark_settings(
     java_options: str = QUICK_JAVA,
     python: str = sys.executable,
 ) -> dict[str, str]:
-    """Return all settings but the secret; ``directory`` has logs and scratch, ``environment`` is that of executors.
+    """Return all settings except the secret.
 
-    ``java_options`` are those of the driver and of executors, ``python`` is the command that starts their Python: a
-    standalone cluster has both at the same path as the driver.
+    ``directory`` is the folder of logs and scratch files, ``environment`` the environment of executors.
+
+    ``java_options`` are the Java options of the driver and of executors; ``python`` is the command that starts their
+    Python. A standalone cluster has the files of both at the same paths as the driver.
 
     Measured: the checkpoint manager saves 25-60 ms a batch, the changelog and the polling delay some 10 ms each.
     """
@@ -149,7 +151,8 @@ def spark_settings(
         "spark.sql.streaming.pollingDelay": "1ms",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
-        "spark.sql.streaming.stateStore.maintenanceInterval": "15s",  # when state of batches past these is removed
+        # Interval at which state of earlier batches is removed.
+        "spark.sql.streaming.stateStore.maintenanceInterval": "15s",
         "spark.sql.streaming.numRecentProgressUpdates": "100",
         **(driver_metrics() if config.metrics else {"spark.ui.prometheus.enabled": "false"}),
         **_secret(config),
@@ -167,7 +170,7 @@ def _secret(config: SparkConfig) -> dict[str, str]:
 
 
 def _pages(config: SparkConfig) -> dict[str, str]:
-    """Return the settings of Spark's own pages, on which nothing can be ended, and of the logs for a history server."""
+    """Return the settings of Spark's own pages, which cannot end anything, and of the logs for a history server."""
     log = Path(config.event_log).resolve() if config.event_log else None
     return {
         "spark.ui.enabled": str(config.ui).lower(),
@@ -175,7 +178,7 @@ def _pages(config: SparkConfig) -> dict[str, str]:
         "spark.ui.killEnabled": "false",
         "spark.ui.reverseProxy": str(config.ui_proxy).lower(),
         "spark.ui.showConsoleProgress": "false",
-        # A query that runs for days has many batches: each keeps as little as the pages need.
+        # A query that runs for days has many batches, so that each keeps as little as the pages need.
         "spark.ui.retainedJobs": "100",
         "spark.ui.retainedStages": "200",
         "spark.ui.retainedTasks": "10000",
@@ -196,7 +199,7 @@ def _cluster(
     config: SparkConfig, directory: Path, environment: Mapping[str, str], java_options: str, python: str
 ) -> dict[str, str]:
     """Return the settings for executors that are processes of their own."""
-    # A k8s or yarn executor declares its cores itself; a standalone one has those of its worker.
+    # A k8s or yarn executor declares its cores itself; a standalone executor has those of its worker.
     cores = {} if config.executor_cores is None else {"spark.executor.cores": str(config.executor_cores)}
     most = {} if config.max_cores is None else {"spark.cores.max": str(config.max_cores)}
     return {
@@ -213,13 +216,14 @@ def _cluster(
         "spark.executor.logs.rolling.maxSize": str(16 * 1024 * 1024),
         "spark.executor.logs.rolling.maxRetainedFiles": "2",
         "spark.dynamicAllocation.enabled": "false",
-        # Concurrent attempts of one task would be right, but slower: they change the same state.
+        # Concurrent attempts of one task would be correct, but slower, because they change the same state.
         "spark.speculation": "false",
-        # A lost executor is a failure of each of its tasks; a machine that comes and goes must not end the query.
+        # A lost executor is a failure of each of its tasks; a machine that leaves and returns must not end the query.
         "spark.task.maxFailures": "16",
-        # Two workers fail as easily as one: with both excluded none is left.
+        # Two workers fail as easily as one: if both are excluded, none is left.
         "spark.excludeOnFailure.enabled": "false",
-        # A shard's state is on the executor that had it last: waiting for a busy one is quicker than moving it.
+        # A shard's state is on the executor that had it last: waiting for a busy executor is quicker than moving the
+        # state.
         "spark.locality.wait": "500ms",
         "spark.executor.heartbeatInterval": "4s",
         "spark.network.timeout": f"{SILENT_SECONDS}s",
@@ -243,7 +247,7 @@ def _served(instance: str, path: str) -> dict[str, str]:
 
 
 def driver_metrics() -> dict[str, str]:
-    """Return the settings of a session whose page is served."""
+    """Return the settings of a session that serves its metrics page."""
     return {
         **_served("driver", "/metrics/prometheus"),
         "spark.metrics.namespace": NAMESPACE,
@@ -264,7 +268,7 @@ def daemon_metrics(role: DaemonRole) -> dict[str, str]:
 
 
 def _json_layout(run_id: str, role: str) -> str:
-    """Return Log4j's own template, with the field names of this project's lines."""
+    """Return Log4j's own template, with the field names of this project's log lines."""
     template = {
         "time": {"$resolver": "timestamp", "epoch": {"unit": "secs"}},
         "level": {"$resolver": "pattern", "pattern": "%p{lowerCase=true}"},
@@ -288,7 +292,8 @@ def log4j_properties(
 ) -> str:
     """Return the content of a file that ``-Dlog4j2.configurationFile`` names.
 
-    ``path`` is the log file, replaced when it is full, with the two before kept; None stands for standard error.
+    ``path`` is the log file, which is replaced when it is full, while the two before are kept; None stands for standard
+    error.
     """
     out = _STANDARD_ERROR if path is None else _FILE.format(path=path, megabytes=_FILE_MEGABYTES, old=_OLD_FILES)
     layout = _json_layout(run_id, role) if json_lines else _TEXT
@@ -296,7 +301,7 @@ def log4j_properties(
 
 
 def read_secret(path: Path) -> str:
-    """Return the secret in a file; raise `SparkLaneError`, which quotes nothing of the file."""
+    """Return the secret in a file; raise `SparkLaneError`, whose message quotes nothing of the file."""
     try:
         misuse = misuse_of_trusted(path)
         with path.open("rb") as file:
@@ -314,7 +319,7 @@ def read_secret(path: Path) -> str:
 
 
 def authentication() -> dict[str, str]:
-    """Return settings of a process that has the secret: a peer without it is refused, and traffic is encrypted."""
+    """Return the settings of a process that has the secret: a peer without it is refused, and traffic is encrypted."""
     return {
         "spark.authenticate": "true",
         "spark.network.crypto.enabled": "true",

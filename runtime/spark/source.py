@@ -1,9 +1,9 @@
-"""The epoch log as a streaming source of Spark, whose offsets are epochs.
+"""Epoch log as a streaming source of Spark, whose offsets are epochs.
 
 A batch covers the epochs ``(start, end]``; its segments are read on the executors (`runtime.spark.reading`). Every
 shard also gets a row with the span of the batch, so that each of them answers even if nothing has changed for it. The
-first batch of a program also contains the *backfill* of its new views: the rows that their relations had before. So
-does the first batch of a checkpoint that begins at a later version than 0, for all views.
+first batch of a program also contains the *backfill* of its new views: the rows that their relations had before. The
+first batch of a checkpoint that begins at a later version than 0 contains a backfill of all views.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["SOURCE_SCHEMA", "EpochReader", "EpochSource"]
 
 SOURCE_SCHEMA: Final = "shard int, epoch bigint, program bigint, map int, payload binary"
 _WAIT_SECONDS: Final = 0.05
-"""Longest wait for a new epoch before Spark is answered that there is none."""
+"""Longest wait in seconds for a new epoch before Spark is answered that there is none."""
 _LOOK_SECONDS: Final = 0.002
-"""Time between two looks for a new epoch."""
+"""Time in seconds between two polls for a new epoch."""
 _SMALL_BYTES: Final = 512 * 1024
-"""Size of segments below which a batch has one partition."""
+"""Size of segments in bytes below which a batch has one partition."""
 
 
 class EpochReader(DataSourceStreamReader):
@@ -64,19 +64,19 @@ class EpochReader(DataSourceStreamReader):
         return {"epoch": self._base}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return no limit, as the source limits the epochs itself."""
+        """Return no limit, because the source limits the epochs itself."""
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         """Return the newest epoch that the next batch may cover: it has one program and a limited number of epochs.
 
-        Waits a little for a new epoch, so that an idle stream does not use the processor.
+        The call waits a little for a new epoch, so that an idle stream does not use the processor.
         """
         begin = start["epoch"]
         give_up = time.monotonic() + _WAIT_SECONDS
         while (latest := self._log.latest()) <= begin and time.monotonic() < give_up:
             time.sleep(_LOOK_SECONDS)
-        # The log is not asked again: an epoch that is sealed from here on may have a program that is not known here.
+        # The log is not read again: an epoch that is sealed from here on may have a program that is not known here.
         looked = max(begin, latest)
         self._look(looked)
         published = next((version for version in self._published if version > begin), None)
@@ -85,7 +85,7 @@ class EpochReader(DataSourceStreamReader):
         return {"epoch": min([newest, *stops])}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Return partitions of about equal size, at most one a shard (one for a small batch), and the backfill."""
+        """Return partitions of about equal size, at most one per shard (one for a small batch), and the backfill."""
         begin, newest = start["epoch"], end["epoch"]
         if newest <= begin:
             return []
@@ -110,8 +110,8 @@ class EpochReader(DataSourceStreamReader):
     def _backfill(self, program: int, first: int) -> list[InputPartition]:
         """Return the partitions that fill new views, for the batch that begins with epoch ``first``.
 
-        These are all views if the checkpoint begins with this batch, and otherwise, if the epoch has a new program,
-        those that the program before lacks.
+        The new views are all views if the checkpoint begins with this batch; otherwise, if the epoch has a new program,
+        they are the views that the program before lacks.
         """
         new = load_program(self._directory, program)
         views = [view.name for view in new.views]
@@ -154,13 +154,13 @@ class EpochSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Name of the format."""
+        """Return the name of the format."""
         return "epochs"
 
     def schema(self) -> str:
-        """Return `SOURCE_SCHEMA`, whatever the views are."""
+        """Return `SOURCE_SCHEMA`, which is the same for all views."""
         return SOURCE_SCHEMA
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        """Return the reader for the options given."""
+        """Return the reader for the given options."""
         return EpochReader(dict(self.options))

@@ -1,7 +1,7 @@
 """Published state: every view's rows at the newest version, from the result log alone.
 
-A checkpoint that is begun after a version has in its first batch the whole rows of each view. The difference from the
-published state is published, so that versions continue: subscribers see no break.
+The first batch of a checkpoint that is begun after a version has all rows of each view. Only their difference from the
+published state is published, so that versions continue without a break for subscribers.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ _FAILED = "failed/"
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """Views of the Spark lane at a version."""
+    """State of the Spark lane's views at a version."""
 
     version: int
-    """Number of the version; 0 for none."""
+    """Number of the version; 0 if there is none."""
     views: dict[str, MaterialisedView]
-    """Rows of each view; undefined for a failed one."""
+    """View → its rows; undefined for a failed view."""
     failed: dict[str, str]
-    """Reason of each failed view."""
+    """View → reason of its failure."""
     program: Program
     """Spark lane's program at the version."""
 
     def until(self, changes: Mapping[str, pa.Table], program: Program | None) -> dict[str, pa.Table]:
-        """Return the changes from here to these full rows; views that do not change are left out.
+        """Return the changes from this state to these full rows; unchanged views are left out.
 
-        ``program`` is the catalogue from the version on, if it is another one: the views that it lacks are dropped.
+        ``program`` is the catalogue from the new version on, None if it is unchanged; the views that it lacks are
+        dropped.
         """
         names = set(self.views) if program is None else {view.name for view in program.views} & set(self.views)
         changed: dict[str, pa.Table] = {}
         for name in sorted({*changes, *names} - self.failed.keys()):
             if name not in names:
-                changed[name] = changes[name]  # a view that is new
+                changed[name] = changes[name]  # a new view
                 continue
             stands = self.views[name].rows()
             weight = len(stands.columns) - 1
@@ -58,7 +59,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def read_standing(results: ResultLog, log: EpochLogReader) -> Standing:
-    """Add up the result log; raise `EpochLogError` if it is damaged."""
+    """Return the sum of the result log; raise `EpochLogError` if the log is damaged."""
     version, newest = 0, log.control(0)
     views: dict[str, MaterialisedView] = {}
     failed: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Heartbeat file of a run directory, by which a consumer tells a quiet market from a dead upstream."""
+"""Heartbeat file of a run directory, by which a consumer distinguishes a quiet market from a dead upstream."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Beat(msgspec.Struct, frozen=True):
     """State that a runtime writes every second. Never durable, as it describes the moment."""
 
     term: int
-    """Term of its claim on the directory."""
+    """Term of the runtime's claim on the directory."""
     epoch: int
     """Newest epoch that is sealed."""
     time_ns: int
-    """Time of writing, nanoseconds since the UTC epoch."""
+    """Time of writing, in nanoseconds since the UTC epoch."""
     is_connected: bool
     """True if all upstream feeds are connected."""
     is_paused: bool
@@ -29,7 +29,7 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 def write_beat(directory: Path, beat: Beat) -> None:
-    """Replace the file; raise `OSError` if it cannot be written."""
+    """Replace the heartbeat file; raise `OSError` if it cannot be written."""
     hidden = directory / f".{BEAT}"
     hidden.write_bytes(msgspec.json.encode(beat))
     hidden.replace(directory / BEAT)

@@ -1,4 +1,4 @@
-"""Register of the consumers of a run directory's log and their progress: epochs are retired only behind all of them.
+"""Register of a log's consumers and their progress: an epoch is retired only after all consumers have passed it.
 
 ```
 consumers/18c3f2a9.json   the consumer whose own log has this identity: the newest epoch that it has committed
@@ -22,26 +22,26 @@ from runtime.upstreams.epoch import DamagedConsumerError, UpstreamError
 __all__ = ["CONSUMERS", "Consumer", "Consumers"]
 
 CONSUMERS: Final = "consumers"
-"""Name of the directory, in the upstream's run directory."""
+"""Name of the register's directory, in the upstream's run directory."""
 _SUFFIX: Final = ".json"
 _MOST: Final = 100
 
 
 class Consumer(msgspec.Struct, frozen=True):
-    """Runtime that reads the log."""
+    """Runtime that reads the log of an upstream."""
 
     identity: str
-    """Identity of the consumer's own log, which names it here."""
+    """Identity of the consumer's own log, by which it is registered."""
     directory: str
     """Run directory of the consumer."""
     host: str
-    """Host on which it ran last."""
+    """Host on which the consumer ran last."""
     name: str
-    """Its name for this upstream."""
+    """Name that the consumer uses for this upstream."""
     epoch: int = -1
     """Newest epoch up to which it has committed everything and never reads again; -1 for none yet."""
     written_ns: int = 0
-    """Time of writing, nanoseconds since the UTC epoch."""
+    """Time of writing, in nanoseconds since the UTC epoch."""
     checksum: int | None = None
     """CRC-32 of the other fields as JSON, in a file; None in files of earlier releases."""
 
@@ -52,10 +52,10 @@ class Consumer(msgspec.Struct, frozen=True):
 
 
 class Consumers:
-    """Consumers of one run directory. Each has one writer and any number of readers."""
+    """Register of the consumers of one run directory. Each consumer has one writer and any number of readers."""
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
-        """``directory`` is the run directory of the upstream."""
+        """Use the register in ``directory``, the run directory of the upstream."""
         self._directory = directory / CONSUMERS
         self._disk = disk
 
@@ -88,7 +88,10 @@ class Consumers:
         return consumers, damaged
 
     def forget(self, identity: str) -> bool:
-        """Remove a consumer; return False if there was none. It is refused later if epochs are retired by then."""
+        """Remove a consumer; return False if there was none.
+
+        The consumer will be refused later if epochs have been retired by then.
+        """
         path = self._path(identity)
         if not self._disk.exists(path):
             return False

@@ -1,4 +1,4 @@
-"""Epoch of an upstream as it is read here, and the position after it; and the errors of upstreams."""
+"""Epoch of an upstream, the position after it, and the errors of upstreams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DamagedConsumerError", "UpstreamEpoch", "UpstreamError", "UpstreamPo
 
 
 class UpstreamError(EpochLogError):
-    """An upstream's log is not the one that was read so far, or repeats what another origin has."""
+    """An upstream's log is not the one that was read so far, or repeats messages that another origin has."""
 
 
 class DamagedConsumerError(UpstreamError, DamageError):
@@ -29,29 +29,30 @@ class UpstreamPosition(msgspec.Struct, frozen=True):
     epoch: int
     """Newest epoch read."""
     checksum: int | None = None
-    """Checksum of its footer, which the next epoch has to follow; None after a snapshot of an earlier release."""
+    """Checksum of the epoch's footer, which the next epoch has to follow; None after a snapshot of an earlier
+    release."""
 
 
 class UpstreamEpoch(msgspec.Struct, frozen=True, eq=False):
-    """Epoch of an upstream, or the snapshot in place of all up to it: taken whole or not at all."""
+    """Epoch of an upstream, or the snapshot that replaces all epochs up to it; taken as a whole or not at all."""
 
     origin_id: int
     """Origin id of the upstream."""
     position: UpstreamPosition
     """Position after the epoch."""
     relations: Mapping[str, pa.RecordBatch]
-    """Rows of each changed relation of the market with their column ``weight``; none of them is empty."""
+    """Relation of the market → its changed rows with their column ``weight``, at least one."""
     messages: int
-    """Number of well-formed messages inside."""
+    """Number of well-formed messages in the epoch."""
     cuts: Mapping[str, Cut]
-    """Cut of the upstream under its name, and those of its own origins below it: ``NAME/feed``."""
+    """Cut of the upstream under its name, and the cuts of its own origins below it: ``NAME/feed``."""
     time_ns: int
-    """Time of sealing, nanoseconds since the UTC epoch."""
+    """Time of sealing, in nanoseconds since the UTC epoch."""
     size: int
     """Size of the rows in bytes."""
     epoch_time: int | None = None
-    """Event time of the epoch in nanoseconds; None where it has not advanced."""
+    """Event time of the epoch in nanoseconds; None if it has not advanced."""
     symbols: tuple[str, ...] = ()
     """Symbols that no earlier epoch had since the log was opened."""
     watermarks: Mapping[str, int] | None = None
-    """Relation → its watermark there, see `runtime.epochs.Footer`; None in an epoch of an earlier release."""
+    """Relation → its watermark at the epoch, see `runtime.epochs.Footer`; None in an epoch of an earlier release."""

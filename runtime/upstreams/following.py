@@ -1,4 +1,4 @@
-"""Follower of an upstream's log, on a thread of its own: looks for the next epoch and offers it until it is taken."""
+"""Follower of an upstream's log, on its own thread: polls for the next epoch and offers it until it is taken."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from runtime.upstreams.log import UpstreamLog
 __all__ = ["Follower", "FollowerFigures", "UpstreamSink"]
 
 _POLL_SECONDS: Final = 0.002
-"""Poll interval while epochs come: looking up a missing name costs some microseconds."""
+"""Poll interval in seconds while epochs arrive: looking up a missing name costs some microseconds."""
 _IDLE_SECONDS: Final = 0.02
 _LIVELY_SECONDS: Final = 1.0
 _NEWEST_SECONDS: Final = 0.2
 _SHUT_SECONDS: Final = 1.0
-"""Poll interval while there is no room: `Follower.resume` wakes the thread earlier."""
+"""Poll interval in seconds while there is no room: `Follower.resume` wakes the thread earlier."""
 _JOIN_SECONDS: Final = 10.0
 
 
@@ -28,7 +28,7 @@ class UpstreamSink(Protocol):
     """Sink of an upstream's epochs. Called on the follower's thread; no call blocks."""
 
     def offer(self, epoch: UpstreamEpoch) -> bool:
-        """Take an epoch, or return False: it is offered again after `Follower.resume`."""
+        """Take an epoch and return True, or return False: the epoch is then offered again after `Follower.resume`."""
 
     def failed(self, reason: str) -> None:
         """Note that the log cannot be read any further."""
@@ -44,7 +44,7 @@ class FollowerFigures(msgspec.Struct, frozen=True):
     epochs: int = 0
     """Number of epochs taken."""
     taken_ns: int = 0
-    """Time at which the newest of them was sealed, nanoseconds since the UTC epoch."""
+    """Time at which the newest taken epoch was sealed, in nanoseconds since the UTC epoch."""
     messages: int = 0
     """Number of messages in the epochs taken."""
     rows: int = 0
@@ -52,7 +52,7 @@ class FollowerFigures(msgspec.Struct, frozen=True):
     bytes: int = 0
     """Size of these rows in bytes."""
     busy_s: float = 0.0
-    """Processor time of the thread for polling, reading, checking and offering."""
+    """Processor time in seconds of the thread for polling, reading, checking and offering."""
 
 
 class Follower:
@@ -63,14 +63,14 @@ class Follower:
         """Log that is read; used only by the follower's thread after `open`."""
         self.figures = FollowerFigures()
         """Counters, which any thread may read."""
-        self._pending: UpstreamEpoch | None = None  # refused by the sink, offered again
+        self._pending: UpstreamEpoch | None = None  # epoch that the sink refused, to be offered again
         self._wake = threading.Event()
         self._stopped = False
         self._is_shut = False
         self._thread: threading.Thread | None = None
 
     def open(self, sink: UpstreamSink) -> None:
-        """Start to read after the log's position."""
+        """Start the thread, which reads after the log's position."""
         self._thread = threading.Thread(
             target=self._follow, args=(sink,), name=f"upstream {self.log.name}", daemon=True
         )
@@ -108,7 +108,7 @@ class Follower:
             if now_s - looked_s >= _NEWEST_SECONDS:
                 looked_s = now_s
                 self._note(newest=self.log.newest())
-            # Cleared before the poll: there may be room again before an offer has returned.
+            # cleared before the poll, because there may be room again before an offer has returned
             self._wake.clear()
             if self.look(sink):
                 lively_s = now_s

@@ -1,9 +1,9 @@
 """Epoch log of another runtime, read as an origin from a position; every epoch is checked against the one before.
 
-A position stays valid for ever, because an epoch that was once seen is never cut again differently. The directory may
-however be another one, or an older copy: each epoch's footer has the checksum of the one before, so that this is
-detected at the first epoch that is read, and nothing of it is taken. The manifest of the reading runtime names,
-for every upstream, the identity and the epoch of its log, and the cuts of its feeds (`NAME/feed`).
+A position stays valid for ever, because an epoch that was once visible is never cut again differently. The directory
+may however be another one, or an older copy. Each epoch's footer has the checksum of the epoch before, so that a wrong
+directory is detected at the first epoch that is read, and nothing of that epoch is taken. The manifest of the reading
+runtime names, for every upstream, the identity and the epoch of its log, and the cuts of its feeds (`NAME/feed`).
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ from runtime.upstreams.epoch import UpstreamEpoch, UpstreamError, UpstreamPositi
 __all__ = ["EPOCHS", "SNAPSHOTS", "Symbols", "UpstreamLog"]
 
 EPOCHS: Final = "epochs"
-"""Directory of the epoch log in a run directory."""
+"""Name of the epoch log's directory in a run directory."""
 SNAPSHOTS: Final = "snapshots"
-"""Directory of the relation snapshots in a run directory."""
+"""Name of the relation snapshots' directory in a run directory."""
 Symbols = Literal["own", "prefixed", "shared"]
-"""Ownership of symbols: one origin's own, prefixed with the upstream's name, or books of several origins summed."""
+"""Ownership of symbols: ``own`` for symbols of one origin only, ``prefixed`` with the upstream's name, or ``shared`` if
+the books of several origins are summed."""
 _RELATIONS: Final = tuple(relation.name for relation in MARKET_RELATIONS)
 
 
 class UpstreamLog:
-    """Reader of one epoch after the other; one owner at a time.
+    """Reader of an upstream's epochs, one after another; one owner at a time.
 
     Epochs are mapped, not copied; every byte is compared with its checksum.
     """
@@ -58,10 +59,13 @@ class UpstreamLog:
         on_found: Callable[[], None] = lambda: None,
         disk: Disk = LOCAL_DISK,
     ) -> None:
-        """``directory`` is the upstream's run directory; ``start`` is the position after what was read, or None.
+        """Create a reader.
 
-        ``on_found`` is called before the remaining epochs are listed: a consumer that registers by then is sure to find
-        them later.
+        ``directory`` is the upstream's run directory, ``start`` the position after the last epoch read.
+
+        If ``start`` is None, reading begins with the first epoch, or with the newest snapshot if that epoch is retired.
+        ``on_found`` is called before the remaining epochs are listed: if it registers the consumer, these epochs are
+        retained.
         """
         self.origin_id = origin_id
         self.name = name
@@ -88,7 +92,8 @@ class UpstreamLog:
     def newest(self) -> int:
         """Return the newest epoch of the log, -1 while there is none; raise `UpstreamError` if the next one is retired.
 
-        That happens when the consumer was removed there: the epoch would never come, and `next` would wait for ever.
+        The next epoch may be retired if the consumer was removed from the upstream's register; without the error,
+        `next` would never return an epoch.
         """
         if self._is_open and self._position is not None:
             epoch = self._position.epoch + 1
@@ -97,10 +102,10 @@ class UpstreamLog:
         return self._log.latest()
 
     def next(self) -> UpstreamEpoch | None:
-        """Return the next epoch, None as long as there is none, at the cost of one look-up.
+        """Return the next epoch, or None if there is none yet, at the cost of one look-up.
 
-        Raise `EpochLogError`: an `UpstreamError` for a log that does not continue from the position, a
-        `TornSegmentError` for an epoch that is not whole.
+        Raises `EpochLogError`: an `UpstreamError` for a log that does not continue from the position, a
+        `TornSegmentError` for an incomplete epoch.
         """
         if not self._is_open and not self._open():
             return None
@@ -140,7 +145,7 @@ class UpstreamLog:
         return True
 
     def _is_unpublished(self, position: UpstreamPosition) -> bool:
-        """Return True if the epoch is committed there but lost its name in a crash of the machine."""
+        """Return True if the upstream has committed the epoch, but its segment lost its name in a machine's crash."""
         try:
             hidden = read_segment(self._log.hidden(position.epoch), self._log.disk)
         except (FileNotFoundError, EpochLogError):
@@ -148,7 +153,7 @@ class UpstreamLog:
         return position.checksum in (None, hidden.checksum)
 
     def _first_epoch(self) -> UpstreamEpoch:
-        """Return the first epoch; for a log without its beginning the newest snapshot, which later epochs follow."""
+        """Return the first epoch; for a log without its beginning, the newest snapshot, which later epochs follow."""
         if self._log.first() == 0:
             return self._follow(self._log.read(0))
         snapshot = self._snapshots.newest(self._log.latest())
@@ -196,7 +201,10 @@ class UpstreamLog:
         )
 
     def _named(self, batch: pa.RecordBatch, symbols: list[str]) -> pa.RecordBatch:
-        """Return the rows with their symbols as they are here; add symbols that were not seen before to the list."""
+        """Return the rows with the symbols' names in this runtime.
+
+        Append symbols that were not seen before to ``symbols``.
+        """
         if self._symbols == "shared":
             return batch
         place = batch.schema.get_field_index("symbol")
@@ -223,7 +231,7 @@ class UpstreamLog:
 
 
 def _time_of(rows: pa.Table | None) -> int | None:
-    """Return the time of a change of `EPOCH_TIME`, or of its content; None where it does not change."""
+    """Return the time in a change of `EPOCH_TIME`, or in its content; None if the time does not change."""
     if rows is None:
         return None
     pairs = zip(rows.column("t").to_pylist(), rows.column("weight").to_pylist(), strict=True)

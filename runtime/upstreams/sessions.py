@@ -4,8 +4,9 @@
 claims/8b1f….json   in the run directory of the main runtime: a session, and the log that has its messages
 ```
 
-A runtime that reads the same session into another log would add every message a second time. It is refused here as
-soon as its feed has named the session, and at the latest at the first epoch in which both would be merged.
+A runtime that reads the same session into another log would add every message a second time. The claim refuses such a
+runtime as soon as its feed has named the session, and at the latest at the first epoch in which both logs would be
+merged.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from runtime.upstreams.epoch import UpstreamError
 __all__ = ["CLAIMS", "SessionClaim", "SessionClaims"]
 
 CLAIMS: Final = "claims"
-"""Name of the directory, in the run directory of the system's main runtime."""
+"""Name of the directory of claims, in the run directory of the system's main runtime."""
 _SUFFIX: Final = ".json"
 _MOST: Final = 10_000
 
 
 class SessionClaim(msgspec.Struct, frozen=True):
-    """Session of a feed and the log into which it goes."""
+    """Session of a feed, and the log that has its messages."""
 
     session: str
     """Name of the session on the feed."""
@@ -41,17 +42,17 @@ class SessionClaim(msgspec.Struct, frozen=True):
 
 
 class SessionClaims:
-    """Session claims of one system. Any number of processes may take some."""
+    """Session claims of one system. Any number of processes may take claims."""
 
     def __init__(self, system: Path, disk: Disk = LOCAL_DISK) -> None:
-        """``system`` is the run directory of its main runtime, which need not exist yet."""
+        """Use the claims of a system; ``system`` is the run directory of its main runtime, which need not exist yet."""
         self._directory = system / CLAIMS
         self._disk = disk
 
     def take(self, claim: SessionClaim) -> None:
         """Claim a session for this log; do nothing if the log has it already.
 
-        Raise `UpstreamError`, which names both logs, if another one has it.
+        Raises `UpstreamError`, which names both logs, if another log has the session.
         """
         path = self._path(claim.session)
         self._disk.make_directory(self._directory)
@@ -60,7 +61,7 @@ class SessionClaims:
         hidden = path.with_name(f".{claim.identity}.{path.name}")
         self._disk.write(hidden, [msgspec.json.encode(claim)])
         try:
-            self._disk.link(hidden, path)  # of two processes, this succeeds in only one
+            self._disk.link(hidden, path)  # if two processes try, only one succeeds
         except FileExistsError:
             other = self._read(path)
             if other is not None and other.identity != claim.identity:

@@ -9,8 +9,8 @@ apply ──Deltas──▶ ExpressViews ──▶ ShardState: the state that is
                         └─ payload ─▶ change_over: another program; new views filled from log, snapshot and open epoch
 ```
 
-What is published between two barriers is ahead of what is committed. After a crash the state is that of the last
-epoch, and the feed is read again from its cut, so that the same messages give the same views.
+Versions that are published between two barriers are ahead of the committed epochs. After a crash the state is that of
+the last epoch, and the feed is read again from its cut, so that the same messages give the same views.
 """
 
 from runtime.engine.express.state import ExpressState

@@ -1,7 +1,6 @@
 """State of the express lane: the program, its one shard, and every view's full result as of the end of an epoch.
 
-The full results are what a restart shows first. They are brought up to date when an epoch is committed: no step needs
-them.
+A restart first publishes the full results. They are updated when an epoch is committed, because no step needs them.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _NOTHING: Final = Program((), (), ())
 
 
 class _Run(msgspec.Struct, frozen=True, array_like=True):
-    """Edits, or with a program everything: then what was there before is forgotten."""
+    """Run of saved edits; a run with a program is a full save, which replaces all earlier runs."""
 
     format: int
     program: bytes
@@ -40,15 +39,20 @@ class _Run(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ExpressState:
-    """State as `runtime.state.chains.RunHolder` has it; a run that begins with a program stands alone.
+    """Saved state of the express lane, a `runtime.state.chains.RunHolder`.
 
-    Not thread-safe: owned by the worker that runs the pipeline; of `results` see there.
+    A run with a program depends on no earlier run.
+
+    Not thread-safe: owned by the worker that runs the pipeline. `Results` names the owner of `results`.
     """
 
     _log = Logger()
 
     def __init__(self, kernels: Kernels | None = None) -> None:
-        """``kernels``: where compiled kernels come from; without them every kernel is interpreted."""
+        """Create a state without views.
+
+        ``kernels`` is the cache of compiled kernels; without it every kernel is interpreted.
+        """
         self._kernels = kernels
         self._begin(_NOTHING)
         self.dirty = False
@@ -59,7 +63,7 @@ class ExpressState:
 
     def _begin(self, program: Program) -> None:
         self.program = program
-        """Program of the views that are kept; all of them are of the express lane."""
+        """Program whose views are maintained; all of them belong to the express lane."""
         self.shard = ShardState(program, inputs="relations", kernels=self._kernels)
         self.results = Results(program.views, self._kernels)
         """Results of the program's views."""
@@ -70,46 +74,52 @@ class ExpressState:
         return self.shard.failed
 
     def begin(self, program: Program) -> None:
-        """Forget everything: a program whose views hold nothing yet."""
+        """Forget everything, and start with a program whose views are empty."""
         self._begin(program)
         self._is_new = self.dirty = True
 
     def migrate(self, program: Program) -> None:
-        """Another program: what stays keeps its state and its result, and what is new is empty until it is filled."""
+        """Change to another program: existing views keep state and result.
+
+        New views are empty until they are filled.
+        """
         self.shard.migrate(program)
         self.program = program
         self.results.migrate(program.views)
         self._is_new = self.dirty = True
 
     def close(self, changes: Mapping[str, PendingChanges], *, is_dirty: bool = True) -> Closed:
-        """Close an epoch with these changes of views; ``is_dirty``: rows were added in it."""
+        """Close an epoch with these changes of views; ``is_dirty`` is True if rows were added in it."""
         self.dirty = self.dirty or is_dirty or bool(changes)
         return self.results.close(changes)
 
     def stepped(self) -> None:
-        """Note that the shard has added rows; if they are more than it keeps, as with a market's, a base is smaller."""
+        """Note that the shard has added rows; a base is smaller if more rows were added than the shard keeps."""
         if self.shard.keeps_taken and self.shard.taken_bytes > self._base_bytes:
             self.shard.forget_taken()
             self._is_new = True
 
     @property
     def wants_base(self) -> bool:
-        """See `RunHolder`."""
+        """Return True if the next save should be a base; see `RunHolder`."""
         return self._is_new
 
     def save(self) -> Run:
-        """See `RunHolder`; everything if the program is another one, or a save has failed."""
+        """Return the edits since the last save, or everything if the program changed or a save failed.
+
+        See `RunHolder`.
+        """
         return self.save_all() if self._is_new else self._run(b"", self.shard.capture(), self.results)
 
     def save_all(self) -> Run:
-        """See `RunHolder`."""
+        """Return everything; see `RunHolder`."""
         run = self._run(encode_program(self.program), self.shard.capture_all(), self.results)
         self._base_bytes = run.nbytes
         self.shard.keeps_taken = True
         return run
 
     def _run(self, program: bytes, shard: Run, results: Results) -> Run:
-        """With a program a base. What changes from now on is of the next one; other results may begin meanwhile."""
+        """Return a run, a base if ``program`` is not empty; later changes belong to the next run."""
         self._is_new = self.dirty = False
 
         def encode() -> bytes:
@@ -121,15 +131,18 @@ class ExpressState:
         return Run(shard.nbytes + (results.nbytes if program else 0), encode)
 
     def on_saved(self) -> None:
-        """See `RunHolder`."""
+        """Note that the last save is durable; see `RunHolder`."""
         self.results.on_saved()
 
     def on_failed(self) -> None:
-        """See `RunHolder`: the shard does not know what of it is durable, so the next save writes all."""
+        """Make the next save a full one, because it is unknown which edits of the shard are durable.
+
+        See `RunHolder`.
+        """
         self._is_new = self.dirty = True
 
     def apply_run(self, data: bytes) -> None:
-        """See `RunHolder`."""
+        """Apply a saved run; see `RunHolder`."""
         try:
             run = msgspec.msgpack.decode(data, type=_Run)
         except msgspec.DecodeError as error:
@@ -154,11 +167,11 @@ class ExpressState:
 
 
 _SPARE_STRINGS: Final = 4096
-"""Strings beyond twice as many as rows can have, after which the pool is rebuilt with a base."""
+"""Number of strings above twice the number that rows can have, from which the pool is rebuilt with a base."""
 
 
 class ResultsRun(msgspec.Struct, frozen=True):
-    """Changes since the run before, or everything."""
+    """Changes of the results since the run before, or all of the results."""
 
     first_string: int
     strings: list[str]
@@ -173,41 +186,44 @@ class Closed:
         self._rows: dict[str, pa.Table] = {}
 
     def rows(self) -> dict[str, pa.Table]:
-        """View → its changes, added up; views without any are left out."""
+        """Return view → its changes, added up; views without changes are left out."""
         for name in tuple(self._changes):
-            # Each view's pieces are freed by themselves: thousands of tables at once would stop all other threads.
+            # Free each view's pieces separately: freeing thousands of tables at once would stop all other threads.
             rows = self._results.add(name, self._changes.pop(name).take())
             if rows.num_rows:
                 self._rows[name] = rows
         return self._rows
 
     def checksums(self) -> dict[str, int]:
-        """View → the checksum of its rows at the end of the epoch; asked before another epoch ends."""
+        """Return view → the checksum of its rows at the end of the epoch; only valid until another epoch ends."""
         self.rows()
         return self._results.checksums()
 
 
 class Results:
-    """One owner at a time: the views' pipeline, and the committer from a save until that is durable, or known lost."""
+    """Rows of each view as of the last epoch.
+
+    Not thread-safe: owned by the views' pipeline, and by the committer from a save until the save is durable or lost.
+    """
 
     def __init__(self, views: Sequence[View] = (), kernels: Kernels | None = None) -> None:
-        """Without ``kernels`` the kernel of results is interpreted."""
+        """Create empty results of these views; without ``kernels`` the kernel of results is interpreted."""
         self._kernels = kernels
         self._pool = StringPool()
         self._saved_strings = self._taken_strings = 0
         self._closed: Closed | None = None
         self._kinds = {view.name: view for view in views}
-        self._checksums: dict[str, int] = {}  # of views that were asked for
+        self._checksums: dict[str, int] = {}  # checksums of views that were requested
         self.views = {view.name: self._empty(view.columns) for view in views}
         """View → its rows at the last epoch that was settled."""
 
     @property
     def nbytes(self) -> int:
-        """About what everything takes up in a run."""
+        """Approximate size of a run with all results, in bytes."""
         return sum(result.table.held_bytes for result in self.views.values())
 
     def migrate(self, views: Sequence[View]) -> None:
-        """Keep these views: those that stay keep their rows, new ones have none."""
+        """Replace the views by these: existing views keep their rows, new views have none."""
         self.settle()
         self._kinds = {view.name: view for view in views}
         self._checksums = {name: each for name, each in self._checksums.items() if name in self._kinds}
@@ -221,21 +237,21 @@ class Results:
         return self._closed
 
     def add(self, name: str, changes: pa.Table) -> pa.Table:
-        """Add changes to a view's rows, and return their sum."""
+        """Add changes to a view's rows, and return the consolidated changes."""
         rows = self.views[name].add(changes)
         if name in self._checksums:
             self._checksums[name] = (self._checksums[name] + changes_checksum(self._kinds[name], rows)) % MODULUS
         return rows
 
     def checksums(self) -> dict[str, int]:
-        """View → the checksum of its rows, see `runtime.views.checksum`; from the first call on kept up to date."""
+        """Return view → the checksum of its rows, see `runtime.views.checksum`; maintained from the first call on."""
         for name, result in self.views.items():
             if name not in self._checksums:
                 self._checksums[name] = changes_checksum(self._kinds[name], result.rows())
         return dict(self._checksums)
 
     def settle(self) -> None:
-        """Add what the last epoch has changed."""
+        """Add the changes of the last epoch to the results."""
         closed, self._closed = self._closed, None
         if closed is not None:
             closed.rows()
@@ -254,11 +270,11 @@ class Results:
         return ResultsRun(first, self._pool.added_since(first), results)
 
     def on_saved(self) -> None:
-        """The last save is durable."""
+        """Note that the last save is durable."""
         self._saved_strings = self._taken_strings
 
     def apply_run(self, run: ResultsRun) -> None:
-        """Take over a run; raise `CorruptStateError`."""
+        """Apply a saved run; raise `CorruptStateError` if it is damaged."""
         if run.first_string != len(self._pool):
             raise CorruptStateError(f"expected a run from string {len(self._pool)}, was from string {run.first_string}")
         self._pool.extend(run.strings)
@@ -268,7 +284,7 @@ class Results:
             self._checksums.pop(name, None)
 
     def _forget_strings(self) -> None:
-        """Begin a new pool of the strings that rows have, if many others must be in it."""
+        """Rebuild the string pool from the rows if many of its strings are unused."""
         most = sum(len(r.table) * sum(c.type == "string" for c in r.columns) for r in self.views.values())
         if len(self._pool) <= 2 * most + _SPARE_STRINGS:
             return

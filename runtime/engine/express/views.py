@@ -1,8 +1,8 @@
 """The views of the express lane, as a pipeline of an ingest: a version for each step, a section for each epoch.
 
-New views are filled from a relation snapshot, the segments since, and the deltas of the open epoch. Most of that can be
-read before the barrier that brings the views, on a thread of its own, so that the barrier has only the few epochs since
-to add: what a fill costs, it does not cost the feed.
+New views are filled from a relation snapshot, the segments since then, and the deltas of the open epoch. A separate
+thread can read most of these rows before the barrier at which the views begin. The barrier then adds only the few
+epochs since, so that filling a view hardly delays the feed.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ __all__ = [
 
 
 class Filled(msgspec.Struct, frozen=True, eq=False):
-    """Rows of relations at an epoch, in the columns that some views read."""
+    """Rows of relations as of an epoch, in the columns that the new views read."""
 
     epoch: int
-    """The last epoch inside."""
+    """The last epoch whose rows are included."""
     columns: Mapping[str, Collection[str]]
-    """Relation → what is read of it."""
+    """Relation → the columns that are read."""
     tables: Mapping[str, pa.Table | None]
-    """Relation → those columns (one at least) and ``weight``; None where nothing ever was."""
+    """Relation → these columns (at least one) and ``weight``; None if the relation never had a row."""
 
 
 class Filling:
-    """Reads an epoch log for new views. `read` may run on any thread; it keeps nothing between two calls."""
+    """Reader of an epoch log that fills new views. `read` may run on any thread; it keeps nothing between two calls."""
 
     def __init__(self, log: EpochLogReader, snapshots: SnapshotDirectory | None = None) -> None:
         self._log = log
@@ -57,7 +57,7 @@ class Filling:
         try:
             return self._read(old, new, epoch, before)
         except EpochLogError:
-            # The log may have lost its beginning meanwhile: then a newer snapshot stands for it.
+            # The log may have retired its first epochs meanwhile; a newer snapshot then replaces them.
             return self._read(old, new, epoch, None)
 
     def _read(self, old: Program, new: Program, epoch: int, before: Filled | None) -> Filled:
@@ -93,7 +93,7 @@ def _together(base: pa.Table | None, rows: pa.Table | None) -> pa.Table | None:
 
 
 def _chosen(rows: pa.Table, columns: Collection[str]) -> pa.Table:
-    """Return the columns that `add_up` would choose: at least one."""
+    """Return the columns that `add_up` would choose; at least one."""
     *names, _ = rows.column_names
     places = [place for place, name in enumerate(names) if name in columns] or [0]
     return rows.select([*places, len(names)])
@@ -101,40 +101,40 @@ def _chosen(rows: pa.Table, columns: Collection[str]) -> pa.Table:
 
 _MOST_DELTAS: Final = 1024
 ANEW: Final = "anew/"
-"""Attribute of an epoch, with a view's name behind it: the view was there already, and its section holds all its rows
-in place of changes."""
+"""Prefix of an attribute of an epoch, before a view's name: the view existed already, and its section holds all its
+rows in place of changes."""
 
 
 class Update(msgspec.Struct, frozen=True, eq=False):
-    """A version of the express lane: what some messages changed in its views."""
+    """Version of the express lane: changes of its views by some messages."""
 
     step: int
-    """Ascending from 1 within the run of a process."""
+    """Number of the step, ascending from 1 within one run of a process."""
     epoch: int
-    """The newest epoch that the version covers as a whole."""
+    """The newest epoch that the version covers completely."""
     cuts: Mapping[str, Cut]
     """Origin → the last message that the version covers."""
     changes: Mapping[str, pa.Table]
-    """View → rows removed (-) and added (+); views that did not change are left out."""
+    """View → rows removed (negative weight) and added (positive weight); unchanged views are left out."""
     failed: Mapping[str, str]
-    """View → why it ended with this version."""
+    """View → reason why it failed in this version."""
     program: Program | None = None
-    """The lane's program from this version on, if it is not the one of the version before."""
+    """Program of the lane from this version on; None if it is that of the version before."""
     closes: bool = False
-    """True if these views are at the end of ``epoch``: what changes them later is of another one."""
+    """True if the views are now as of the end of ``epoch``; later changes belong to the next epoch."""
     applied_s: float = 0.0
-    """Time at which the last of the messages was applied, on the ingest's clock; 0 for a version without messages."""
+    """Time at which the last of the messages was applied, in seconds of the ingest's clock; 0 without messages."""
     stepped_s: float = 0.0
-    """Time at which the views had processed them, on the same clock."""
+    """Time at which the views had processed the messages, on the same clock."""
 
 
 class ExpressViews(Pipeline):
-    """The program's views and their changes in the open epoch.
+    """Pipeline of the program's views, with their changes in the open epoch.
 
-    A call steps over all deltas that wait, as one: those that come while a step runs become the next step. So the size
-    of a step follows the load: a single message if there is time, thousands if there is none.
+    A call processes all pending deltas in one step; deltas that arrive while a step runs become the next step. So the
+    size of a step follows the load: a single message at low load, thousands at high load.
 
-    One owner at a time, the worker that makes the call; `prepare` may be called on any thread.
+    Not thread-safe: owned by the worker that makes the call, except `prepare`, which any thread may call.
     """
 
     most_inputs = _MOST_DELTAS
@@ -151,12 +151,13 @@ class ExpressViews(Pipeline):
         is_compared: bool = False,
         has_streams: bool = False,
     ) -> None:
-        """At the end of this epoch, whose cuts are given; ``now_s`` is the ingest's clock.
+        """Start as of the end of ``epoch``, whose cuts are ``cuts``; ``now_s`` is the ingest's clock.
 
         ``publish`` is called on a worker with every version, in order; it must not block.
 
-        ``is_compared``: epochs have the checksums of the views, for another lane that keeps them too. ``has_streams``:
-        derived streams add to an epoch behind what closes it, so that it ends with the barrier alone.
+        ``is_compared``: True if epochs get the checksums of the views, for another lane that maintains them too.
+        ``has_streams``: True if derived streams add rows to an epoch after the deltas that close it; only the barrier
+        then ends the epoch.
         """
         self._publish = publish
         self._has_streams = has_streams
@@ -175,9 +176,9 @@ class ExpressViews(Pipeline):
         self._is_compared = is_compared
 
     def begin(self, program: Program, *, is_anew: bool = False) -> None:
-        """Keep these views where there was nothing, or something else: filled from the log up to the newest epoch.
+        """Replace all views by those of a program, filled from the log up to the newest epoch.
 
-        Belongs to the epoch that is open: it is saved with it.
+        The change is saved with the open epoch.
         """
         filled = self._filling.read(Program((), (), ()), program, self._epoch)
         self._state.begin(program)
@@ -186,7 +187,7 @@ class ExpressViews(Pipeline):
 
     @property
     def state(self) -> ExpressState:
-        """State that is saved."""
+        """State that is saved with each epoch."""
         return self._state
 
     def rows(self) -> dict[str, pa.Table]:
@@ -201,11 +202,11 @@ class ExpressViews(Pipeline):
         return tables
 
     def prepare(self, filled: Filled) -> None:
-        """Set the tables that fill the views of the next control record."""
+        """Set the tables that fill the new views of the next control record."""
         self._prepared = filled
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
-        """Step over deltas as if they were one, and publish what changes."""
+        """Process all deltas in one step, and publish the changes."""
         del context
         deltas = cast("Sequence[Deltas]", inputs)
         tables: dict[str, list[pa.RecordBatch]] = {}
@@ -214,7 +215,7 @@ class ExpressViews(Pipeline):
             for name, batch in each.relations.items():
                 tables.setdefault(name, []).append(batch)
             self._cuts.update(each.cuts)
-            applied_s = max(applied_s, each.applied_s)  # those of derived streams have none
+            applied_s = max(applied_s, each.applied_s)  # 0 in the deltas of derived streams
             closing = max(closing, each.closes)
         for name, batches in tables.items():
             self._open.setdefault(name, []).extend(batches)
@@ -231,9 +232,9 @@ class ExpressViews(Pipeline):
         self._publish(self._stepped(step, applied_s, closes=closes))
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:
-        """Change over if the barrier has a control record; give the epoch that closes what it changed."""
+        """Change the program if the barrier has a control record; emit the changes of the epoch that closes."""
         if self._closes < 0:
-            return  # an epoch that holds nothing is not closed
+            return  # an empty epoch is not closed
         if self._has_streams:
             self._epoch = self._closes
             self._publish(self._stepped(Step({}, {}), closes=True))
@@ -246,7 +247,7 @@ class ExpressViews(Pipeline):
         context.emit(self.close())
 
     def _change_over(self, record: Program, prepared: Filled | None) -> Update:
-        """Keep what is of this lane in another catalogue, as of the end of the epoch that closes."""
+        """Change to this lane's views of another catalogue, as of the end of the epoch that closes."""
         old, new = self._state.program, lane_program(record, "express")
         names = new_views(old, new)
         gone = {view.name for view in old.views} - {view.name for view in new.views}
@@ -293,7 +294,7 @@ class ExpressViews(Pipeline):
 
     def close(self) -> Sections:
         """Close the epoch and return its changes of each view; the saved state is then as of its end."""
-        # Rows that a view published before it failed are no result, as in the other lane.
+        # Rows that a view published before it failed belong to no result, as in the Spark lane.
         changes = {name: changed for name, changed in self._changes.items() if name not in self._state.failed}
         closed = self._state.close(changes, is_dirty=bool(self._open))
 

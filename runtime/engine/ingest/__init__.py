@@ -1,4 +1,4 @@
-"""The ingest: one plan of the query engine that brings raw buffers into epochs.
+"""Ingest: a plan of the query engine that turns raw buffers into epochs.
 
 ```
 inlet          formatting       applying                guard             sink, writer
@@ -8,8 +8,8 @@ source ──▶ Inlet ──RawBuffer─▶ Formatting ──Completed─▶ Ap
                                                          eventtimes ──Deltas─▶ streams ──Deltas─▶ views, EpochSink
 ```
 
-`Ingest` builds the plan and is its face; deltas.py defines what flows between the steps, and deadletters.py writes
-malformed tuples down. writer.py closes epochs, and makes a closed epoch durable while the next one fills.
+`Ingest` builds the plan and is its interface; deltas.py defines the messages between the steps, and deadletters.py
+writes dead letters. writer.py closes epochs, and makes a closed epoch durable while the next one fills.
 
 Each failure ends the smallest part that can end: an origin whose stream cannot continue, or an express lane whose
 pipeline raises (guard.py). If a commit raises, the whole ingest ends, because only the next start can find out whether

@@ -1,4 +1,4 @@
-"""The applying step: puts messages in order, turns them into deltas and cuts epochs; barriers begin here."""
+"""Applying step: orders messages, turns them into deltas and cuts epochs; barriers begin here."""
 
 from __future__ import annotations
 
@@ -29,22 +29,24 @@ __all__ = ["Applying", "ApplyingConfig", "OpenEpoch", "StreamsNode"]
 
 _MOST_INPUTS: Final = 256
 _JOINED_TUPLES: Final = 1 << 14
-"""Number of tuples up to which batches are joined for an adaptor; it costs more to copy larger ones."""
+"""Number of tuples up to which batches are joined for an adaptor; copying larger batches costs more than joining
+saves."""
 _GO_ON: Final = "what an epoch's end has left"
-"""Input that the step gives itself when it begins a barrier in the middle of another one, to continue there later."""
+"""Input that the step repeats to itself when it begins a barrier in the middle of another input, to continue
+afterwards."""
 _DONE: Final = object()
-"""Result of the iterator of an input that is applied to its end; any other means that the epoch is full."""
+"""Last item of an input's iterator, after all of it is applied; any other item means that the epoch is full."""
 _TOUCHES: Final = TOUCHES.name
 _SEALED_TIMES: Final = {TRADES.name: MARKET_TIMES[TRADES.name]}
 """Relations whose watermarks are sealed, for runtimes that read the log."""
 _UNASKED: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
-"""Relations that derived streams are given only if one reads them."""
+"""Relations that derived streams receive only if one of them reads them."""
 _LARGE_ROWS: Final = 1 << 16
 _MOST_LETTERS: Final = 10_000
 
 
 class StreamsNode(Pipeline):
-    """The node of the derived streams, with the relations that it needs, which change only while it drains."""
+    """Node of the derived streams, with the relations that it reads; these change only while it drains."""
 
     @property
     @abstractmethod
@@ -54,28 +56,29 @@ class StreamsNode(Pipeline):
     @property
     @abstractmethod
     def times(self) -> Mapping[str, str]:
-        """Relations of which the streams need watermarks → the column with the time of a row."""
+        """Relation whose watermark the streams need → the column with the time of a row."""
 
 
 class ApplyingConfig(msgspec.Struct, frozen=True):
-    """Size of epochs, and the callbacks of `Applying`."""
+    """Limit of an epoch's size, and the callbacks of `Applying`."""
 
     most_messages: int
     """Messages after which an epoch is closed, at the next place where it may be cut."""
     settle: Callable[[], int]
-    """Waits until no commit is under way, and returns the newest epoch; called while no barrier is under way."""
+    """Callable that waits until no commit is under way, and returns the newest epoch; called while no barrier is under
+    way."""
     on_failed_origin: Callable[[int, str], None]
-    """Called when an origin has failed, which may be on its own, and others continue."""
+    """Called when an origin has failed, perhaps one with `Origin.is_own`, and others continue."""
     now_s: Callable[[], float] = time.monotonic
     """Monotonic clock, for the time at which deltas were applied."""
 
 
 class Applying(Pipeline):
-    """Puts batches into the order of their streams, has the adaptors turn them into deltas, and cuts epochs.
+    """Orders the batches of each stream, has the adaptors turn them into deltas, and cuts epochs.
 
     A requested barrier begins at once, because between two calls every origin is at a place where it may be cut. If an
     epoch is full, the step itself begins a barrier, in the middle of the result of a formatter. The rest of the result,
-    and all input that has come meanwhile, follows when the barrier has completed.
+    and all input that has arrived meanwhile, is applied when the barrier has completed.
 
     An origin can fail because of its source, of bytes that cannot be decoded or of a malformed tuple. Then its earlier
     input is applied, the other origins continue to their ends, and all of that is sealed; at last the ingest fails with
@@ -87,7 +90,8 @@ class Applying(Pipeline):
     A `Turnover`, a change of origins, is made at the cut of its barrier. An upstream brings whole epochs, which are
     deltas already: they are neither ordered nor adapted, and an epoch may end after each of them.
 
-    Everything here, including origins and adaptors, belongs to the worker that makes the call; there is one at a time.
+    All state, including that of origins and adaptors, belongs to the worker that makes the call; there is one call at a
+    time.
     """
 
     is_cut_point = True
@@ -96,7 +100,10 @@ class Applying(Pipeline):
     def __init__(
         self, config: ApplyingConfig, table: OriginTable, epoch_time: EpochTime, streams: StreamsNode | None = None
     ) -> None:
-        """``streams``: the node of the derived streams, if there is one; it must be the first successor."""
+        """Create the step.
+
+        ``streams`` is the node of the derived streams, if there is one; it must be the first successor.
+        """
         self._config = config
         self._table = table
         self._streams = streams
@@ -111,7 +118,7 @@ class Applying(Pipeline):
 
     @property
     def holds_any(self) -> bool:
-        """True if the open epoch has anything that a barrier would have to seal; may be read by any thread."""
+        """True if the open epoch has content that a barrier would have to seal; may be read by any thread."""
         return self._open.holds_any
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
@@ -137,19 +144,19 @@ class Applying(Pipeline):
             self._cut(context, barrier)
 
     def end_of_input(self, port: int, context: Context) -> None:
-        """Seal the open epoch, as every origin has ended; a run without any input has one epoch, too."""
+        """Seal the open epoch, because every origin has ended; a run without any input has one epoch, too."""
         del port
         if self._open.holds_any or (self._config.settle() == 0 and not self._failures):
             self._cut(context, context.begin_barrier())
 
     def stop(self, context: Context) -> None:
-        """Raises `EngineError` if an origin has failed and the others have ended."""
+        """Raise `EngineError` if an origin has failed and the others have ended."""
         del context
         if self._failures and not self._left:
             raise EngineError("; ".join(self._failures))
 
     def _emit(self, deltas: Deltas | None, context: Context) -> None:
-        """Emit deltas to views and to the epoch sink, and to derived streams those that they may read."""
+        """Emit deltas to views and the epoch sink, and to derived streams the relations that they may read."""
         if deltas is None:
             return
         if self._streams is None:
@@ -170,7 +177,7 @@ class Applying(Pipeline):
             context.emit(deltas, successor, size=deltas.messages)
 
     def _switch_touches(self) -> None:
-        """Have the adaptors of feeds begin or stop to emit TOUCHES, if what the streams read has changed since."""
+        """Switch the adaptors' TOUCHES on or off if the relations that the streams read have changed."""
         if self._streams is None or self._given is (reads := self._streams.reads):
             return
         self._given = reads
@@ -180,11 +187,11 @@ class Applying(Pipeline):
                 adaptor.switch_touches(_TOUCHES in reads)
 
     def _cut(self, context: Context, barrier: Barrier) -> None:
-        """End the epoch here, with the change that the barrier's payload asks for.
+        """End the epoch here, with the change that the barrier's payload requests.
 
         A barrier that the step begins itself may be one that was requested, so it may have a payload, too.
         """
-        epoch = self._config.settle() + 1  # before the turnover, which reads the number of the newest epoch, too
+        epoch = self._config.settle() + 1  # settle before the turnover, which also reads the number of the newest epoch
         if isinstance(barrier.payload, Turnover):
             self._turn_over(barrier.payload)
         origins = self._table.origins.values()
@@ -210,7 +217,7 @@ class Applying(Pipeline):
         if turnover.begins is not None:
             self._table.begin(turnover.begins())
 
-    # One input; each `yield` is a place where the epoch is full and ends
+    # Steps of one input: an iterator yields wherever the epoch is full and ends
 
     def _steps(self, completed: Completed) -> Iterator[None]:
         by_origin: dict[int, list[FormattedBatch]] = {}
@@ -234,14 +241,18 @@ class Applying(Pipeline):
             if (origin := self._table.origins.get(origin_id)) is not None:
                 origin.failure = reason
                 origin.inlet.close_source()
-                origin.inlet.end(MarkKind.FAILED, reason)  # comes after the origin's earlier input that is under way
+                # Comes after the earlier input of the origin, which is still in flight.
+                origin.inlet.end(MarkKind.FAILED, reason)
         for mark in completed.marks:
             origin = self._table.origins.get(mark.origin_id)
             if origin is not None and not origin.ended:
                 yield from self._marked(origin, mark)
 
     def _upstream_steps(self, sealed: UpstreamEpoch) -> Iterator[None]:
-        """Apply all of an upstream's epoch, or nothing: the next one may belong to the next epoch here."""
+        """Apply all of an upstream's epoch, or none of it.
+
+        Yield if it is full, as the next upstream epoch may begin another.
+        """
         upstream, _ = self._table.upstreams[sealed.origin_id]
         upstream.check(sealed)
         self._open.add(sealed.relations, sealed.messages)
@@ -254,7 +265,7 @@ class Applying(Pipeline):
             yield
 
     def _timed(self) -> Mapping[str, str]:
-        """Return the relations whose times count → the column with the time of a row."""
+        """Return the relations whose times are tracked → the column with the time of a row."""
         return _SEALED_TIMES if self._streams is None else {**self._streams.times, **_SEALED_TIMES}
 
     def _marked(self, origin: Origin, mark: Mark) -> Iterator[None]:
@@ -303,7 +314,8 @@ class Applying(Pipeline):
     def _over(self, origin: Origin) -> None:
         origin.ended = True
         if (self._streams is not None and self._streams.times) or self._may_have_delayed(origin):
-            self._open.must_close()  # its watermark lets streams complete what waits, here or where the log is read
+            # Its watermark lets streams complete pending rows, here and in runtimes that read the log.
+            self._open.must_close()
         origin.inlet.retire()
         if origin.is_own:
             return
@@ -324,12 +336,12 @@ class Applying(Pipeline):
     def _may_have_delayed(self, origin: Origin) -> bool:
         """Return True if the sealed watermark of the trades may move because the origin has ended.
 
-        It is not computed, as that visits all origins, and ten thousand of them may end at once.
+        The watermark is not computed here: that visits all origins, and ten thousand of them may end at once.
         """
         return fills_trades(origin) and len(self._table.origins) + len(self._table.upstreams) > 1
 
     def _reconnect(self, origin: Origin) -> None:
-        if not origin.source.replays:  # what no epoch holds yet would be forgotten
+        if not origin.source.replays:  # input that no epoch has yet could not be read again
             self._open.set_aside(*origin.cut_at_end())
         origin.reconnect()
 
@@ -372,17 +384,17 @@ def _parts(batches: Sequence[FormattedBatch]) -> Iterator[Sequence[FormattedBatc
 
 
 class OpenEpoch:
-    """Content of the open epoch: counts of all of it, and the deltas that were applied since the last `Deltas`.
+    """Content of the open epoch: counts of the whole epoch, and the deltas applied since the last `Deltas`.
 
     Batches of a relation are joined when the deltas are taken. At most 10,000 malformed tuples of an epoch have a
     description.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
-        """``now_s`` is a monotonic clock."""
+        """Create an empty epoch; ``now_s`` is a monotonic clock in seconds."""
         self._now_s = now_s
         self.messages = 0
-        """Well-formed messages of the epoch."""
+        """Number of well-formed messages of the epoch."""
         self._malformed = 0
         self._described = 0
         self._has_changes = False
@@ -398,16 +410,16 @@ class OpenEpoch:
 
     @property
     def holds_any(self) -> bool:
-        """True if there is anything that an epoch would have to seal."""
+        """True if there is content that has to be sealed with an epoch."""
         return bool(self.messages or self._malformed or self._has_changes)
 
     @property
     def is_large(self) -> bool:
-        """True if the pending rows are to be emitted before more are added."""
+        """True if there are so many pending rows that they are to be emitted before more are added."""
         return self._rows >= _LARGE_ROWS
 
     def add(self, deltas: Mapping[str, pa.RecordBatch], messages: int) -> None:
-        """Add what these messages changed."""
+        """Add the deltas of this number of messages."""
         for name, batch in deltas.items():
             if batch.num_rows:
                 self._batches.setdefault(name, []).append(batch)
@@ -430,17 +442,17 @@ class OpenEpoch:
             self._set_aside += count
 
     def moved(self, origin: str, cut: Cut) -> None:
-        """Note where the origin's input is cut if the epoch closes now."""
+        """Record the cut of the origin's input, as of now."""
         self._cuts[origin] = cut
 
     def take(self) -> Deltas | None:
-        """Return the gathered deltas; None if there are none."""
+        """Return the gathered deltas and forget them; return None if there are none."""
         if not (self._count or self._set_aside or self._batches):
             return None
         return self._taken(self._cuts, -1)
 
     def close(self, epoch: int, cuts: Mapping[str, Cut]) -> Deltas:
-        """Return the gathered deltas as the last of the epoch, and open the next one."""
+        """Return the gathered deltas, marked as the last of the epoch, and open the next epoch."""
         deltas = self._taken(cuts, epoch)
         self.messages = self._malformed = self._described = 0
         self._has_changes = False

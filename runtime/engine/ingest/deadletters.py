@@ -1,9 +1,9 @@
 """Malformed tuples: counted and described in stream order, and written as dead letters with their epoch.
 
 Lines are written before their epoch commits, with the length of the file and its checksum; lines of an epoch that did
-not commit before a crash are cut off at the next start, and the tuple comes again with the input that is read again.
-A file without its committed content is damaged: no result depends on it and it cannot be made again, so it is set
-aside, and a new file is begun.
+not commit before a crash are cut off at the next start, and their tuples are read again with the input. A file without
+its committed content is damaged. No result depends on it, and it cannot be rebuilt, so it is set aside and a new file
+begins.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LettersMark(msgspec.Struct, frozen=True, array_like=True):
     """Length and checksum of the part of the file that belongs to committed epochs."""
 
     size: int = 0
-    """Bytes from its beginning."""
+    """Number of committed bytes, from the beginning of the file."""
     crc32: int = 0
     """Checksum of these bytes."""
 
@@ -57,7 +57,7 @@ _NOTHING: Final = LettersMark()
 
 
 class EpochDeadLetters:
-    """A JSON-lines file of malformed tuples, bounded in size; beyond it they are only counted."""
+    """JSON-lines file of malformed tuples, bounded in size; when it is full, further tuples are only counted."""
 
     _log = Logger()
 
@@ -70,9 +70,12 @@ class EpochDeadLetters:
         limit_bytes: int = _LIMIT_BYTES,
         disk: Disk = LOCAL_DISK,
     ) -> None:
-        """``committed`` is the `mark` of the last committed epoch, ``counted`` are the malformed tuples until then.
+        """Open the file, and cut it off at its committed length.
 
-        If ``committed`` is None, as with epochs of earlier releases, the file is taken as it is.
+        ``committed`` is the `mark` of the last committed epoch; ``counted`` is the number of malformed tuples until
+        then.
+
+        If ``committed`` is None, as with epochs of earlier releases, the whole file counts as committed.
         """
         self._path = path
         self._disk = disk
@@ -86,14 +89,14 @@ class EpochDeadLetters:
             self._cut_off()
 
     def write(self, epoch: int, letters: Sequence[DeadLetter], malformed: int) -> None:
-        """Append the letters of an epoch that is about to commit; so many tuples of it are malformed."""
+        """Append the letters of an epoch that is about to commit; ``malformed`` is its number of malformed tuples."""
         self.count += malformed
         room = self._limit_bytes - self.mark.size
         lines: list[bytes] = []
         for letter in letters:
             line = msgspec.json.encode(_line(epoch, self.count, letter)) + b"\n"
             room -= len(line)
-            self._is_full = self._is_full or room < 0  # also for shorter ones to come
+            self._is_full = self._is_full or room < 0  # once full, shorter letters are refused too
             if self._is_full:
                 break
             lines.append(line)
@@ -113,7 +116,7 @@ class EpochDeadLetters:
         return LettersMark(data.size, zlib.crc32(data))
 
     def _damage(self) -> str:
-        """Return the reason why the file does not have what was committed; empty if it does."""
+        """Return the reason why the file lacks committed content; empty if it has all of it."""
         there = self._disk.size(self._path) if self._disk.exists(self._path) else 0
         if there < self.mark.size:
             return f"expected {self.mark.size} bytes of dead letters at {self._path}, was {there}"
@@ -135,16 +138,16 @@ class EpochDeadLetters:
         self._log.error("{why}: a new file is started{kept}", why=why, kept=kept)
 
     def _cut_off(self) -> None:
-        """Cut the file off at the mark: no epoch has committed what comes after it."""
+        """Truncate the file at the mark: no epoch has committed the content after it."""
         if not self._disk.exists(self._path):
             return
         if self._disk.size(self._path) > self.mark.size:
             self._disk.truncate(self._path, self.mark.size)
-        self._disk.sync_directory(self._path.parent)  # the maker of the file may have ended before its name was durable
+        self._disk.sync_directory(self._path.parent)  # the creator may have ended before the file's name was durable
 
 
 def first_letter(path: Path, origin_id: int) -> str | None:
-    """Return what is wrong with the first malformed tuple of an origin; None if the file describes none."""
+    """Return the error of the first malformed tuple of an origin; None if the file describes none."""
     if not path.exists():
         return None
     with path.open("rb") as file:
@@ -175,31 +178,31 @@ class _Bad(msgspec.Struct, frozen=True, eq=False):
     """Malformed tuples of one batch."""
 
     offsets: Any
-    """int64 array: the offset at which each of them starts, ascending; not empty."""
+    """Int64 array with the offset at which each tuple starts, ascending; not empty."""
     letters: tuple[DeadLetter, ...]
     """Descriptions of malformed tuples; not every one has a description."""
     more: int = 0
-    """Number of later malformed tuples of which the offsets are not kept, as too many wait."""
+    """Number of further malformed tuples whose offsets are not kept, because too many wait."""
     until: int = 0
-    """Offset after which none of these starts."""
+    """Offset after which none of these tuples starts."""
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """Malformed tuples that a cut has passed."""
+    """Malformed tuples that start before a cut."""
 
     letters: tuple[DeadLetter, ...] = ()
     """Descriptions of malformed tuples; not every one has a description."""
     count: int = 0
     """Number of malformed tuples."""
     until: int = 0
-    """Offset after which none of them starts."""
+    """Offset after which none of these tuples starts."""
 
 
 class MalformedTuples:
-    """Malformed tuples in stream order that wait for a cut to pass them: before that, a restart reads them again.
+    """Malformed tuples in stream order that wait for a cut after them; without one, a restart reads them again.
 
-    Each is reported once, with the epoch whose cut is the first after it. At most some thousand are described; of those
-    beyond the first million that wait, as in input without well-formed tuples, only the number is known.
+    Each tuple is reported once, with the first epoch whose cut is after it. Some thousand tuples at most are described.
+    If more than a million wait, as in input without well-formed tuples, the others are only counted.
     """
 
     def __init__(self) -> None:
@@ -215,7 +218,7 @@ class MalformedTuples:
         return next(bad.letters[0].byte_offset for bad in self._waiting if bad.letters)
 
     def add(self, offsets: Any, letters: tuple[DeadLetter, ...], end_offset: int) -> None:
-        """Add the malformed tuples of the next batch, which ends at this offset: their offsets and descriptions."""
+        """Add the malformed tuples of the next batch, which ends at ``end_offset``: their offsets and descriptions."""
         if self._waiting and self._counted + len(offsets) > _MOST_COUNTED:
             last = self._waiting.pop()
             self._waiting.append(msgspec.structs.replace(last, more=last.more + len(offsets), until=end_offset))
@@ -248,6 +251,6 @@ class MalformedTuples:
         return Passed(tuple(letters), count, until)
 
     def clear(self) -> None:
-        """Drop all that wait: they will be read again."""
+        """Drop all pending tuples; they will be read again."""
         self._waiting.clear()
         self._letters = self._counted = 0

@@ -22,52 +22,52 @@ __all__ = ["Completed", "Deltas", "Mark", "MarkKind", "Sections"]
 
 
 class Deltas(msgspec.Struct, frozen=True, eq=False):
-    """Changes that some messages made, in the order in which they are to be applied; never empty of everything.
+    """Changes made by some messages, in the order in which they are to be applied; at least one field has content.
 
-    The step that applies emits the deltas of an epoch one after another, and at last one that `closes` it, directly
-    before its barrier. An epoch without content is not closed: then a barrier comes without such deltas, and there is
+    The applying step emits the deltas of an epoch one after another; the last of them `closes` the epoch, directly
+    before its barrier. An epoch without content is not closed: the barrier then comes without such deltas, and there is
     nothing to save. The rows of derived streams may follow after that, in `Deltas` that do not close.
     """
 
     relations: Mapping[str, pa.RecordBatch]
-    """By relation: rows with their column ``weight``; none of them is empty. Relations that do not change are left
-    out."""
+    """Relation → its changed rows with their column ``weight``, at least one; unchanged relations are left out."""
     messages: int = 0
     """Number of well-formed messages in these deltas."""
     cuts: Mapping[str, Cut] = {}
-    """Origin → the last message inside; of those origins that have moved, at the end of an epoch of all of them."""
+    """Origin → the last message included; has the origins that have moved, and all origins at the end of an epoch."""
     letters: tuple[DeadLetter, ...] = ()
     """Descriptions of malformed tuples that the cuts have passed; not every tuple has one."""
     malformed: int = 0
     """Number of malformed tuples that the cuts have passed."""
     closes: int = -1
-    """Number of the epoch that these deltas are the last of; -1 if more may follow."""
+    """Number of the epoch that these deltas close; -1 if more may follow."""
     applied_s: float = 0.0
-    """Time at which the last of the messages was applied, on the ingest's clock."""
+    """Time at which the last of the messages was applied, in seconds of the ingest's clock."""
     sealed_watermarks: Mapping[str, int] = {}
-    """Watermarks that are sealed, see `Footer.watermarks`; only with the last deltas of an epoch."""
+    """Watermarks that are sealed, see `Footer.watermarks`; only in the last deltas of an epoch."""
     watermarks: Mapping[str, int] = {}
-    """Relation → the time, in nanoseconds, before which no further row of it will come, for derived streams; only with
-    the last deltas of an epoch. A relation without rows yet is left out."""
+    """Relation → the time, in nanoseconds, before which it will have no further row, for derived streams; only in the
+    last deltas of an epoch. A relation that has had no row is left out."""
     ended: frozenset[str] = frozenset()
-    """Relations of which no further row comes while the runtime runs, for derived streams; only with the last deltas of
+    """Relations that will have no further row while the runtime runs, for derived streams; only in the last deltas of
     an epoch."""
 
 
 class Sections(msgspec.Struct, frozen=True, eq=False):
-    """Output of a view's pipeline for the epoch that closes: emitted once, while it drains, after its last `Deltas`.
+    """Output of a view's pipeline for the epoch that closes, emitted once, while it drains, after its last `Deltas`.
 
-    It becomes part of the epoch's segment, and is committed with the edits that the pipeline's objects in the object
-    space have until then.
+    The sections become part of the epoch's segment, and are committed with the edits that the pipeline's objects in the
+    object space have by then.
     """
 
     epoch: int
-    """`Deltas.closes` of the epoch."""
+    """Number of the epoch, as in `Deltas.closes`."""
     batches: Callable[[], Mapping[str, tuple[pa.RecordBatch, ...]]] = dict
-    """Gives by name of the section, ``view/NAME``, its rows; called once, when the epoch is committed, on the thread
-    that does it. A section without rows is left out."""
+    """Callable that returns section name, ``view/NAME``, → its rows; called once, when the epoch is committed, on the
+    thread that commits. A section without rows is left out."""
     checksums: Callable[[], Mapping[str, int]] | None = None
-    """Gives by view the checksum of its rows at the end of the epoch; called after ``batches``, on the same thread."""
+    """Callable that returns view → the checksum of its rows at the end of the epoch; called after ``batches``, on the
+    same thread."""
     attributes: Mapping[str, str] = {}
     """Further attributes of the segment's footer, such as the reason for a view's failure; their names are unique."""
 
@@ -76,32 +76,32 @@ class MarkKind(Enum):
     """State of an origin that a mark reports."""
 
     ENDED = "ended"
-    """Its stream is over."""
+    """The stream has ended."""
     LOST = "lost"
-    """Its connection broke; it waits for the position to resume at."""
+    """The connection broke; the origin waits for the position to resume at."""
     FAILED = "failed"
-    """It has failed."""
+    """The origin has failed."""
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Marker in a stream, after everything of its origin that is formatted and applied."""
+    """Marker in an origin's stream, delivered after all its earlier input is formatted and applied."""
 
     origin_id: int
     """Number of the origin."""
     kind: MarkKind
     """State of the origin."""
     reason: str = ""
-    """Reason for its failure."""
+    """Reason for the failure; empty for other states."""
 
 
 class Completed(msgspec.Struct, frozen=True, eq=False):
-    """Result of one call of a formatter on inputs of any origins."""
+    """Result of one call of a formatter on inputs of any number of origins."""
 
     batches: list[FormattedBatch]
-    """The parts of streams that it completed."""
+    """Completed parts of streams."""
     tuples: int = 0
-    """Number of tuples in them."""
+    """Number of tuples in the batches."""
     failed: tuple[tuple[int, str], ...] = ()
     """Origins whose bytes could not be formatted, each with the reason."""
     marks: tuple[Mark, ...] = ()
-    """Marks that have come; what the end of a stream has completed is among the batches."""
+    """Marks among the inputs; tuples completed by the end of a stream are in the batches."""

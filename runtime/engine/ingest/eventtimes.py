@@ -1,7 +1,7 @@
-"""Event time: how far each relation is that derived streams read, and the time of each epoch, sealed with it.
+"""Event time: the progress of each relation that derived streams read, and the time of each epoch, sealed with it.
 
 The time of an epoch is the only row of the relation `epoch_time`, over which a view's `now()` is a subquery. Every
-shard of a view that is spread keeps the whole of that relation.
+shard of a view that is spread over shards keeps the whole of that relation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SCHEMA: Final = pa.schema(
 
 
 class EventTimes:
-    """The latest time of each origin, by relation; owned by the step that applies.
+    """Latest time of each origin, by relation; owned by the applying step.
 
     The latest time of a market's feed is that of its last message of any kind, so that a quiet relation does not hold
     back the others. The latest time of any other relation is the largest time of its rows.
@@ -42,13 +42,15 @@ class EventTimes:
         self._latest: dict[tuple[str, str], int] = {}
 
     def forget(self, origin: str) -> None:
-        """Forget an origin that is read no more."""
+        """Forget an origin that is no longer read."""
         self._latest = {key: time for key, time in self._latest.items() if key[0] != origin}
 
     def applied(
         self, origin: str, reached: int | None, deltas: Mapping[str, pa.RecordBatch], times: Mapping[str, str]
     ) -> None:
-        """Take note of what messages of an origin changed; ``times``: relation → its time column.
+        """Record the times of an origin's messages and of the rows that they changed.
+
+        ``times``: relation → its time column.
 
         ``reached``: the largest time of messages of a market's feed, see `EpochTime.applied`.
         """
@@ -59,13 +61,13 @@ class EventTimes:
             self._reach(origin, name, reached)
 
     def changed(self, origin: str, deltas: Mapping[str, pa.RecordBatch], times: Mapping[str, str]) -> None:
-        """Take note of rows that an origin has brought without their messages."""
+        """Record the times of rows that an origin has changed without messages."""
         for name, column in times.items():
             if (rows := deltas.get(name)) is not None:
                 self._reach(origin, name, largest_time(rows.column(column)))
 
     def followed(self, upstream: str, epoch: UpstreamEpoch, times: Mapping[str, str]) -> None:
-        """Take note of an epoch of an upstream: of the watermarks that it has sealed, else of the times of its rows."""
+        """Record the watermarks that an upstream's epoch has sealed; else the times of its rows."""
         if epoch.watermarks is None:
             self.changed(upstream, epoch.relations, times)
             return
@@ -82,9 +84,10 @@ class EventTimes:
     ) -> tuple[dict[str, int], frozenset[str]]:
         """Return the watermark of each relation, and the relations that have ended.
 
-        A watermark is the smallest time that those who fill the relation have reached, and is left out if one has
-        reached none. An origin that has ended holds back nothing; if all have ended the relation has, and its watermark
-        is still the time that they have reached, as a restart may find more rows.
+        The watermark of a relation is the smallest of the times that its origins and upstreams have reached; it is left
+        out if one of them has reached no time. An origin that has ended holds back nothing. If all have ended, the
+        relation has ended, too; its watermark stays the time that they have reached, because a restart may find more
+        rows.
         """
         reached: dict[str, list[int | None]] = {name: [] for name in times}
         reached_at_end: dict[str, list[int | None]] = {name: [] for name in times}
@@ -103,10 +106,10 @@ class EventTimes:
         return {name: min(marks) for name, marks in known.items() if marks}, ended
 
     def sealed(self, origins: Iterable[Origin], upstreams: Iterable[Upstream]) -> dict[str, int]:
-        """Return what the epoch seals for runtimes that read the log: TRADES → the time that its origins have reached.
+        """Return the watermarks that the epoch seals for readers of the log: TRADES → the time of its origins.
 
-        An origin that has ended does not delay it. The end itself is not sealed, as the next start may read more: if
-        all have ended, it is the largest of their times.
+        An origin that has ended does not delay the watermark. The end itself is not sealed, as the next start may read
+        more rows: if all origins have ended, the watermark is the largest of their times.
         """
         ended: list[int | None] = []
         others = [self._latest.get((upstream.name, TRADES.name)) for upstream in upstreams]
@@ -133,7 +136,7 @@ def largest_integer(column: pa.Array) -> int | None:
 
 
 def message_time(rows: pa.RecordBatch) -> str | None:
-    """Return the column with the times of the messages of a market's feed; None for other messages."""
+    """Return the name of the time column of a market feed's messages; None for other messages."""
     names = rows.schema.names
     return next((name for name in _MESSAGE_TIMES if name in names), None) if "sequence" in names else None
 
@@ -153,21 +156,24 @@ def largest_time(column: pa.Array) -> int | None:
 
 
 class EpochTime:
-    """The largest event time that was applied; owned by the step that applies.
+    """Largest event time that was applied; owned by the applying step.
 
-    It is the largest of the times of messages of a market's feed, of epochs of an upstream, and of the time columns
-    that the ingest was given. It never goes back, and does not pass without input. Its value at the last cut is in the
-    object space, so that a restart resumes with it.
+    It is the largest time of any message of a market's feed, any epoch of an upstream, and any value of the time
+    columns that the ingest was given. It never decreases, and does not advance without input. Its value at the last cut
+    is in the object space, so that a restart resumes with it.
     """
 
     def __init__(self, space: ObjectSpace, times: Mapping[str, str]) -> None:
-        """``times``: relation whose rows count as well as messages → its time column."""
+        """Restore the time from the object space.
+
+        ``times``: relation whose rows advance the time as messages do → its time column.
+        """
         self._kept = space.get_or_create(PersistedValue[int | None], _NAME, Schema(int | None), initial=None)
         self._times = times
         self._reached: int | None = self._kept.value
 
     def applied(self, rows: pa.RecordBatch, deltas: Mapping[str, pa.RecordBatch]) -> int | None:
-        """Take note of messages and of what they changed.
+        """Record the times of messages and of the rows that they changed.
 
         Return the largest time of messages of a market's feed; None for other messages, or if there are none.
         """
@@ -182,12 +188,12 @@ class EpochTime:
         return None
 
     def reach(self, time: int | None) -> None:
-        """Take note of an event time in nanoseconds."""
+        """Advance to an event time in nanoseconds, if it is later."""
         if time is not None and (self._reached is None or time > self._reached):
             self._reached = min(time, _LATEST)
 
     def at_cut(self) -> Mapping[str, pa.RecordBatch]:
-        """Return the change of `EPOCH_TIME` with which the epoch closes here."""
+        """Return the change of `EPOCH_TIME` for the epoch that closes here."""
         before, now = self._kept.value, self._reached
         if now is None or now == before:
             return {}

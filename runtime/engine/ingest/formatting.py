@@ -1,4 +1,4 @@
-"""A formatter's place in the plan."""
+"""Formatting step: the place of a formatter in the plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.formats import FormatError, Formatted, FormattedBatch, InputFormatt
 __all__ = ["CODEC_WEIGHT", "Formatting"]
 
 CODEC_WEIGHT: Final = 8
-"""Number of bytes that a byte of compressed text counts as: it decodes to some eight times as much."""
+"""Factor by which a byte of compressed text counts, because it decodes to about eight bytes."""
 _CODEC_SHARE: Final = (
     4  # a task's share of compressed bytes, in blocks: text decodes to some four to eight times as much
 )
@@ -22,15 +22,15 @@ _MOST_BUFFERS: Final = 16_384
 
 
 class Formatting(Pipeline):
-    """One input formatter, for all origins that share it: those of a union. It runs on all workers.
+    """Step of one input formatter, shared by all origins of a union; runs on all workers.
 
-    A call takes up to the formatter's `block_bytes`, so that many small buffers are formatted as one; buffers that come
-    while all workers are busy wait and become a larger call. Buffers out of the formatter's range are repeated later.
-    An origin whose bytes cannot be decoded fails alone: its later buffers are dropped.
+    A call takes up to the formatter's `block_bytes`, so that many small buffers are formatted as one; buffers that
+    arrive while all workers are busy wait and become a larger call. Buffers that are ahead of the formatter's range are
+    repeated later. An origin whose bytes cannot be decoded fails alone: its later buffers are dropped.
 
-    A stream that is compressed as a whole has a formatter of its own, which ``takes_turns``: a worker that decodes has
-    it exclusively, and the next one decodes what follows while the first one parses. Otherwise one worker would decode
-    the buffers of all others, which would be idle.
+    A stream that is compressed as a whole has its own formatter, which ``takes_turns``: one worker at a time decodes,
+    and the next one decodes the following buffers while the first one parses. Otherwise one worker would decode all
+    buffers while the others are idle.
 
     `_repeats` is accessed with `_lock` held; an origin is put into `_failed` by any worker, and never taken out.
     """
@@ -74,7 +74,10 @@ class Formatting(Pipeline):
             context.emit(Completed(batches, tuples, failed, ends), size=tuples)
 
     def _at_fault(self, errors: list[FormatError]) -> tuple[tuple[int, str], ...]:
-        """Origins and reasons; from now on what they bring is dropped. Raises an error that is of no origin."""
+        """Return the failed origins and the reasons; drop their later input.
+
+        Raise an error that belongs to no origin.
+        """
         failed: list[tuple[int, str]] = []
         for error in errors:
             if error.origin_id is None:
@@ -84,7 +87,10 @@ class Formatting(Pipeline):
         return tuple(failed)
 
     def _end(self, mark: Mark, batches: list[FormattedBatch]) -> Mark:
-        """Complete, at the end of a stream, a tuple without a delimiter; fail a stream that is not whole instead."""
+        """Complete, at the end of a stream, a tuple without a delimiter.
+
+        Return a mark of failure if the stream is incomplete.
+        """
         if mark.kind is not MarkKind.ENDED:
             return mark
         reason = self._failed.get(mark.origin_id)
@@ -96,7 +102,7 @@ class Formatting(Pipeline):
         return mark if reason is None else Mark(mark.origin_id, MarkKind.FAILED, reason)
 
     def _without_fault(self, raws: list[RawBuffer], formatted: Formatted, errors: list[FormatError]) -> Formatted:
-        """Return what was formatted, with what origins at fault have brought before that, and none of it again."""
+        """Return all formatted batches, including those of failed origins before their error, each batch once."""
         at_fault = {error.origin_id for error in errors}
         batches = formatted.batches
         for origin_id in at_fault:
@@ -104,7 +110,7 @@ class Formatting(Pipeline):
         return Formatted(batches, [raw for raw in formatted.again if raw.origin_id not in at_fault])
 
     def _before_fault(self, raws: list[RawBuffer]) -> list[FormattedBatch]:
-        """Return the batches that an origin's buffers before the one at fault complete, also those of the same call."""
+        """Return the batches that the failed origin's buffers complete before the error, including this call's."""
         batches: list[FormattedBatch] = []
         errors: list[FormatError] = []
         for raw in sorted(raws, key=lambda each: each.sequence_number) if len(raws) > 1 else ():

@@ -12,14 +12,14 @@ __all__ = ["GuardedView"]
 
 
 class GuardedView(Pipeline):
-    """Passes every call on to a view's pipeline until that raises, and drops later input.
+    """Passes every call on to a view's pipeline until one raises, and drops later input.
 
-    The epoch in which it has failed has the attribute ``express/failed/NAME`` in its segment. Owned by the worker that
+    The epoch in which the view fails has the attribute ``express/failed/NAME`` in its segment. Owned by the worker that
     makes the call; a view takes one call at a time.
     """
 
     def __init__(self, name: str, view: Pipeline, on_failed: Callable[[str, str], None]) -> None:
-        """``on_failed`` is called with the view's name and the reason, once, on a worker."""
+        """Wrap ``view``; ``on_failed`` is called with the view's name and the reason, once, on a worker."""
         self._name = name
         self._view = view
         self._on_failed = on_failed

@@ -1,4 +1,4 @@
-"""The ingest: a plan of the query engine that turns raw buffers of any number of sources into epochs.
+"""Ingest: a plan of the query engine that turns raw buffers of any number of sources into epochs.
 
 ```
 source ──offer──▶ Inlet ──▶ Formatting ──▶ Applying ──▶ streams ──▶ view ──▶ EpochSink
@@ -48,19 +48,20 @@ class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Sizes of the ingest."""
 
     workers: int = 2
-    """Threads that format."""
+    """Number of threads that format."""
     admitted_bytes: int = 32 << 20
-    """Bytes of raw buffers, over all origins, between their sources and the epochs."""
+    """Greatest number of bytes of raw buffers in flight, over all origins."""
     in_flight_bytes: int = 16 << 20
-    """The same of one origin; bytes that have yet to be decoded count several times."""
+    """Greatest number of bytes of raw buffers of one origin in flight; compressed bytes count several times."""
     in_flight: int = 1024
-    """Raw buffers of one origin that are queued, being formatted or waiting for an earlier one; at most 32768."""
+    """Greatest number of raw buffers of one origin in flight: queued, being formatted or waiting for an earlier one; at
+    most 32768."""
     admitted: int = 65_536
-    """Raw buffers of all origins."""
+    """Greatest number of raw buffers of all origins in flight."""
     epoch_messages: int = 0
-    """Messages at which an epoch is closed, or at the next place where it may be cut; 0 for no such limit."""
+    """Number of messages at which an epoch is closed, or at the next place where it may be cut; 0 for no such limit."""
     epoch_most_messages: int = 1_000_000
-    """Messages after which an epoch is closed at the first place where it may be cut, whatever the time."""
+    """Number of messages after which an epoch is closed at the first place where it may be cut, however young it is."""
 
     def __post_init__(self) -> None:
         if self.workers < 1 or not 1 <= self.in_flight <= _MOST_IN_FLIGHT:
@@ -123,14 +124,17 @@ class Ingest:
         now_s: Callable[[], float] = time.monotonic,
         workers: MakeWorkers | None = None,
     ) -> None:
-        """``upstreams`` follow the logs of other runtimes from their `kept_position`; their ids differ from origins'.
+        """Build the plan.
+
+        ``upstreams`` follow the logs of other runtimes from their `kept_position`; their ids differ from those of
+        origins.
 
         ``views`` are pipelines by name, which take `Deltas` and emit `Sections` at the barrier. ``streams`` is the node
         of the derived streams: it takes the relations that they read, and emits `Deltas` at the barrier before the
         barrier reaches the views.
 
         ``times``: relation → time column. The values of these columns advance the time of epochs, as messages of a
-        market do.
+        market's feed do.
 
         ``statistics``, ``now_s`` and ``workers`` are for the `QueryEngine`.
         """
@@ -208,12 +212,12 @@ class Ingest:
         return plan.add(name, formatting, inputs)
 
     def start(self) -> None:
-        """Start the engine, once; open every source at its cut in the last epoch, those of tables before others."""
+        """Start the engine, once; open every source at its cut in the last epoch, sources of tables before others."""
         self._engine = self._make_engine()
         self._engine.start(self.plan)
 
     def stop(self) -> None:
-        """Close sources and end workers; input that is in no epoch is discarded, and read again after a restart.
+        """Close sources and end workers; input that no epoch has is discarded, and read again after a restart.
 
         Must not be called on a worker, not even by a listener. Raises `EngineError` if a worker does not end.
         """
@@ -247,9 +251,9 @@ class Ingest:
     def begin_origin(self, make: Callable[[], Origin], at_cut: AtCut, on_sealed: OnSealed) -> None:
         """Add an origin, which must have `Origin.is_own`, at the next place where the epoch may be cut.
 
-        At the cut ``make`` creates the origin, which may have objects in the object space, and ``at_cut`` saves what a
-        restart has to know of it. Both changes and the origin's first cut are in the epoch that closes there. When that
-        epoch is durable, the origin's source is opened. If ``make`` raises, the ingest fails.
+        At the cut ``make`` creates the origin, which may have objects in the object space, and ``at_cut`` saves the
+        state with which a restart recreates it. Both changes and the origin's first cut are in the epoch that closes
+        there. When that epoch is durable, the origin's source is opened. If ``make`` raises, the ingest fails.
         """
         part = Plan(INGEST)
 
@@ -267,7 +271,10 @@ class Ingest:
         self._seal(Turnover(at_cut, begins), opened)
 
     def end_origin(self, name: str, at_cut: AtCut, on_sealed: OnSealed) -> None:
-        """Remove an origin, which must have `Origin.is_own`, at the next cut; input not applied by then is dropped."""
+        """Remove an origin, which must have `Origin.is_own`, at the next cut.
+
+        Input that is not applied by then is dropped.
+        """
         self._seal(Turnover(at_cut, ends=name), on_sealed)
 
     def at_cut(self, at_cut: AtCut, on_sealed: OnSealed) -> None:
@@ -281,7 +288,7 @@ class Ingest:
                 return
 
         def done(future: BarrierFuture) -> None:
-            # A barrier is also reached if it has never begun, because all pipelines have ended; it seals nothing then.
+            # A barrier also counts as reached if it never began because all pipelines had ended; it then seals nothing.
             barrier = future.barrier if future.outcome is BarrierOutcome.REACHED else None
             on_sealed(None if barrier is None else self._sink.numbered(barrier))
 
@@ -292,13 +299,13 @@ class Ingest:
             future.when_done(done)
 
     def hold(self, is_held: bool) -> None:
-        """Admit no input while ``is_held``, because consumers of the ingest's output are behind; else resume."""
+        """Admit no input while ``is_held``, because consumers of the ingest's output are behind; otherwise resume."""
         if self._engine is not None:
             self._engine.hold(is_held)
 
     @property
     def holds_any(self) -> bool:
-        """True if anything has been applied that is in no closed epoch yet."""
+        """True if anything has been applied that no closed epoch has yet."""
         return self._applying.holds_any
 
     @property
@@ -308,7 +315,7 @@ class Ingest:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of raw buffers between sources and epochs."""
+        """Number of bytes of raw buffers between sources and epochs."""
         return 0 if self._engine is None else self._engine.admission.size
 
     @property
@@ -327,10 +334,10 @@ class Ingest:
         return {origin.name: origin.counters() for origin in self._table.origins.values()}
 
     def when_drained(self, origin_id: int, call: Callable[[], None]) -> None:
-        """Make a call once all input that the origin's source has given so far is executed."""
+        """Call ``call`` once all input that the origin's source has given so far is executed."""
         self._table.origins[origin_id].inlet.when_drained(call)
 
-    # From the engine
+    # Called by the engine
 
     def _request(self, payload: object) -> BarrierFuture | None:
         if self._engine is None:
@@ -357,7 +364,7 @@ class Ingest:
             self._listener.on_failed(reason)
 
     def _terminate(self) -> bool:
-        """Note the end, and refuse the requests that wait for the start; return True for the first call."""
+        """Note the end, and drop the requests that wait for the start; return True for the first call."""
         with self._lock:
             ended, self._ended = self._ended, True
             early, self._early = self._early, []
@@ -374,7 +381,7 @@ def _upstreams(
 
 
 class _Status(StatusListener):
-    """Passes the status of the one query on to the ingest."""
+    """Listener that passes the status of the one query on to the ingest."""
 
     def __init__(self, ingest: Ingest) -> None:
         self._ingest = ingest

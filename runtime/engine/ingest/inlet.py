@@ -1,4 +1,4 @@
-"""Inlets of origins' buffers to the plan: one source of the engine for each origin, which its owner may shut."""
+"""Inlets of origins' buffers into the plan: one source of the engine for each origin, which its owner may shut."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ __all__ = ["Inlet"]
 
 
 class Inlet(Source, BufferSink):
-    """Connects a source of raw buffers to the engine, and lets its buffers in or holds them back.
+    """Connects a source of raw buffers to the engine, and admits or refuses its buffers.
 
-    While it is shut it refuses what the source offers, whatever room the engine has: the source pauses and is resumed
-    when the inlet lets in again. A mark, such as the end of the stream, comes into the plan behind everything that the
-    source has brought.
+    While the inlet is shut it refuses all offers, even if the engine has room: the source pauses, and is resumed when
+    the inlet is opened again. A mark, such as the end of the stream, enters the plan after all earlier buffers of the
+    source.
 
-    Thread-safe: the origin's source calls the methods of `BufferSink`, the step that applies `end`, `close_source` and
-    `retire`, workers those of `Source`, the owner the rest. All mutable state is accessed with the lock held, except
-    what only the source's thread changes.
+    Thread-safe: the origin's source calls the methods of `BufferSink`; the applying step calls `end`, `close_source`
+    and `retire`; workers call the methods of `Source`; the owner calls the others. All mutable state is accessed with
+    the lock held, except attributes that only the source's thread changes.
     """
 
     def __init__(self, origin_id: int, source: RawSource, defer: Callable[[Callable[[], None]], None]) -> None:
-        """``defer`` runs a call on the source's thread."""
+        """Create a closed inlet.
+
+        ``defer`` runs a call on the source's thread.
+        """
         self._origin_id = origin_id
         self._source = source
         self._defer = defer
@@ -38,13 +41,13 @@ class Inlet(Source, BufferSink):
         self._emit: Emitter | None = None
         self._is_held = self._is_open = self._is_over = self._is_ending = False
         self._is_shut = False
-        self._has_refused = False  # since it was shut
-        self._mark: Mark | None = None  # it was refused, and waits for room
-        self._rooms = 0  # how often there was room again
+        self._has_refused = False  # True if a buffer was refused since the inlet was shut
+        self._mark: Mark | None = None  # mark that was refused, and waits for room
+        self._rooms = 0  # number of calls of `resume`
         self.on_let_in: Callable[[RawBuffer], None] | None = None
-        """Called on the source's thread with each buffer that was taken."""
+        """Called on the source's thread with each buffer that was admitted."""
         self.taken_bytes = 0
-        """Bytes of the buffers that were taken so far."""
+        """Number of bytes of the buffers that were admitted so far."""
         self.is_waiting = False
         """True if the source keeps a buffer that was refused."""
 
@@ -59,7 +62,9 @@ class Inlet(Source, BufferSink):
         weight: int = 1,
         is_held: bool = False,
     ) -> None:
-        """Prepare for a plan: ``open_at`` opens the source for this sink; if ``is_held``, not before `release`.
+        """Prepare for a plan.
+
+        ``open_at`` opens the source for this sink; if ``is_held``, it is not called before `release`.
 
         ``on_lost`` is called with the origin's number and the reason when the source's connection breaks. A byte of the
         source's buffers counts as ``weight`` bytes.
@@ -68,7 +73,7 @@ class Inlet(Source, BufferSink):
 
     @property
     def in_flight(self) -> int:
-        """Number of buffers that were taken and are not executed yet, with all that came of them."""
+        """Number of admitted buffers that are not executed yet, with all items derived from them."""
         return 0 if self._emit is None else self._emit.in_flight
 
     @property
@@ -76,39 +81,39 @@ class Inlet(Source, BufferSink):
         """See `runtime.sources.Source`."""
         return self._source.is_connected
 
-    # From the owner of the origin
+    # Called by the owner of the origin
 
     def shut(self) -> None:
-        """Refuse all buffers from now on."""
+        """Refuse all buffers from now on, until `let_in`."""
         with self._lock:
             self._is_shut = True
 
     def let_in(self) -> None:
-        """Take buffers again."""
+        """Admit buffers again."""
         with self._lock:
             self._is_shut = False
             has_refused, self._has_refused = self._has_refused, False
         if has_refused:
             self._source.resume()
 
-    # From the engine
+    # Called by the engine
 
     def open(self, emit: Emitter) -> None:
-        """Open the origin's source, on its own thread, unless it has to wait."""
+        """Open the origin's source, on its own thread, unless it is held."""
         with self._lock:
             self._emit = emit
             is_over, is_held = self._is_over, self._is_held
-        if is_over:  # nobody reads the origin any more, before it could be opened
+        if is_over:  # the origin was retired before it could be opened
             emit.end_of_stream()
         elif not is_held:
             self._open_source()
 
     def close(self) -> None:
-        """Close the origin's source, and take nothing more."""
+        """Close the origin's source, and admit nothing more."""
         self.close_source()
 
     def resume(self) -> None:
-        """There is room again: for a mark that was refused, or for the source's buffers."""
+        """Offer a refused mark again, or else resume the source, as there is room."""
         with self._lock:
             self._rooms += 1
             mark, self._mark = self._mark, None
@@ -117,7 +122,7 @@ class Inlet(Source, BufferSink):
         else:
             self._source.resume()
 
-    # From the origin's source
+    # Called by the origin's source
 
     def offer(self, raw: RawBuffer) -> bool:
         """See `BufferSink`."""
@@ -154,12 +159,13 @@ class Inlet(Source, BufferSink):
             self._on_lost(origin_id, reason)
             self.end(MarkKind.LOST, reason)
 
-    # From the ingest
+    # Called by the ingest
 
     def end(self, kind: MarkKind, reason: str = "") -> None:
-        """Nothing follows what was offered so far; or, if the connection was lost, not until it is back.
+        """Put a mark of the end after all buffers offered so far.
 
-        The first end counts.
+        Nothing follows the mark; if the connection was lost, nothing follows until it is restored. The first end
+        counts.
         """
         with self._lock:
             emit = self._emit
@@ -170,7 +176,7 @@ class Inlet(Source, BufferSink):
         emit.when_drained(lambda: self._bring(mark))
 
     def release(self) -> None:
-        """The source need not wait any more."""
+        """End the hold, so that the source may be opened."""
         with self._lock:
             if not self._is_held:
                 return
@@ -180,14 +186,14 @@ class Inlet(Source, BufferSink):
         self._open_source()
 
     def when_drained(self, call: Callable[[], None]) -> None:
-        """Make a call once everything that the source has brought so far is formatted, applied and executed."""
+        """Call ``call`` once all buffers that the source has given so far are formatted, applied and executed."""
         if self._emit is None:
             call()
         else:
             self._emit.when_drained(call)
 
     def close_source(self) -> None:
-        """Take no more buffers; those that were taken are still applied."""
+        """Admit no more buffers; buffers that were admitted are still applied."""
         with self._lock:
             self._is_over = True
             was_open, self._is_open = self._is_open, False
@@ -195,7 +201,7 @@ class Inlet(Source, BufferSink):
             self._source.close()
 
     def retire(self) -> None:
-        """The origin is over: the engine may close it."""
+        """End the source of the engine, as the origin has ended; the engine may then close it."""
         self.close_source()
         if self._emit is not None:
             self._emit.end_of_stream()
@@ -214,7 +220,7 @@ class Inlet(Source, BufferSink):
         self._defer(call)
 
     def _bring(self, mark: Mark) -> None:
-        """Offer a mark until it is taken, once: there may be room again before the offer has returned."""
+        """Offer a mark until it is admitted, once; `resume` may be called before the offer has returned."""
         while self._emit is not None:
             with self._lock:
                 seen = self._rooms

@@ -1,4 +1,4 @@
-"""One origin inside the ingest: its source, the order of its batches, and where its cut is."""
+"""Origin inside the ingest: its source, the order of its batches, and its cut."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ __all__ = ["IN_ORDER_CAPACITY", "Origin", "OriginCounters"]
 
 _MOST_WAITING_ROWS: Final = 4_000_000
 IN_ORDER_CAPACITY: Final = 1 << 16
-"""Number of batches of one origin may wait for an earlier one."""
+"""Greatest number of batches of one origin that may wait for an earlier one."""
 
 
 class OriginCounters(msgspec.Struct, frozen=True):
     """Counters of an origin's tuples since the runtime started; tuples that were read twice count twice."""
 
     tuples: int = 0
-    """Tuples in stream order: good, bad and filtered out."""
+    """Number of tuples in stream order: well-formed, malformed and filtered out."""
     bad: int = 0
-    """Malformed tuples, which have no row."""
+    """Number of malformed tuples, which have no row."""
     skipped: int = 0
-    """Malformed tuples without a dead letter, because the policy is to skip them."""
+    """Number of malformed tuples without a dead letter, because the policy is to skip them."""
     nulled: int = 0
-    """Malformed values that became NULL."""
+    """Number of malformed values that became NULL."""
     filtered: int = 0
-    """Tuples left out by a condition."""
+    """Number of tuples left out by a condition."""
     repeats: int = 0
-    """Raw buffers that came too early for the formatter and were repeated."""
+    """Number of raw buffers that came too early for the formatter and were repeated."""
     ring_slots: int = 0
     """Size of the shredder's ring, in slots of 64 buffers."""
     held_bytes: int = 0
-    """Bytes that wait in the formatter for the rest of their tuple."""
+    """Number of bytes that wait in the formatter for the rest of their tuple."""
     failure: str = ""
     """Reason for the failure of the origin, empty if it has not failed."""
 
@@ -51,8 +51,8 @@ class OriginCounters(msgspec.Struct, frozen=True):
 class Origin:
     """State of one source in the ingest.
 
-    It is owned by the worker that runs the step which applies messages. Others call `open` and `defer`, before anything
-    of the origin has been applied, and read the counters, each of which is replaced as a whole.
+    Owned by the worker that runs the applying step. Other threads call `open` and `defer`, before anything of the
+    origin has been applied, and read the counters, which are replaced as a whole.
     """
 
     def __init__(
@@ -67,8 +67,12 @@ class Origin:
         is_own: bool = False,
         defer: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
-        """``first``: read to its end before others open; ``is_own``: neither its end nor its failure is the
-        ingest's, and its formatter is its own; ``defer`` runs a call on the source's own thread."""
+        """Create an origin whose input begins at ``start``.
+
+        ``first``: True if the origin is read to its end before others open. ``is_own``: True if the ingest neither ends
+        nor fails with the origin; such an origin has its own formatter. ``defer`` runs a call on the source's own
+        thread.
+        """
         self.origin_id = origin_id
         self.name = name
         self.source = source
@@ -80,7 +84,7 @@ class Origin:
         self.failure = ""
         self.defer = defer or _at_once
         self.inlet: Final = Inlet(origin_id, source, self.defer)
-        """Where its buffers come into the plan."""
+        """Inlet through which the origin's buffers enter the plan."""
         self._start = start
         self._cut = Cut(start.session, max(0, start.sequence - 1), start.offset, start.tuples)
         self._tuples_before = start.tuples
@@ -96,17 +100,17 @@ class Origin:
 
     @property
     def is_compressed(self) -> bool:
-        """True if its stream is compressed as a whole, so that its buffers can only be decoded in order."""
+        """True if the stream is compressed as a whole, so that its buffers can only be decoded in order."""
         codec = self.source.codec_at(self._start)
         return codec is not None and codec.is_sequential
 
     @property
     def weight(self) -> int:
-        """Number of bytes that a byte of its buffers counts as."""
+        """Number of bytes that a byte of the origin's buffers counts as."""
         return 1 if self.source.codec_at(self._start) is None else CODEC_WEIGHT
 
     def attach(self, formatting: Formatting) -> None:
-        """Set the step that formats its buffers; called once, before `open`."""
+        """Set the step that formats the origin's buffers; called once, before `open`."""
         self._formatting = formatting
 
     def attach_inlet(self, on_lost: Callable[[int, str], None], *, is_held: bool = False) -> None:
@@ -127,7 +131,7 @@ class Origin:
         self.adaptor.opened(position.sequence)
 
     def counters(self) -> OriginCounters:
-        """Return the counters of its tuples."""
+        """Return the counters of the origin's tuples."""
         if self._formatting is None:
             return self._counted
         formatter = self._formatting.formatter.counters(self.origin_id)
@@ -140,18 +144,19 @@ class Origin:
         )
 
     def in_order(self, batches: list[FormattedBatch]) -> list[FormattedBatch]:
-        """Return the batches that are now the next part of the stream."""
+        """Add batches; return those that are now the next part of the stream."""
         return self._order.add(batches)
 
     def counted_on(self, letter: DeadLetter) -> DeadLetter:
-        """Return a letter whose row counts from the origin's first tuple, not from where it was opened."""
+        """Return the letter with its row counted from the origin's first tuple, not from where it was opened."""
         before = self._tuples_before
         return msgspec.structs.replace(letter, row=letter.row + before) if before else letter
 
     def passed(self, end_offset: int) -> tuple[tuple[DeadLetter, ...], int]:
-        """Return malformed tuples that start before this offset: descriptions and number; each is reported once.
+        """Return the malformed tuples that start before this offset: descriptions and number.
 
-        The adaptor tolerates so many missing messages, until `applied` has passed the last of them.
+        Each tuple is reported once. The adaptor tolerates that number of missing messages, until `applied` has passed
+        the last of them.
         """
         passed = self._bad.passed(end_offset)
         if not passed.count:
@@ -161,7 +166,7 @@ class Origin:
         return passed.letters, passed.count
 
     def end(self) -> None:
-        """The stream is over: what waited for the end of its request may be applied."""
+        """Note the end of the stream: rows that waited for the end of their request may be applied."""
         self.ended = True
         if self._waiting is not None:
             prepared = self.adaptor.prepare(self._waiting, self._waiting_ends)
@@ -171,12 +176,12 @@ class Origin:
                 self._ready = prepared
 
     def forget(self) -> None:
-        """It is over, and what it has brought that is not applied yet will never be."""
+        """Note that the origin was removed; drop its input that is not applied yet."""
         self.ended = self.is_forgotten = True
         self._waiting = self._ready = None
 
     def cut_at_end(self) -> tuple[tuple[DeadLetter, ...], int]:
-        """Put the cut after the last tuple that came; return the malformed tuples that it passes."""
+        """Move the cut after the last tuple that has arrived; return the malformed tuples before it."""
         self._cut = msgspec.structs.replace(
             self._cut,
             session=self.session(),
@@ -186,7 +191,7 @@ class Origin:
         return self.passed(self._end_offset + 1)
 
     def take(self, batches: Sequence[FormattedBatch]) -> None:
-        """Put the rows of the next batches behind those that wait, and see which of them may be applied."""
+        """Append the rows of the next batches to the waiting rows, and determine which of them may be applied."""
         parts = [] if self._waiting is None else [self._waiting]
         self._count(batches)
         for batch in batches:
@@ -203,7 +208,8 @@ class Origin:
             ends = self._waiting_ends + ends
             self._waiting = None
         prepared = self.adaptor.prepare(rows, ends)
-        if prepared.cuttable.all():  # as of all but feeds: nothing to slice, of ten thousand small sources
+        # As for all adaptors but those of feeds: no slicing, which matters with ten thousand small sources.
+        if prepared.cuttable.all():
             self._ready = prepared if len(prepared.cuttable) else None
             return
         cuttable = np.flatnonzero(prepared.cuttable)
@@ -231,10 +237,10 @@ class Origin:
         )
 
     def next_part(self, room: int) -> Prepared | None:
-        """Return the next rows to apply: up to the first place behind ``room`` rows where an epoch may be cut.
+        """Return the next rows to apply: up to the first place after ``room`` rows where an epoch may be cut.
 
-        Where an adaptor checks numbers, the row behind a malformed tuple that is described is a part of its own, so
-        that a number may be missing right there and nowhere else.
+        If the adaptor checks sequence numbers, the row after a malformed tuple with a description is a part of its own,
+        so that a number may be missing there and nowhere else.
         """
         ready = self._ready
         if ready is None:
@@ -252,7 +258,7 @@ class Origin:
         return ready.slice(0, stop)
 
     def applied(self, part: Prepared, end_offset: int) -> None:
-        """The part, which ends there, is in the epoch."""
+        """Move the cut after a part that was applied and ends at ``end_offset``."""
         if part.rows.num_rows:
             sequence = (
                 int(part.rows.column("sequence")[-1].as_py())
@@ -265,7 +271,10 @@ class Origin:
                 self._forget_missing()
 
     def _forget_missing(self) -> None:
-        """Numbers may be missing only where malformed tuples stood."""
+        """Tell the adaptor that no further sequence numbers may be missing.
+
+        They may be missing only at malformed tuples.
+        """
         self._missing_until = None
         self.adaptor.forget_missing()
 
@@ -274,11 +283,11 @@ class Origin:
         return self._cut
 
     def session(self) -> str:
-        """Return the feed's session as its source knows it, or the name of what is read."""
+        """Return the feed's session as known by its source, or the name of the file or stream that is read."""
         return self.source.session or self._cut.session or self.name
 
     def reconnect(self) -> None:
-        """Drop what is incomplete and ask for what follows the cut."""
+        """Drop incomplete input, and request the input after the cut."""
         position = Position(self.session(), self._cut.sequence + 1, self._cut.offset, self._cut.tuples)
         self._tuples_before = position.tuples
         self._order = InOrder(IN_ORDER_CAPACITY, offset=position.offset)

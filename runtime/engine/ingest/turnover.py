@@ -1,4 +1,4 @@
-"""Origins that come and go while an ingest runs: which there are, and what happens at the cut where that changes."""
+"""Origins that are added and removed while an ingest runs: the table of origins, and its changes at a cut."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from runtime.epochs import Cut
 __all__ = ["AtCut", "OnSealed", "OriginTable", "Turnover"]
 
 AtCut = Callable[[], Mapping[str, pa.RecordBatch]]
-"""Called once on the worker that cuts, when every origin stands where it may be cut and no commit is under way: the
-epoch that closes there is the one after the writer's newest. It may change the object space, whose edits are of that
-epoch, and gives deltas that are of it as well."""
+"""Called once on the worker that cuts, when every origin is where it may be cut and no commit is under way. The epoch
+that closes there is the one after the writer's newest. The call may change the object space, and returns deltas; both
+belong to that epoch."""
 OnSealed = Callable[[int | None], None]
-"""Called once, on any thread, with the epoch that has what was to be sealed; with None if the ingest has ended without
-such an epoch."""
+"""Called once, on any thread, with the number of the epoch that has the sealed content, or with None if the ingest has
+ended without such an epoch."""
 
 
 class Turnover(msgspec.Struct, frozen=True, eq=False):
-    """Change of origins at a barrier: those before it differ from those after it."""
+    """Change of origins at a barrier."""
 
     at_cut: AtCut
     """Saves the change at the cut."""
     begins: Callable[[], Origin] | None = None
-    """Makes an origin that is in every cut from this one on; it is opened once the epoch is committed."""
+    """Makes an origin that every cut has from this one on; it is opened once the epoch is committed."""
     ends: str = ""
-    """Name of an origin that is in no cut from this one on; its pending input is dropped."""
+    """Name of an origin that no cut has from this one on; its pending input is dropped."""
 
 
 class OriginTable:
     """Origins of an ingest, by their numbers.
 
-    It is changed by the step that applies messages, and read by any thread: each change makes new mappings.
+    The applying step changes the table, and any thread may read it: each change makes new mappings.
     """
 
     def __init__(
@@ -46,15 +46,15 @@ class OriginTable:
         shared: SharedOrigins | None = None,
     ) -> None:
         self.origins: Mapping[int, Origin] = dict(origins)
-        """Origins that are cut."""
+        """Origin number → origin, for the origins in each cut."""
         self.upstreams: Mapping[int, tuple[Upstream, UpstreamInlet]] = dict(upstreams or {})
-        """Upstreams, whose epochs come in whole, with their inlets; the same as long as the ingest runs."""
+        """Upstream number → upstream, whose epochs enter whole, and its inlet; unchanged while the ingest runs."""
         self._shared = shared
 
     def cuts(self) -> dict[str, Cut]:
-        """Return the cut of every origin as the epoch closes now; save the positions of upstreams.
+        """Return the cut of every origin for the epoch that closes now; save the positions of upstreams.
 
-        Raises `EngineError` if the runtime's own feed is also that of an upstream.
+        Raises `EngineError` if an upstream reads the runtime's own feed, too.
         """
         cuts = {origin.name: origin.cut() for origin in self.origins.values()}
         if self._shared is not None:

@@ -1,12 +1,12 @@
-"""Upstreams inside an ingest: how their epochs come into the plan, and where each of them is cut.
+"""Upstreams inside an ingest: how their epochs enter the plan, and how each upstream is cut.
 
 ```
 Follower ──UpstreamEpoch──▶ UpstreamInlet ──▶ Applying        no formatter, no adaptor: deltas are deltas already
 ```
 
-An epoch of an upstream is inside an epoch of this runtime as a whole or not at all, so that the number of the newest
-one inside is the whole position. It stands in the cuts, with the cuts of the upstream's own origins, and with the
-checksum that the next one has to follow in the object space, in the same transaction.
+An epoch of this runtime has an epoch of an upstream as a whole or not at all, so that the number of the newest upstream
+epoch is the whole position. The cuts have this number, with the cuts of the upstream's own origins. The object space
+has it, with the checksum that the next epoch must follow, in the same transaction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from runtime.upstreams import Follower, UpstreamEpoch, UpstreamPosition, Upstrea
 __all__ = ["FEED_ORIGIN", "SharedOrigins", "Upstream", "UpstreamInlet", "kept_names", "kept_position"]
 
 FEED_ORIGIN: Final = "feed"
-"""Name, in every runtime, of the origin that is the exchange's feed."""
+"""Name, in every runtime, of the origin that reads the exchange's feed."""
 _PREFIX: Final = "upstream/"
 _SYMBOLS: Final = "upstreams/symbols"
 _MOST_SYMBOLS: Final = 1_000_000
@@ -46,7 +46,7 @@ def kept_position(space: ObjectSpace, name: str) -> UpstreamPosition | None:
 
 
 def kept_names(space: ObjectSpace) -> list[str]:
-    """Return the upstreams of which something is inside, or was to be."""
+    """Return the names of the upstreams with saved state, even if none of their epochs was applied."""
     return sorted(name.removeprefix(_PREFIX) for name in space if name.startswith(_PREFIX))
 
 
@@ -57,9 +57,9 @@ def _kept(space: ObjectSpace, name: str) -> PersistedValue[KeptUpstream]:
 
 
 class SharedOrigins:
-    """Keeps what must come from one origin alone from coming from two: sessions of feeds, and symbols.
+    """Registry of sessions of feeds and of symbols, each of which may come from one origin only.
 
-    Belongs to the worker that applies.
+    Owned by the worker that applies.
     """
 
     def __init__(self, space: ObjectSpace) -> None:
@@ -69,7 +69,10 @@ class SharedOrigins:
         self._sessions: dict[str, str] = {}
 
     def take_session(self, origin: str, cut: Cut) -> None:
-        """The origin of this path is cut here; raise `EngineError` if another one reads the same feed."""
+        """Record that the origin of this path is cut here.
+
+        Raise `EngineError` if another origin reads the same feed.
+        """
         if origin.rpartition("/")[2] != FEED_ORIGIN or not cut.session:
             return
         owner = self._sessions.setdefault(cut.session, origin)
@@ -100,7 +103,7 @@ class Upstream:
 
     def __init__(self, follower: Follower, space: ObjectSpace, shared: SharedOrigins) -> None:
         self.follower = follower
-        """Brings its epochs."""
+        """Follower that brings the upstream's epochs."""
         self.origin_id = follower.log.origin_id
         self.name = follower.log.name
         self._kept = _kept(space, self.name)
@@ -116,7 +119,7 @@ class Upstream:
         return self._position
 
     def check(self, epoch: UpstreamEpoch) -> None:
-        """Raise `EngineError` for an epoch that must not be applied."""
+        """Raise `EngineError` if an epoch must not be applied."""
         before = self._position
         if before is not None and epoch.position.epoch != before.epoch + 1:
             raise EngineError(f"expected epoch {before.epoch + 1} of upstream {self.name}, was {epoch.position.epoch}")
@@ -125,7 +128,7 @@ class Upstream:
         self._shared.take_symbols(self.name, epoch.symbols)
 
     def applied(self, epoch: UpstreamEpoch) -> None:
-        """All of it is in the open epoch."""
+        """Note that all of an epoch is in the open epoch."""
         self._position, self._cuts = epoch.position, epoch.cuts
 
     def cuts(self) -> Mapping[str, Cut]:
@@ -133,13 +136,16 @@ class Upstream:
         return self._cuts
 
     def at_cut(self) -> None:
-        """The epoch closes here: what a restart has to know is of it."""
+        """Save the position and the cuts with the epoch that closes here."""
         if self._position != self._kept.value.position:
             self._kept.value = KeptUpstream(self._position, dict(self._cuts))
 
 
 class UpstreamInlet(Source, UpstreamSink):
-    """Joins a follower to the engine. `offer` and `failed` come from the follower's thread, the rest from workers."""
+    """Connects a follower to the engine.
+
+    `offer` and `failed` come from the follower's thread, other calls from workers.
+    """
 
     def __init__(self, upstream: Upstream) -> None:
         self._follower = upstream.follower
@@ -166,11 +172,11 @@ class UpstreamInlet(Source, UpstreamSink):
         return self._emit is not None and self._emit.offer(epoch, max(1, epoch.size))
 
     def failed(self, reason: str) -> None:
-        """See `UpstreamSink`: an upstream whose log is not what it was makes all that follows wrong."""
+        """Fail the query, because later epochs would be wrong; see `UpstreamSink`."""
         if self._emit is not None:
             self._emit.failed(reason)
 
     def retire(self) -> None:
-        """Nothing more of it is wanted."""
+        """End the source of the engine, as the upstream is no longer needed."""
         if self._emit is not None:
             self._emit.end_of_stream()

@@ -7,7 +7,7 @@ synced, after the sections have been made: they were captured at the barrier, do
 stored by the transaction only.
 
 Closing an epoch detaches its content; a committer may make it durable while the next epoch fills. There is at most one
-commit at a time: an epoch is closed only when the one before is durable.
+commit at a time: an epoch is closed only when the epoch before is durable.
 """
 
 from __future__ import annotations
@@ -49,15 +49,16 @@ __all__ = ["Committer", "CommitterThread", "EpochSink", "EpochWriter", "InlineCo
 
 _TABLE: Final = "epochs"
 _TERM: Final = 1
-"""The key of the claim's term in that table; the epoch's record is 0."""
+"""Key of the claim's term in the same table; the epoch's record has key 0."""
 TERM: Final = "term"
 """Attribute of a segment with the term of the directory in which it was written."""
 _MOST_LETTERS: Final = 10_000
 _JOINED_BATCHES: Final = 64
-"""Small batches of a relation become one when there are this many."""
+"""Number of small batches of a relation from which they are joined into one."""
 _SMALL_ROWS: Final = 4_096
 Commit = Callable[[], None]
-"""Makes one epoch durable. It raises no `Exception`: the writer keeps it, and raises it to its owner."""
+"""Callable that makes one epoch durable. It raises no `Exception`: the writer keeps the error, and raises it to its
+owner."""
 T = TypeVar("T")
 
 
@@ -67,21 +68,21 @@ class Recovered(msgspec.Struct, frozen=True):
     record: CommitRecord
     """The epoch and its segment's checksum."""
     cuts: dict[str, Cut]
-    """Cut at which to resume, by origin."""
+    """Origin → cut at which to resume."""
     messages: int
-    """Messages of all epochs."""
+    """Number of messages of all epochs."""
     dead_letters: int = 0
-    """Malformed tuples of all epochs."""
+    """Number of malformed tuples of all epochs."""
     control: int = 0
-    """The newest epoch with a control record."""
+    """Number of the newest epoch with a control record."""
     letters: LettersMark | None = None
-    """Part of the file of dead letters that belongs to these epochs."""
+    """Committed part of the file of dead letters."""
     time_ns: int = 0
-    """Time of the epoch; 0 in the state of an earlier release."""
+    """Time of the epoch in nanoseconds; 0 in the state of an earlier release."""
 
 
 class _Closed(msgspec.Struct, frozen=True):
-    """Content of a closed epoch, which never changes."""
+    """Content of a closed epoch; immutable."""
 
     footer: Footer
     deltas: Mapping[str, Sequence[pa.RecordBatch]]
@@ -91,7 +92,10 @@ class _Closed(msgspec.Struct, frozen=True):
     edits: Callable[[], list[Edit]]
 
     def made(self) -> tuple[Footer, dict[str, list[pa.RecordBatch]]]:
-        """Return the segment's footer, and its rows by name of the section; called once, like calls of sections."""
+        """Return the segment's footer, and section name → its rows.
+
+        Called once, because it calls `Sections.batches`.
+        """
         batches = {name: list(rows) for name, rows in self.deltas.items()}
         for each in self.sections:
             for name, rows in each.batches().items():
@@ -107,8 +111,8 @@ class _Closed(msgspec.Struct, frozen=True):
 class _RelationRows:
     """Rows of one relation in the open epoch.
 
-    If each message is a step of its own, an epoch has thousands of small batches. They are joined as they come: to join
-    all of them at the barrier would take tens of milliseconds from the steps that subscribers wait for.
+    If each message is a step of its own, an epoch has thousands of small batches. They are joined as they arrive:
+    joining all of them at the barrier would take tens of milliseconds, for which subscribers would wait.
     """
 
     def __init__(self) -> None:
@@ -137,11 +141,13 @@ class _RelationRows:
 
 
 class EpochWriter:
-    """Owns a runtime's state database, object space and epoch log; one per directory, held by the database's lock.
+    """Owner of a runtime's state database, object space and epoch log.
 
-    Not thread-safe: one owner at a time. While an ingest runs the owner is its sink, between two barriers; others then
-    call `settle` alone, and may read `recovered`, `epoch` and `dead_letters`.
-    If a commit fails the writer must be closed and opened again: only then is it known whether the epoch is committed.
+    One per directory, which the database's lock ensures.
+
+    Not thread-safe: one owner at a time. While an ingest runs the owner is its sink; other threads may then only call
+    `settle`, and read `recovered`, `epoch` and `dead_letters`. If a commit fails, the writer must be closed and opened
+    again: only then is it known whether the epoch is committed.
     """
 
     def __init__(
@@ -156,7 +162,10 @@ class EpochWriter:
         committer: Committer | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``now_ns`` is the clock of epochs; ``on_epoch`` is called by the committer with each one after its commit.
+        """Open the directory and recover its last committed epoch.
+
+        ``now_ns`` is the clock of epochs; ``on_epoch`` is called by the committer with each epoch's footer after its
+        commit.
 
         Without a ``committer`` epochs are committed by the thread that closes them. ``now_s`` is the clock for the
         durations of commits.
@@ -193,13 +202,14 @@ class EpochWriter:
         self._now_s, self._took = now_s, Durations()
         self._failure: BaseException | None = None
         self.on_failed: Callable[[], None] = lambda: None
-        """Called by the committer when a commit has failed; `settle`, and what closes an epoch, raise the reason."""
+        """Called by the committer when a commit has failed; `settle` and the methods that close an epoch raise the
+        reason."""
         self.on_rows: Callable[[Footer, Mapping[str, Sequence[pa.RecordBatch]]], None] = lambda *_: None
-        """Called by the committer after ``on_epoch`` with the rows of the epoch, by section; they never change."""
+        """Called by the committer after ``on_epoch`` with section name → the epoch's rows, which never change."""
 
     @property
     def epoch(self) -> int:
-        """The newest epoch, -1 before the first."""
+        """Number of the newest epoch; -1 before the first."""
         return self.log.latest()
 
     @property
@@ -209,7 +219,7 @@ class EpochWriter:
 
     @property
     def messages(self) -> int:
-        """Messages of the epoch that is open, malformed ones not counted."""
+        """Number of well-formed messages of the open epoch."""
         return self._messages
 
     @property
@@ -219,7 +229,7 @@ class EpochWriter:
 
     @property
     def control(self) -> bytes:
-        """The newest control record, empty before the first; raise `MissingSegmentError`."""
+        """The newest control record, empty before the first; raise `MissingSegmentError` if its segment is missing."""
         if self.recovered is None:
             return b""
         epoch = self.recovered.control
@@ -231,11 +241,11 @@ class EpochWriter:
 
     @property
     def dead_letters(self) -> int:
-        """Tuples set aside so far, in committed epochs."""
+        """Number of malformed tuples in committed epochs."""
         return self._dead.count
 
     def add(self, deltas: Mapping[str, pa.RecordBatch], messages: int) -> None:
-        """Put deltas into the open epoch."""
+        """Add deltas of this number of messages to the open epoch."""
         for name, batch in deltas.items():
             if batch.num_rows:
                 if (rows := self._deltas.get(name)) is None:
@@ -244,7 +254,7 @@ class EpochWriter:
         self._messages += messages
 
     def add_sections(self, sections: Sections) -> None:
-        """Add the sections that a view has made of the open epoch."""
+        """Add the sections of a view for the open epoch."""
         self._sections.append(sections)
         self._attributes.update(sections.attributes)
 
@@ -298,7 +308,7 @@ class EpochWriter:
         return self.epoch
 
     def close(self) -> None:
-        """Release files; what is in the open epoch is discarded and will be read again."""
+        """Release files; the content of the open epoch is discarded, and its input will be read again."""
         self._committer.close()
         self._store.close()
 
@@ -308,7 +318,7 @@ class EpochWriter:
 
     @property
     def commit_durations(self) -> Durations:
-        """Durations of successful commits; may be read by others."""
+        """Durations of successful commits; may be read by any thread."""
         return self._took
 
     def _try_commit(self, closed: _Closed) -> None:
@@ -327,7 +337,7 @@ class EpochWriter:
         before, epoch = self.recovered, closed.footer.to_epoch
         self._dead.write(epoch, closed.letters, closed.malformed)
         footer, batches = closed.made()
-        encoded_edits = self._committer.beside(closed.edits)  # after the sections: both may be made of the same objects
+        encoded_edits = self._committer.beside(closed.edits)  # after the sections: they may share objects
         prepared = self.log.prepare(footer, batches)
         total = (before.messages if before else 0) + footer.messages
         controlled = epoch if footer.control else before.control if before else 0
@@ -343,17 +353,17 @@ class EpochWriter:
         self.on_rows(footer, batches)
 
     def _time_ns(self) -> int:
-        """Return the clock's time, or that of the newest epoch if the clock was set back before it."""
+        """Return the clock's time in nanoseconds, or the newest epoch's time if the clock was set back before it."""
         return max(self._now_ns(), self.recovered.time_ns if self.recovered else 0)
 
     def _begin_term(self, claim: DirectoryClaim) -> None:
-        """Record the term in the state: a writer with an older one is then detected even without the file."""
+        """Record the term in the state, so that a writer with an older term is detected even without the file."""
         known = self._store.get(_TABLE, _TERM)
         term = claim.begin(int.from_bytes(known, "little") if known else 0)
         self._store.commit([Edit(_TABLE, _TERM, term.to_bytes(8, "little"))])
 
     def _expect_claim(self) -> None:
-        """Raise `FencedError` if another process has begun on the directory since."""
+        """Raise `FencedError` if another process has claimed the directory since."""
         claim = self._claim
         if claim is None:
             return
@@ -375,23 +385,23 @@ class EpochWriter:
 class EpochSink(Pipeline):
     """Closes the epoch on the barrier, and has it committed; see `EpochWriter`.
 
-    The barrier comes when the step that applies and all views have drained; they rest until it has completed. So their
+    The barrier arrives when the applying step and all views have drained; they rest until it has completed. So their
     state in the object space does not change, and belongs to the epoch. If a commit raises, the ingest fails: only the
-    next start can determine if the epoch is committed. The futures of a record, a turnover and the end are done when
-    the epoch is durable.
+    next start can determine whether the epoch is committed. The futures of a control record, a turnover and the end are
+    done when the epoch is durable.
 
-    The writer and the state here are accessed by the worker that makes the call alone; there is one at a time.
+    Only the worker that makes the call accesses the writer and the state here; there is one call at a time.
     """
 
     most_inputs = 1024
 
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
-        self._last: Deltas | None = None  # of the epoch that is to be closed
+        self._last: Deltas | None = None  # last deltas of the epoch that is to be closed
         self._numbers: dict[int, int] = {}
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
-        """Put deltas and sections into the open epoch."""
+        """Add deltas and sections to the open epoch."""
         del context
         for each in inputs:
             if isinstance(each, Deltas):
@@ -420,17 +430,17 @@ class EpochSink(Pipeline):
             self._numbers[barrier.number] = epoch
 
     def stop(self, context: Context) -> None:
-        """The end is when all is durable."""
+        """Wait until all epochs are durable."""
         del context
         self._writer.settle()
 
     def numbered(self, barrier: Barrier) -> int:
-        """Return the epoch that has the control record or turnover of this barrier, which has completed; asked once."""
+        """Return the epoch that has the control record or turnover of this completed barrier; may be called once."""
         return self._numbers.pop(barrier.number)
 
 
 class Committer(Protocol):
-    """Makes one commit at a time; one owner at a time."""
+    """Runner of commits, one at a time; not thread-safe."""
 
     def begin(self, commit: Commit) -> None:
         """Make a commit, now or on another thread; the commit before must have ended."""
@@ -453,20 +463,20 @@ class InlineCommitter(Committer):
         commit()
 
     def settle(self) -> None:
-        """There is none."""
+        """Return at once, because no commit is ever under way."""
 
     def close(self) -> None:
-        """There is none."""
+        """Return at once, because there is nothing to release."""
 
     def beside(self, call: Callable[[], T]) -> Callable[[], T]:
-        """Return the call itself: it is made when its result is needed."""
+        """Return ``call`` itself, which is then called when its result is needed."""
         return call
 
 
 class CommitterThread(Committer):
-    """Committer with a thread of its own: writing, syncing and SQLite take as long as thousands of messages.
+    """Committer with its own thread: writing, syncing and SQLite take as long as thousands of messages.
 
-    A second thread does the work of a commit that can be done while the disk is waited for.
+    A second thread does the work of a commit that can be done while the first waits for the disk.
     """
 
     def __init__(self) -> None:
@@ -507,5 +517,5 @@ class CommitterThread(Committer):
             try:
                 commit()
             finally:
-                del commit  # an epoch is freed now, not while the next one waits for it
+                del commit  # free the epoch now, not when the next one arrives
                 self._is_idle.set()

@@ -9,8 +9,8 @@ joins/: merge, as-of, lookup in a table
 evaluate: expressions over columns      columns, keys: types, exact integers, codes      keyedrows: state by key
 ```
 
-An operator (`Operator`) takes batches and gives batches; at a barrier it gives out what event time has completed. What
-it keeps lies in the object space. Its caller is one thread at a time.
+An operator (`Operator`) takes batches and yields batches; at a barrier it yields the rows that event time has
+completed. Its state lies in the object space. One thread at a time calls it.
 """
 
 from runtime.engine.operators.operator import HeldTooMuchError, OperatorError

@@ -82,7 +82,7 @@ def type_of(field: pa.Field) -> Type:
 
 
 def field_of(name: str, kind: Type, like: pa.DataType | None = None) -> pa.Field:
-    """Return the column of an expression of this type; ``like`` is the Arrow type where the expression is a column."""
+    """Return the column of an expression of this type; ``like`` is the Arrow type if the expression is a column."""
     if like is not None:
         return pa.field(name, like, kind.nullable)
     if kind.kind in ("int", "null"):
@@ -96,7 +96,7 @@ def field_of(name: str, kind: Type, like: pa.DataType | None = None) -> pa.Field
 
 
 def inward(array: pa.Array) -> pa.Array:
-    """Return a column as operators compute with it: a decimal as its unscaled integer, int64 where all fit."""
+    """Return a column as operators compute with it: a decimal becomes its unscaled integers, int64 if all fit."""
     if not pa.types.is_decimal(array.type):
         return array
     words = words_of_decimals(array)
@@ -111,7 +111,10 @@ def inward(array: pa.Array) -> pa.Array:
 
 
 def outward(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the inverse of `inward` for a column of this type; raise `OperatorError` if an integer does not fit."""
+    """Return a column with this Arrow type, the inverse of `inward`.
+
+    Raise `OperatorError` if an integer does not fit.
+    """
     if array.type.equals(kind):
         return array
     if pa.types.is_null(array.type):
@@ -128,7 +131,10 @@ def outward(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch from outside with the columns of this schema, in its order and types; raise `OperatorError`."""
+    """Return a batch from outside converted to the order and types of this schema.
+
+    Raise `OperatorError` if it cannot be.
+    """
     if batch.schema.equals(schema):
         return batch
     missing = [name for name in schema.names if name not in batch.schema.names]
@@ -166,21 +172,21 @@ def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.Recor
 
 
 def take(columns: Iterable[pa.Array], rows: Integers) -> list[pa.Array]:
-    """Return these rows of columns; a row of -1 is NULL."""
+    """Return these rows of columns; the row index -1 gives NULL."""
     missing = rows < 0
     places = pa.array(rows, mask=missing) if bool(missing.any()) else pa.array(rows)
     return [column.take(places) for column in columns]
 
 
 def stacked(first: pa.Array, second: pa.Array) -> pa.Array:
-    """Return both columns as one; integers of different widths meet in the wider one."""
+    """Return both columns as one; integers of different widths are converted to the wider type."""
     if not first.type.equals(second.type):
         first, second = (each.cast(WIDE) for each in (first, second))
     return pa.concat_arrays([first, second])
 
 
 def matched(left: pa.Schema, right: pa.Schema, *, left_optional: bool, right_optional: bool) -> pa.Schema:
-    """Return the columns of a join's output; raise `PlanError` where both sides have one of the same name."""
+    """Return the columns of a join's output; raise `PlanError` if both sides have a column of the same name."""
     shared = set(left.names) & set(right.names)
     if shared:
         raise PlanError(f"expected different names on the sides of a join, was {', '.join(sorted(shared))} on both")
@@ -189,7 +195,7 @@ def matched(left: pa.Schema, right: pa.Schema, *, left_optional: bool, right_opt
 
 
 def ticks_of(column: pa.Array) -> Integers:
-    """Return a time column as integers of its unit; undefined where NULL."""
+    """Return a time column as integers of its unit; the value of a NULL is undefined."""
     plain = column.view(pa.int32()).cast(pa.int64()) if pa.types.is_date32(column.type) else column.view(pa.int64())
     if plain.null_count:
         plain = plain.fill_null(0)
@@ -198,14 +204,14 @@ def ticks_of(column: pa.Array) -> Integers:
 
 
 def time_array(ticks: Integers, kind: pa.DataType) -> pa.Array:
-    """Return the inverse of `ticks_of` for a column of this type."""
+    """Return a column of this type from integers; the inverse of `ticks_of`."""
     if pa.types.is_date32(kind):
         return pa.array(ticks.astype(np.int32)).view(kind)
     return pa.array(np.ascontiguousarray(ticks)).view(kind)
 
 
 def unscaled(array: pa.Array) -> pa.Array:
-    """Return a decimal column as its integers, decimal128(38, 0); any other as it is."""
+    """Return a decimal column as its unscaled integers, decimal128(38, 0); any other column unchanged."""
     return unscaled_as(array) if pa.types.is_decimal(array.type) else array
 
 

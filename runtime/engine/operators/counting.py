@@ -1,4 +1,4 @@
-"""Operators that count rows over their whole life: limit and row number. Their counters outlive barriers."""
+"""Operators that count rows over their whole life: limit and row number. Their counters are kept across barriers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Counter", "Limit", "RowNumber"]
 
 
 class Counter:
-    """A number in the object space.
+    """Number in the object space.
 
-    It is written when its operator advances, so that a checkpoint has the number as of its barrier. It is owned by one
-    operator; the committer reads the space after that.
+    The number is written when its operator advances, so that a checkpoint has the number as of its barrier. It is owned
+    by one operator; the committer reads the space after the barrier.
     """
 
     def __init__(self, name: str, space: ObjectSpace) -> None:
@@ -25,14 +25,14 @@ class Counter:
         self._kept = self.value = int(self._table.get(slot)[0, 0]) if slot[0] >= 0 else 0
 
     def keep(self) -> None:
-        """Write the number, if it is another one than was written last."""
+        """Write the number if it has changed since it was last written."""
         if self.value != self._kept:
             self._table.put(self._key, np.array([[self.value]], np.int64))
             self._kept = self.value
 
 
 class Limit(Operator):
-    """The first ``count`` rows after the first ``offset``, counted over all epochs."""
+    """Operator that yields the first ``count`` rows after the first ``offset``, counted over all epochs."""
 
     keeps = "how many rows it has seen"
 
@@ -66,7 +66,7 @@ class Limit(Operator):
 
 
 class RowNumber(Operator):
-    """The rows with their number, from 1, counted over all epochs, as last column."""
+    """Operator that appends the number of each row, from 1, counted over all epochs, as last column."""
 
     keeps = "how many rows it has numbered"
 

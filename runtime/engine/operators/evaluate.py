@@ -1,8 +1,8 @@
-"""Evaluates expressions over Arrow columns.
+"""Evaluation of expressions over Arrow columns.
 
-Integers are computed with overflow checks on int64, a batch at a time. Where that overflows, the batch is computed
-again with Python integers: slow, exact, and rare enough not to matter. In comparisons a NaN is equal to itself and
-greater than every other float, as in DuckDB.
+Integers are computed with overflow checks on int64, a batch at a time. If that overflows, the batch is computed again
+with Python integers, which is slow, exact and rare. In comparisons a NaN is equal to itself and greater than every
+other float, as in DuckDB.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _TRUTHS: Final = _COMPARISONS | {"and", "or", "not"}
 def evaluate(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
     """Return the value of an expression for each row.
 
-    Gives an Arrow array of ``rows`` values; integers that pass int64 come as decimal128(38, 0). Raises `OperatorError`
-    for a column that is not there and for a value past 127 bits.
+    The result is an Arrow array of ``rows`` values; integers that exceed int64 are decimal128(38, 0). Raises
+    `OperatorError` for a missing column and for a value past 127 bits.
     """
     try:
         value = _typed(expr, columns, rows)
@@ -61,7 +61,7 @@ def evaluate(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array
 
 
 def mask(where: Expr | None, columns: Mapping[str, pa.Array], rows: int) -> pa.Array | None:
-    """Return the rows for which a condition is true (not false, not NULL); None for all."""
+    """Return a flag for each row, true where a condition is true (not false, not NULL); None for all rows."""
     if where is None:
         return None
     return pc.fill_null(evaluate(where, columns, rows).cast(pa.bool_()), False)
@@ -81,7 +81,7 @@ def _typed(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array |
         return function(*(_operand(argument, columns, rows) for argument in expr.args))
     args = [_typed(argument, columns, rows) for argument in expr.args]
     if expr.op in _ARITHMETIC and any(pa.types.is_decimal(a.type) for a in args):
-        raise OverflowError  # Arrow's decimals change their scale and are refused at 38 digits
+        raise OverflowError  # Arrow's decimals change their scale, and are refused at 38 digits
     if expr.op in ("floordiv", "mod"):
         return _divide(expr, args)
     if expr.op in ("and", "or", "not"):
@@ -107,14 +107,14 @@ def _has_nan(value: pa.Array | pa.Scalar) -> bool:
 
 
 def _float_codes(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
-    """Return floats as integers of their order, and a bare NULL as it is."""
+    """Return floats as integers in the same order, and a bare NULL unchanged."""
     if not pa.types.is_float64(value.type):
         return value
     return float_codes(_spread(value, 1))[0] if isinstance(value, pa.Scalar) else float_codes(value)
 
 
 def _fits_float(value: pa.Array | pa.Scalar) -> bool:
-    """Return True if every number of it is a float64 exactly."""
+    """Return True if a float64 can represent every number of the column exactly."""
     if pa.types.is_decimal(value.type):
         return False
     if not pa.types.is_integer(value.type):
@@ -136,7 +136,7 @@ def _column(expr: Col, columns: Mapping[str, pa.Array]) -> pa.Array:
 
 
 def _divide(expr: Call, args: list[Any]) -> pa.Array:
-    """SQL's integer division: towards zero, NULL when dividing by 0."""
+    """Return SQL's integer division: rounded towards zero, NULL when dividing by 0."""
     left, right = args
     divisor = pc.if_else(pc.equal(right, 0), pa.scalar(None, pa.int64()), right)
     quotient = pc.divide_checked(left, divisor)
@@ -144,12 +144,12 @@ def _divide(expr: Call, args: list[Any]) -> pa.Array:
 
 
 def _operand(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array | pa.Scalar:
-    """Return the arguments of a function, computed by themselves, so that only those that overflow are slow."""
+    """Return an argument of a function, computed separately, so that only arguments that overflow are slow."""
     return _typed(expr, columns, rows) if isinstance(expr, Lit) else evaluate(expr, columns, rows)
 
 
 def _alike(args: tuple[Any, ...]) -> list[Any]:
-    """Return the values in one type: integers as wide as the widest, a bare NULL as its neighbours."""
+    """Return the values in one type: integers as wide as the widest, a bare NULL with the type of the others."""
     kinds = [a.type for a in args if not pa.types.is_null(a.type)]
     if not kinds:
         return list(args)
@@ -162,7 +162,7 @@ def _coalesce(*args: Any) -> Any:
 
 
 def _case(*args: Any) -> Any:
-    """Later branches first, each put over what stands below it."""
+    """Return the value of CASE: later branches are computed first, and earlier ones replace their values."""
     *values, result = _alike((*args[1::2], args[-1]))
     for condition, value in zip(reversed(args[:-1:2]), reversed(values), strict=True):
         result = pc.if_else(pc.fill_null(pc.cast(condition, pa.bool_()), False), value, result)
@@ -175,7 +175,7 @@ def _least(*args: Any) -> Any:
 
 def _greatest(*args: Any) -> Any:
     values = _alike(args)
-    greatest = pc.max_element_wise(*values, skip_nulls=True)  # of which Arrow skips NaN, too
+    greatest = pc.max_element_wise(*values, skip_nulls=True)  # which treats NaN as missing
     for value in values:
         if pa.types.is_floating(value.type):
             greatest = pc.if_else(pc.fill_null(pc.is_nan(value), False), value, greatest)
@@ -183,7 +183,7 @@ def _greatest(*args: Any) -> Any:
 
 
 def _like(text: Any, pattern: Any) -> Any:
-    """Arrow's own match_like takes a backslash for an escape, which SQL does not."""
+    """Return SQL's LIKE; Arrow's own match_like takes a backslash for an escape, which SQL does not."""
     pattern_text = pattern.as_py()
     if pattern_text is None:
         return pc.cast(pc.if_else(pc.is_null(text), None, None), pa.bool_())
@@ -192,12 +192,12 @@ def _like(text: Any, pattern: Any) -> Any:
 
 
 def _part(part: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a part of a moment; of a date that of its midnight."""
+    """Return a function for a part of a timestamp, which for a date takes the part of its midnight."""
     return lambda moment: pc.cast(part(pc.cast(moment, pa.timestamp("us"))), pa.int64())
 
 
 def _in(value: Any, *items: Any) -> Any:
-    """NULL where the value is; Arrow's own is_in takes NULL for a value that is in no list."""
+    """Return SQL's IN, NULL where the value is; Arrow's own is_in returns NULL for a value that is in no list."""
     flags = pc.is_in(value, value_set=pa.array([item.as_py() for item in items], value.type))
     return pc.if_else(pc.is_valid(value), flags, pa.scalar(None, pa.bool_()))
 
@@ -236,7 +236,7 @@ _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
-    """Return the value of the expression with Python integers, row by row."""
+    """Return the value of the expression, computed with Python integers, row by row."""
     values = _exact_list(expr, dict.fromkeys(columns), columns, rows)
     if isinstance(expr, Call) and expr.op in _TRUTHS:
         return pa.array(values, pa.bool_())
@@ -246,7 +246,7 @@ def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
 
 
 def wide_array(values: Sequence[int | None]) -> pa.Array:
-    """Python integers as decimal128(38, 0), all 128 bits of it; raise `OperatorError` past them."""
+    """Return Python integers as decimal128(38, 0), up to 127 bits; raise `OperatorError` past them."""
     try:
         return decimals_of_integers(values)
     except OverflowError:
@@ -271,13 +271,13 @@ def _exact_list(
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    """Return a column's values, integers of any size as Python's."""
+    """Return a column's values as Python objects; integers may have any size."""
     values: list[Any] = column.to_pylist()
     return [None if v is None else int(v) for v in values] if pa.types.is_decimal(column.type) else values
 
 
 def _exact_value(op: str, args: tuple[Any, ...]) -> Any:
-    """Return an operation on values that were computed already, NULL being None."""
+    """Return the result of an operation on computed values; NULL is None."""
     if op == "and":
         return False if False in args else None if None in args else True
     if op == "or":

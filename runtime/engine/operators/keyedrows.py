@@ -18,19 +18,19 @@ __all__ = ["KeyedRows"]
 Words = npt.NDArray[np.int64]
 
 _SPARE_STRINGS: Final = 4096
-"""Strings beyond twice as many as rows can have, after which the pool is made anew."""
+"""Number of strings above twice the number that rows can have, from which the pool is rebuilt."""
 
 
 class KeyedRows:
     """Rows by a unique key in the object space: a table of words, and a pool for their strings.
 
-    Slots hold until the next `put` or `delete_at`. It is owned by one operator; the committer reads the space at a
+    Slots are valid until the next `put` or `delete_at`. Owned by one operator; the committer reads the space at a
     barrier.
     """
 
     def __init__(self, schema: pa.Schema, keys: int, name: str, space: ObjectSpace) -> None:
         self.schema = schema
-        """Its first columns are the key."""
+        """Schema of the rows; its first columns are the key."""
         self._columns = [_state_column(field) for field in schema]
         self._keys = keys
         self._strings_of_row = sum(column.type == "string" for column in self._columns)
@@ -50,11 +50,14 @@ class KeyedRows:
         return self._table.live_slots()
 
     def find(self, keys: Sequence[pa.Array], rows: int) -> Words:
-        """Return the slot of each of so many keys, -1 where there is none."""
+        """Return the slot of each of the ``rows`` keys, -1 for a key without a row."""
         return self._table.lookup(self._words(self._columns[: self._keys], keys, rows, adds=False))
 
     def integers(self, name: str, slots: Words) -> Words:
-        """Return a column of live slots whose values are one word, such as a time; undefined where NULL."""
+        """Return a column of live slots whose values take one word, such as a time.
+
+        The value of a NULL is undefined.
+        """
         place = self.schema.get_field_index(name)
         is_key = place < self._keys
         words = self._table.keys_of(slots).T if is_key else self._table.get(slots)
@@ -63,12 +66,15 @@ class KeyedRows:
         return chosen
 
     def first_words(self, slots: Words) -> Words:
-        """Return the first word of the keys of live slots: of a time that is never NULL, the time."""
+        """Return the first word of the keys of live slots.
+
+        For a key column that is a time and never NULL, this is the time.
+        """
         words: Words = self._table.keys_of(slots)[:, 0]
         return words
 
     def values(self, slots: Words) -> Words:
-        """Return the words of what is not key of live slots, shape (words, slots)."""
+        """Return the words of the columns of live slots that are not keys, shape (words, slots)."""
         return self._table.get(slots)
 
     def delete_at(self, slots: Words) -> None:
@@ -78,7 +84,7 @@ class KeyedRows:
             self._forget_strings()
 
     def rows(self, slots: Words, first: int = 0) -> list[pa.Array]:
-        """Return the columns from the ``first`` on of live slots."""
+        """Return the columns of live slots, from column ``first`` on."""
         arrays: list[pa.Array] = []
         if first < self._keys:
             arrays += decode_words(self._columns[: self._keys], self._table.keys_of(slots), self._pool)
@@ -89,14 +95,14 @@ class KeyedRows:
         return [outward(chosen[i], fields[i].type) for i in range(first, len(fields))]
 
     def put(self, batch: pa.RecordBatch) -> None:
-        """Set the rows of these keys, which must not repeat."""
+        """Set the rows of these keys, which must be unique within the batch."""
         keys = self._words(self._columns[: self._keys], batch.columns[: self._keys], batch.num_rows)
         values = self._words(self._columns[self._keys :], batch.columns[self._keys :], batch.num_rows)
         self._table.put(keys, np.ascontiguousarray(values.T))
         self._forget_strings()
 
     def _forget_strings(self) -> None:
-        """Make the table and its pool anew if most of the strings must be of rows that are gone."""
+        """Rebuild the table and its pool if most of the strings belong to deleted rows."""
         if len(self._pool) <= 2 * len(self) * self._strings_of_row + _SPARE_STRINGS:
             return
         live = pa.RecordBatch.from_arrays(self.rows(self.live_slots()), schema=self.schema)
@@ -114,11 +120,11 @@ class KeyedRows:
 
 
 def _state_column(field: pa.Field) -> KeyColumn:
-    """Return the layout of a column in the state; raise `PlanError` for one that it cannot keep."""
+    """Return the layout of a column in the state; raise `PlanError` for a column that cannot be kept."""
     if pa.types.is_decimal(field.type):
         return KeyColumn(field.name, "int128", field.nullable)
     if pa.types.is_timestamp(field.type):
-        return KeyColumn(field.name, "int64", field.nullable)  # whatever its unit
+        return KeyColumn(field.name, "int64", field.nullable)  # for any unit
     for name, kind in ARROW_TYPES.items():
         if field.type.equals(kind):
             return KeyColumn(field.name, name, field.nullable)

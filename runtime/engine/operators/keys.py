@@ -1,8 +1,7 @@
-"""Keys of one or several columns as single integers: equal where the keys are, and in the order of the keys.
+"""Keys of one or several columns as single integers: equal for equal keys, and in the order of the keys.
 
 The order is that of `ORDER BY` with NULL last: numbers by size (NaN above all, -0.0 equal to 0.0), strings by their
-code points, several columns one after the other. Codes hold within one call only; rows of different calls are compared
-by `key_at`.
+code points, several columns one after the other. Codes are valid within one call only.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _DENSE_PER_ROW: Final = 4
 
 
 def null_rows(columns: Sequence[pa.Array]) -> Flags | None:
-    """Return rows with a NULL in any of these columns; None for no such row."""
+    """Return flags of the rows with a NULL in any of these columns; None if there is no such row."""
     flags: Flags | None = None
     for column in columns:
         if column.null_count:
@@ -60,7 +59,10 @@ def order_codes(sides: Sequence[Sequence[pa.Array]]) -> list[Integers]:
 
 
 def _ranks(parts: Sequence[pa.Array], *, alone: bool) -> tuple[Integers, int]:
-    """Return one column as integers, from 0 and below a bound unless it is the only one: then any int64 will do."""
+    """Return one column as integers from 0 on, and their upper bound.
+
+    A column that is ``alone`` may have any int64 values.
+    """
     if any(pa.types.is_decimal(part.type) for part in parts):
         parts = [part.cast(pa.decimal128(38, 0)) for part in parts]
     column = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
@@ -86,7 +88,7 @@ def _ranks(parts: Sequence[pa.Array], *, alone: bool) -> tuple[Integers, int]:
 
 
 def _plain(column: pa.Array) -> Integers | None:
-    """Return a column that is integers by nature, in its order; None for strings and wide integers."""
+    """Return integers in the order of a column; None for strings and integers wider than 64 bits."""
     kind = column.type
     if pa.types.is_int64(kind) or pa.types.is_timestamp(kind):
         values: Integers = column.view(pa.int64()).to_numpy(zero_copy_only=False)
@@ -99,22 +101,22 @@ def _plain(column: pa.Array) -> Integers | None:
 
 
 def float_codes(column: pa.Array) -> pa.Array:
-    """Return floats as int64 of the same order, NaN equal to itself and above all; NULL stays NULL."""
+    """Return floats as int64 in the same order, NaN equal to itself and above all other numbers; NULL stays NULL."""
     nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     return pa.array(_of_floats(column), mask=nulls)
 
 
 def _of_floats(column: pa.Array) -> Integers:
-    """Floats as integers of the same order, NaN above all."""
+    """Return floats as integers in the same order, NaN above all."""
     values = column.fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
     bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
 
 
 def group_codes(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integers]:
-    """Groups of equal keys, NULL being equal to NULL.
+    """Return the groups of equal keys, where NULL is equal to NULL.
 
-    Gives each row's group, numbered without gaps, and the first row of each group.
+    The result is each row's group, numbered without gaps, and the first row of each group.
     """
     codes, size = np.zeros(rows, np.int64), 1
     for column in columns:
@@ -127,7 +129,7 @@ def group_codes(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integ
         encoded = pa.array(codes).dictionary_encode()
         codes, size = encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
     first = np.full(size, -1, np.int64)
-    first[codes[::-1]] = np.arange(rows - 1, -1, -1)  # of several the last assignment stays
+    first[codes[::-1]] = np.arange(rows - 1, -1, -1)  # the last assignment remains, that of the first row
     present = first >= 0
     if not bool(present.all()):
         codes = (np.cumsum(present) - 1)[codes]

@@ -1,4 +1,4 @@
-"""Base of operators: batches in, batches out, and an advance of event time at every barrier; and their errors."""
+"""Base class of operators, which take and yield batches and advance event time at every barrier; and their errors."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ __all__ = [
 
 
 class OperatorError(EngineError):
-    """An operator cannot continue; the message has what it expected and what was there."""
+    """Error of an operator that cannot continue; the message has the expected and the actual value."""
 
 
 class HeldTooMuchError(OperatorError):
-    """A query would have to hold more rows than it may: there is no spilling to disk, and it is never silent."""
+    """Error of a query that would have to hold more rows than it may: there is no spilling to disk."""
 
 
 class OtherPlanError(OperatorError):
-    """The state of a query was saved by operators of another plan."""
+    """Error of a query whose state was saved by operators of another plan."""
 
 
 Batches = Iterator[pa.RecordBatch]
-"""Output batches of a call: lazily made, each of at most `Operator.most_rows` rows, never empty."""
+"""Output batches of a call: made lazily, each of at most `Operator.most_rows` rows, never empty."""
 
 ENDED: Final = 2**63 - 1
-"""The watermark of an input that has ended: every time has passed."""
+"""Watermark of an input that has ended: every time has passed."""
 MOST_ROWS: Final = 1 << 16
 """Default of the greatest number of rows in an output batch."""
 MOST_HELD: Final = 1 << 23
@@ -48,26 +48,26 @@ MOST_HELD: Final = 1 << 23
 
 
 class Operator(ABC):
-    """One operator of a plan.
+    """Operator of a plan.
 
-    Every call gives an iterator of output batches. The iterator is lazy: output is made as it is taken, so that a batch
-    that expands a thousandfold is never held as a whole. The caller takes all of it before the next call. An operator
-    is owned by one caller at a time and has no locks.
+    Every call returns an iterator of output batches. The iterator is lazy: each batch is made when it is taken, so that
+    input that expands a thousandfold is never held as a whole. The caller exhausts the iterator before the next call.
+    An operator is owned by one caller at a time and has no locks.
 
     Operators that only look at single rows (filter, project, unnest, windows) take rows as they arrive. All others take
     rows in order of event time, then arrival, and only rows that no later row of the same input can precede; `advance`
-    follows at each barrier. So their output depends on the rows and their order alone, not on where epochs are cut. The
-    state that they keep lies in the object space.
+    follows at each barrier. So their output depends on the rows and their order alone, not on where epochs are cut.
+    Their state lies in the object space.
     """
 
     ports: int = 1
     """Number of inputs; they are numbered from 0."""
     keeps: str = ""
-    """Description of the state over a barrier, for people; empty if there is none."""
+    """Description of the state that is kept across barriers, for people; empty if there is none."""
     holds_state: bool = False
-    """True if what it holds over a barrier is for later rows to be compared with; false if it waits for output."""
+    """True if later rows are compared with the rows held across a barrier; False if those only wait for output."""
     drops: tuple[bool, ...] = ()
-    """Flag of each port: true if its rows are useless once every other input has ended and holds no row."""
+    """Flag of each port: True if its rows are useless once every other input has ended and holds no row."""
     most_rows: int = MOST_ROWS
     """Greatest number of rows in an output batch."""
 
@@ -77,17 +77,17 @@ class Operator(ABC):
 
     @abstractmethod
     def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
-        """Take rows of an input; raise `OperatorError` for rows that the operator cannot take."""
+        """Add rows of an input and return output; raise `OperatorError` for rows that the operator cannot take."""
 
     def advance(self, bound: int) -> Batches:
-        """Give out everything that is complete: of each input, every row earlier than ``bound`` has been added.
+        """Return the output that is complete after every row earlier than ``bound`` of each input has been added.
 
-        What the operator keeps is in the object space when the iterator is exhausted.
+        The operator's state is in the object space when the iterator is exhausted.
         """
         return iter(())
 
     def watermark(self, bound: int) -> int:
-        """Return the time that no row of the output will precede after `advance` to this bound."""
+        """Return the time before which no row of the output will be after `advance` to this bound."""
         return bound
 
     def held_rows(self) -> int:
@@ -96,6 +96,6 @@ class Operator(ABC):
 
 
 def pieces(batch: pa.RecordBatch, most: int) -> Batches:
-    """Return the batch in slices of at most so many rows; nothing for an empty one."""
+    """Yield the batch in slices of at most ``most`` rows; nothing for an empty batch."""
     for start in range(0, batch.num_rows, most):
         yield batch.slice(start, most)

@@ -1,4 +1,4 @@
-"""Operators that look at one batch at a time and hold nothing: filter, project, flatten, unnest."""
+"""Operators that process one batch at a time and hold nothing: filter, project, flatten, unnest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["Filter", "Flatten", "Project", "Unnest", "flattened"]
 
 
 def computed(exprs: Sequence[Expr], batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
-    """Return the values of expressions over a batch, as columns of this schema; raise `OperatorError`."""
+    """Return the values of expressions over a batch, as columns of this schema.
+
+    Raise `OperatorError` for values that do not fit.
+    """
     columns = {name: inward(column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
     rows = batch.num_rows
     try:
@@ -27,7 +30,7 @@ def computed(exprs: Sequence[Expr], batch: pa.RecordBatch, schema: pa.Schema) ->
 
 
 class Filter(Operator):
-    """The rows for which a condition is true (not false, not NULL)."""
+    """Operator that yields the rows for which a condition is true (not false, not NULL)."""
 
     def __init__(self, schema: pa.Schema, where: Expr, *, most_rows: int = MOST_ROWS) -> None:
         super().__init__(schema)
@@ -44,7 +47,7 @@ class Filter(Operator):
 
 
 class Project(Operator):
-    """One column per expression; integers are exact, and one that its column cannot hold is an error."""
+    """Operator that computes one column per expression; an integer that its column cannot hold is an error."""
 
     def __init__(self, schema: pa.Schema, exprs: Sequence[Expr], *, most_rows: int = MOST_ROWS) -> None:
         super().__init__(schema)
@@ -59,7 +62,7 @@ class Project(Operator):
 
 
 class Flatten(Operator):
-    """One column per field of each struct, however deep, named after the path to it with dots."""
+    """Operator that yields one column per field of each struct, at any depth, named with dots after the path to it."""
 
     def __init__(self, schema: pa.Schema, *, most_rows: int = MOST_ROWS) -> None:
         super().__init__(flattened(schema))
@@ -92,12 +95,12 @@ Integers = npt.NDArray[np.int64]
 
 
 class Unnest(Operator):
-    """Every row as often as the longest of its lists has elements, those in the place of the lists' columns.
+    """Operator that repeats every row for each element of its longest list, with the elements in place of the lists.
 
-    Several lists are gone through side by side, the shorter ones filled up with NULL. A row without elements gives no
-    row, or with ``outer`` one whose elements are NULL. ``ordinality`` names a column of the element's number, from 1,
-    which becomes the last one. A batch that expands a lot is expanded piece by piece; a drain takes the rest of it
-    first, so that no row is ever half expanded at a barrier.
+    Several lists are expanded in parallel, the shorter ones padded with NULL. A row without elements yields no row, or
+    with ``outer`` one whose elements are NULL. ``ordinality`` names a column of the element's number, from 1, which
+    becomes the last one. A batch that expands a lot is expanded piece by piece; the caller takes all pieces before a
+    barrier, so that no row is half expanded there.
     """
 
     def __init__(
@@ -154,7 +157,7 @@ class Unnest(Operator):
 
 
 def _places(column: pa.ListArray) -> tuple[Integers, Integers]:
-    """Return the place of each list among the values, and its length, 0 for NULL."""
+    """Return the index of each list's first value, and the list's length, 0 for NULL."""
     offsets = column.offsets.to_numpy().astype(np.int64)
     lengths = np.diff(offsets)
     if column.null_count:

@@ -1,4 +1,4 @@
-"""Building the nodes and sources of a running query, and the places of a plan where its barriers begin."""
+"""Construction of the nodes and sources of a running query, and the places of a plan where its barriers begin."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ __all__ = ["BarrierPlaces", "Built", "barrier_places", "build", "check_part"]
 
 
 class BarrierPlaces(msgspec.Struct, frozen=True):
-    """Indices of a plan's nodes, by their part in its barriers."""
+    """Indices of a plan's nodes, by their role in its barriers."""
 
     sources: frozenset[int]
     """Sources at which barriers begin."""
     cut_points: frozenset[int]
-    """Cut points, where they begin for all other sources."""
+    """Cut points, where barriers begin for all other sources."""
     behind: frozenset[int]
-    """Pipelines that a barrier passes: the cut points and all that no way to a cut point leads from."""
+    """Pipelines that a barrier passes: the cut points, and all pipelines from which no path leads to a cut point."""
     refusal: str
-    """Reason why barriers are refused, with the node's name; empty if they are not."""
+    """Reason why barriers are refused, with the node's name; empty if they are accepted."""
 
 
 _IN_FRONT: Final = BarrierPlaces(frozenset(), frozenset(), frozenset(), "")
-"""Places in a plan that stands before a cut point: no barrier begins there or passes."""
+"""Places of a plan whose output leads to a cut point: no barrier begins there or passes."""
 
 
 def barrier_places(plan: Plan) -> BarrierPlaces:
-    """Return the places of a plan's barriers; raise PlanError for a plan without sources, or an unused source."""
+    """Return the places of a plan's barriers; raise PlanError for a plan without sources, or with an unused source."""
     fewest: dict[int, int] = {}
     most: dict[int, int] = {}
     for node in reversed(plan.nodes):
@@ -71,16 +71,16 @@ def barrier_places(plan: Plan) -> BarrierPlaces:
 
 
 class Built(NamedTuple):
-    """Both in an order in which each stands behind what feeds it."""
+    """Nodes and sources of a plan, each in an order in which every one follows those that feed it."""
 
     nodes: list[RunningNode]
-    """The pipelines; none is started."""
+    """Pipelines, none of them started."""
     sources: list[RunningSource]
-    """The sources; none is open."""
+    """Sources, none of them open."""
 
 
 def check_part(part: Plan, query_id: str) -> None:
-    """Raise `PlanError` for a plan that cannot stand before a cut point of another: sources, pipelines, one sink."""
+    """Raise `PlanError` if a plan cannot lead to another's cut point: it must have sources, pipelines and one sink."""
     places = barrier_places(part)
     sinks = [node for node in part.nodes if not node.successors]
     if places.refusal or places.cut_points or len(sinks) != 1 or not isinstance(sinks[0].body, Pipeline):
@@ -97,7 +97,10 @@ def build(
     places: BarrierPlaces = _IN_FRONT,
     end: Edge | None = None,
 ) -> Built:
-    """Return the nodes and sources of a plan; ``end`` is the edge to which a part that is added to a query leads."""
+    """Return the nodes and sources of a plan.
+
+    ``end`` is the edge from a part that is added to a query to its cut point.
+    """
     running: dict[int, RunningNode] = {}
     sources: list[RunningSource] = []
     for node in reversed(plan.nodes):

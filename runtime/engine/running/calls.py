@@ -1,4 +1,4 @@
-"""Calls of a pipeline: their inputs, their context, and making them on the worker that took them, without any lock."""
+"""Calls of a pipeline: their inputs, their context, and their execution by the worker that took them, without locks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def cause_of(error: Exception) -> str:
-    """Return the text of an error for the reason of a query's failure."""
+    """Return the text of an error, as the reason of a query's failure."""
     return str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
 
 
@@ -53,7 +53,7 @@ def _context(node: RunningNode, call: Call) -> RunningContext:
 
 
 def perform(node: RunningNode, call: Call) -> None:
-    """A call of `execute`, `end_of_input` or `start_drain`; whatever it raises fails the query."""
+    """Make a call of `execute`, `end_of_input` or `start_drain`; an exception that it raises fails the query."""
     query = node.query
     context = _context(node, call)
     is_reported = query.publisher.has_statistics and call.kind == INPUTS
@@ -102,7 +102,7 @@ def perform(node: RunningNode, call: Call) -> None:
 
 
 def start(node: RunningNode) -> bool:
-    """A call of `start`; False if the query ended before."""
+    """Make a call of `start`; return False if the query has ended before."""
     call = Call(node, START)
     if not node.enter(call):
         node.query.expired(node.name, 0)
@@ -120,7 +120,7 @@ def start(node: RunningNode) -> bool:
 
 
 def stop(node: RunningNode) -> bool:
-    """A call of `stop`, after which the node ends; False if it was disposed of before."""
+    """Make a call of `stop`, after which the node ends; return False if the node was disposed of before."""
     call = Call(node, STOP)
     if not node.enter(call):
         node.query.expired(node.name, 0)
@@ -140,7 +140,7 @@ def stop(node: RunningNode) -> bool:
 
 
 def discard(node: RunningNode) -> None:
-    """A call of `discard`; what it raises is logged, since the query has its cause already."""
+    """Make a call of `discard`; log an exception that it raises, since the query already has its cause."""
     try:
         node.pipeline.discard()
     except Exception as error:  # noqa: BLE001 (whatever user code raises must not keep the query from ending)
@@ -149,11 +149,11 @@ def discard(node: RunningNode) -> None:
 
 
 START, INPUTS, END, DRAIN, STOP = range(5)
-"""The kinds of calls, by the method that is called."""
+"""Kinds of calls, by the method that is called."""
 
 
 class Call:
-    """A call that a worker is about to make or is making; belongs to that worker."""
+    """Call that a worker is about to make or is making; owned by that worker."""
 
     __slots__ = ("barrier", "entries", "has_turn", "kind", "node", "port", "size")
 
@@ -168,7 +168,7 @@ class Call:
 
 
 class RunningContext(Context):
-    """The context of one call at a time; belongs to the worker that makes it."""
+    """Context of one call at a time; owned by the worker that makes the call."""
 
     def __init__(self, node: RunningNode) -> None:
         self._node = node
@@ -184,13 +184,13 @@ class RunningContext(Context):
         self.begun: Barrier | None = None
 
     def begin(self, call: Call, worker: int) -> None:
-        """A call is made with it."""
+        """Prepare the context for a call."""
         self._call = call
         self.worker = worker
         self.port = call.port
 
     def end(self) -> None:
-        """The call is over and what it left was taken: nothing of it is kept."""
+        """Clear the context after a call whose results were taken."""
         self._call = None
         self.emitted = []
         self.begun = None
@@ -236,10 +236,10 @@ class RunningContext(Context):
         if self._call is not None and self._call.has_turn:
             self._node.give_turn(self._call)
 
-    # What the call leaves behind
+    # Results of the call
 
     def deliver(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[tuple[float, Entry]]]:
-        """Give what was emitted to the successors; return the entries that come again, now and later."""
+        """Pass emitted items to the successors; return the entries to repeat now, and those to repeat later."""
         node, emitted = self._node, self.emitted
         if not (emitted or self.repeated or self.later):
             node.query.admission.leave([entry[3] for entry in entries if entry[3] is not None])
@@ -264,8 +264,11 @@ class RunningContext(Context):
     def _again(
         self, entries: Sequence[Entry], count: int
     ) -> tuple[Ticket | None, list[Entry], list[tuple[float, Entry]]]:
-        """Return the ticket of emitted items, and the inputs to repeat, with their own tickets or, if new, that one."""
-        executed: dict[int, list[Entry]] = {}  # by identity; one item may be among the inputs twice
+        """Return the ticket of emitted items, and the inputs to repeat now and later.
+
+        Inputs to repeat keep their tickets; new ones get the ticket of emitted items.
+        """
+        executed: dict[int, list[Entry]] = {}  # by identity, as one item may be among the inputs twice
         for entry in entries:
             executed.setdefault(id(entry[1]), []).append(entry)
         wanted = [(0.0, item) for item in self.repeated] + self.later

@@ -1,4 +1,4 @@
-"""Gate of a pipeline for barriers: knows its producers, and which of them have passed the barrier on."""
+"""Gate of a pipeline for barriers: tracks which of its producers have passed the barrier on."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Edge", "Gate"]
 class Edge:
     """Edge from a source or a node to a successor, with a reference that keeps the successor from ending.
 
-    `passed` is accessed with the consumer's lock held, the rest is never changed.
+    `passed` is accessed with the consumer's lock held; all other attributes are immutable.
     """
 
     __slots__ = ("node", "passed", "port", "reference")
 
     def __init__(self, node: RunningNode, port: int, reference: CallbackReference | None = None) -> None:
-        """Without ``reference``, the node is asked for one."""
+        """Create an edge; if ``reference`` is None, a new one is requested from the node."""
         self.node = node
         self.port = port
         self.reference = reference or node.referred(port)
@@ -35,8 +35,8 @@ class Gate:
 
     A pipeline drains when every producer that has not ended has passed the barrier on, and the inbox is empty: as no
     producer emits anything until the barrier is over, all inputs that wait are before it. A cut point does not wait for
-    producers: its `start_drain` is called once for each barrier. It rests, which means that it takes no input, from
-    when it begins the barrier until that is over.
+    producers: its `start_drain` is called once for each barrier. It rests, which means that it takes no input, from the
+    beginning of the barrier until its end.
     """
 
     __slots__ = ("barrier", "is_asked", "is_cut_point", "is_resting", "open", "open_ports", "tokens")
@@ -44,14 +44,14 @@ class Gate:
     def __init__(self, *, is_cut_point: bool) -> None:
         self.is_cut_point = is_cut_point
         self.open = 0
-        """Producers that have not ended."""
+        """Number of producers that have not ended."""
         self.open_ports: dict[int, int] = {}
-        """Producers that have not ended, by port."""
+        """Port → number of its producers that have not ended."""
         self.barrier: Barrier | None = None
         self.tokens = 0
         """Number of open producers that have passed the barrier on."""
         self.is_asked = False
-        """True if a cut point's call of `start_drain` was taken."""
+        """True if a worker has taken the call of a cut point's `start_drain`."""
         self.is_resting = False
         """True if the barrier has begun at a cut point."""
 
@@ -92,7 +92,7 @@ class Gate:
             self.barrier, self.tokens = None, 0
 
     def over(self) -> None:
-        """The barrier has completed, or was aborted."""
+        """Forget the barrier, which has completed or was aborted."""
         self.barrier, self.tokens = None, 0
         self.is_asked = self.is_resting = False
 

@@ -1,4 +1,4 @@
-"""Queue of a pipeline: inputs of all ports in the order in which they came, and inputs to repeat."""
+"""Queue of a pipeline: inputs of all ports in the order of arrival, and inputs to repeat."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ Entry = tuple[int, object, int, "Ticket | None"]
 """Port, item, size, ticket."""
 
 END_OF_PORT: Final = object()
-"""Stands as an item behind the last input of its port."""
+"""Item of the entry after the last input of a port."""
 
 
 class Inbox:
-    """Belongs to its node, which calls everything with its lock held."""
+    """Inbox of a node, which calls all methods with its lock held."""
 
     __slots__ = ("_aside", "_is_parallel", "_later", "_most_inputs", "_most_size", "_size", "_waiting", "ends")
 
     def __init__(self, most_inputs: int, most_size: int, *, is_parallel: bool) -> None:
-        """``most_inputs`` and ``most_size`` bound what is taken at a time, see `Pipeline`."""
+        """Create an empty inbox; ``most_inputs`` and ``most_size`` bound the inputs of one call, see `Pipeline`."""
         self._most_inputs = most_inputs
         self._most_size = most_size
         self._is_parallel = is_parallel
         self._waiting: deque[Entry] = deque()
         self._size = 0
-        self._aside: list[Entry] = []  # come again once others were executed, or nothing is under way
-        self._later: list[tuple[float, Entry]] = []  # come again at their time, in seconds
+        self._aside: list[Entry] = []  # return once other entries were executed, or no call is under way
+        self._later: list[tuple[float, Entry]] = []  # return at their time, in seconds
         self.ends = 0
         """Number of entries that are ends of ports."""
 
@@ -39,22 +39,22 @@ class Inbox:
         return len(self._waiting) + len(self._aside) + len(self._later)
 
     def __bool__(self) -> bool:
-        """Return True if something can be taken now."""
+        """Return True if an entry can be taken now."""
         return bool(self._waiting)
 
     @property
     def has_repeats(self) -> bool:
-        """True if inputs that were taken before have yet to come again."""
+        """True if inputs that were taken before are still to be repeated."""
         return bool(self._aside or self._later)
 
     @property
     def is_at_end(self) -> bool:
-        """True if the end of a port is next."""
+        """True if the next entry is the end of a port."""
         return bool(self.ends) and self._waiting[0][1] is END_OF_PORT
 
     @property
     def calls(self) -> int:
-        """Number of calls that the waiting entries fill."""
+        """Number of calls for which the waiting entries suffice."""
         if not self._waiting:
             return 0
         if self._most_size:
@@ -62,22 +62,22 @@ class Inbox:
         return 1 + (len(self._waiting) - 1) // self._most_inputs
 
     def add(self, entry: Entry) -> None:
-        """One more."""
+        """Append an entry."""
         self._waiting.append(entry)
         self._size += entry[2]
 
     def add_end(self, port: int) -> None:
-        """Nothing new comes at this port."""
+        """Append the end of a port."""
         self._waiting.append((port, END_OF_PORT, 0, None))
         self.ends += 1
 
     def take_end(self) -> int:
-        """Return the port whose end is next."""
+        """Take the next entry, the end of a port, and return the port."""
         self.ends -= 1
         return self._waiting.popleft()[0]
 
     def take(self) -> tuple[list[Entry], int]:
-        """Return the next inputs, neighbours of one port, at least one, and their size."""
+        """Take and return the next inputs, at least one, adjacent and of one port, and the sum of their sizes."""
         waiting, most_size = self._waiting, self._most_size
         first = waiting.popleft()
         entries, size, port = [first], first[2], first[0]
@@ -91,7 +91,7 @@ class Inbox:
         return entries, size
 
     def repeat(self, entries: Sequence[Entry], later: Sequence[tuple[float, Entry]]) -> None:
-        """Put entries back: before all others, or if several calls may be made at a time, aside."""
+        """Put entries back: before all others, or aside if several calls may be made at a time."""
         self._later += later
         if self._is_parallel:
             self._aside += entries
@@ -100,18 +100,18 @@ class Inbox:
         self._size += sum([entry[2] for entry in entries])
 
     def return_aside(self) -> None:
-        """Return the entries put aside, after others were executed or while no call is."""
+        """Put the entries aside back, after others were executed or while no call is under way."""
         aside, self._aside = self._aside, []
         self._return(aside)
 
     def return_due(self, now_s: float) -> None:
-        """The time of some has come."""
+        """Put the delayed entries back whose time has come."""
         due = [entry for due_s, entry in self._later if due_s <= now_s]
         self._later = [each for each in self._later if each[0] > now_s]
         self._return(due)
 
     def _return(self, entries: list[Entry]) -> None:
-        """Put entries after all that wait, but before the end of a port."""
+        """Put entries after all waiting inputs, but before the end of a port."""
         at = len(self._waiting)
         if self.ends:
             at = next(i for i, entry in enumerate(self._waiting) if entry[1] is END_OF_PORT)
@@ -120,7 +120,7 @@ class Inbox:
             self._size += entry[2]
 
     def clear(self) -> list[Entry]:
-        """Drop everything; return the inputs."""
+        """Drop all entries; return the inputs among them."""
         entries = [*self._waiting, *self._aside, *[entry for _, entry in self._later]]
         self._waiting.clear()
         self._aside, self._later, self._size, self.ends = [], [], 0, 0

@@ -1,4 +1,4 @@
-"""A pipeline of a running query: which of its calls are due, and when it ends."""
+"""Pipeline of a running query: its due calls, and its end."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["RunningNode"]
 class RunningNode:
     """Node of a query: a pipeline with its inbox, gate and successors.
 
-    A call is taken with the lock held and made without it, by the worker that took it, which alone accesses the state
-    of the call. All other mutable state is accessed with `_lock` held. Locks are taken in the order query, source,
-    node, queue or admission; none is held while user code runs.
+    A worker takes a call with the lock held and makes it without the lock; only that worker accesses the state of the
+    call. All other mutable state is accessed with `_lock` held. Locks are taken in the order query, source, node, queue
+    or admission; none is held while user code runs.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class RunningNode:
         self.edges = tuple(edges)
         self.is_cut_point = node.is_cut_point
         self.is_first = all(not each.node.inputs for each in node.inputs)
-        """True if only sources feed it."""
+        """True if only sources feed the node."""
         self.is_behind = is_behind
-        """True if barriers pass it, or begin behind it."""
+        """True if barriers pass the node, or begin after it."""
         self.is_one_of_cut_points = is_one_of_cut_points
-        """True if it is a cut point and there are others: they must not wait for input, see `Pipeline.is_cut_point`."""
+        """True if the node is one of several cut points: these must not wait for input, see `Pipeline.is_cut_point`."""
         self.contexts: list[RunningContext] = []
-        """Contexts that no call uses at the moment; the ends of a list are thread-safe."""
+        """Contexts that no call uses at the moment; appending to a list and popping from it are thread-safe."""
         self._concurrency = node.body.concurrency
         self._takes_turns = node.body.takes_turns and self._concurrency > 1
         self._weak = weakref.ref(self)
@@ -63,20 +63,20 @@ class RunningNode:
         self._owner, self._first_reference = callback(self._unreferenced)
         self._gate = Gate(is_cut_point=node.is_cut_point)
         self._inbox = Inbox(node.body.most_inputs, node.body.most_size, is_parallel=self._concurrency > 1)
-        self._planned = 0  # tasks that have not come yet
-        self._running = 0  # calls under way
-        self._is_exclusive = False  # the call under way bears no other beside it
+        self._planned = 0  # number of tasks that are planned and have not run yet
+        self._running = 0  # number of calls under way
+        self._is_exclusive = False  # the call under way allows no other at the same time
         self._is_turn_taken = False
         self._is_started = False
-        self._is_stopping = False  # the query is being stopped: no ends of input any more
-        self._is_over = False  # disposed of, or about to end: takes nothing any more
+        self._is_stopping = False  # the query is being stopped: ends of input are dropped
+        self._is_over = False  # the node was disposed of, or is about to end: it takes nothing any more
         self._has_ended = False
-        self._parked: CallbackReference | None = None  # the last reference, while something waits
-        self._is_unparked = False  # that has been given up: nothing follows but its stop
+        self._parked: CallbackReference | None = None  # the last reference, while inputs wait
+        self._is_unparked = False  # that reference was released: only the stop follows
         self.finished_inputs = 0
-        """Inputs that were executed, without barriers and ends of ports."""
+        """Number of inputs that were executed, without barriers and ends of ports."""
 
-    # What producers do
+    # Called by producers
 
     def referred(self, port: int) -> CallbackReference:
         """Add a producer at a port before the query starts; return its reference."""
@@ -91,16 +91,16 @@ class RunningNode:
         with self._lock:
             if self._is_over or self._is_stopping or not self._gate.open_ports.get(port):
                 return None
-            # A producer that has not ended holds both, and cannot give them up without this lock.
+            # A producer that has not ended holds both references, and cannot release them without this lock.
             self._gate.add(port)
             return self._owner.refer(), self._termination.copy()
 
     def built(self) -> None:
-        """All producers are there."""
+        """Release the node's own reference, as all producers have been added."""
         self._first_reference.release()
 
     def accept(self, entries: Sequence[Entry], *, is_hand_on: bool = False) -> None:
-        """Take what a producer has emitted; ``is_hand_on``: a worker calls this at the end of its task."""
+        """Add the entries that a producer has emitted; ``is_hand_on``: a worker calls this at the end of its task."""
         planned = 0
         with self._lock:
             is_over = self._is_over
@@ -115,7 +115,7 @@ class RunningNode:
             self._plan(planned, is_hand_on=is_hand_on)
 
     def pass_barrier(self, edge: Edge, barrier: Barrier) -> None:
-        """A producer has emitted all that stands before the barrier."""
+        """Note that a producer has emitted all items before the barrier."""
         with self._lock:
             if self._is_over or self.query.barrier is not barrier:
                 return
@@ -124,7 +124,7 @@ class RunningNode:
         self._plan(planned)
 
     def producer_ended(self, edge: Edge) -> None:
-        """A producer has emitted all that it ever will, and return up its reference."""
+        """Remove a producer that emits nothing any more, and release its reference."""
         with self._lock:
             if self._gate.end(edge) and not (self._is_stopping or self._is_over):
                 self._inbox.add_end(edge.port)
@@ -152,7 +152,7 @@ class RunningNode:
             self._gate.begun(barrier)
 
     def barrier_over(self) -> None:
-        """Resume after the barrier has completed, or was aborted."""
+        """Resume after the barrier has completed or was aborted."""
         with self._lock:
             self._gate.over()
             planned = self._due()
@@ -160,10 +160,10 @@ class RunningNode:
         self._plan(planned)
         _release(parked)
 
-    # Which call is due
+    # Due calls
 
     def _due(self) -> int:
-        """Count the further tasks that are needed as planned, and return their number."""
+        """Determine how many further tasks are needed, count them as planned, and return their number."""
         if self._is_over or self._is_exclusive or self._gate.is_resting:
             return 0
         most = self._concurrency - self._running - self._planned
@@ -180,7 +180,7 @@ class RunningNode:
         return planned
 
     def _is_alone(self) -> bool:
-        """Nothing that was taken has yet to be executed."""
+        """Return True if all inputs that were taken are executed."""
         return not (self._running or self._inbox.has_repeats)
 
     def _is_drain_due(self) -> bool:
@@ -194,7 +194,7 @@ class RunningNode:
             plan_task(WorkTask(self._weak))
 
     def take(self) -> Call | None:
-        """Return the call that a worker is to make; None if none is due any more."""
+        """Take and return the call that a worker is to make; return None if none is due any more."""
         with self._lock:
             self._planned -= 1
             call = self._next_call()
@@ -226,14 +226,14 @@ class RunningNode:
         return call
 
     def give_turn(self, call: Call) -> None:
-        """Another worker may take the next inputs."""
+        """Give up a call's turn, so that another worker may take the next inputs."""
         with self._lock:
             call.has_turn = self._is_turn_taken = False
             planned = self._due()
         self._plan(planned)
 
     def wake(self) -> None:
-        """Inputs whose time has come wait again."""
+        """Return the delayed inputs whose time has come."""
         now_s = self.query.now_s()
         with self._lock:
             self._inbox.return_due(now_s)
@@ -241,7 +241,7 @@ class RunningNode:
         self._plan(planned)
 
     def settle(self, call: Call, again: Sequence[Entry] = (), later: Sequence[tuple[float, Entry]] = ()) -> None:
-        """A call has returned and what it emitted was delivered; these of its inputs come again."""
+        """Note that a call has returned and its output was delivered; put its inputs ``again`` and ``later`` back."""
         with self._lock:
             self._running -= 1
             if call.kind != INPUTS:
@@ -260,7 +260,7 @@ class RunningNode:
             is_ending = is_over and not self._running
             planned = self._due()
             parked = self._unpark() if self._parked is not None else None
-        if planned and again and executed <= 0:  # it waits for others: behind what they have to do
+        if planned and again and executed <= 0:  # the call waits for other nodes: queue it after their tasks
             for _ in range(planned):
                 self.query.queue.admit(WorkTask(self._weak))
         elif planned:
@@ -277,7 +277,7 @@ class RunningNode:
     # Beginning and end
 
     def enter(self, call: Call) -> bool:
-        """Begin a call of `start` or `stop`; return False if it is not wanted any more."""
+        """Begin a call of `start` or `stop`; return False if the call is no longer needed."""
         with self._lock:
             if self._is_over or (call.kind == START and self._is_stopping):
                 return False
@@ -291,19 +291,19 @@ class RunningNode:
         return self._is_started
 
     def set_started(self, *, is_started: bool) -> None:
-        """The call of `start` has returned, or that of `stop` is about to be made."""
+        """Note that the call of `start` has returned, or that the call of `stop` is about to be made."""
         with self._lock:
             self._is_started = is_started
 
     def park(self, reference: CallbackReference) -> None:
-        """Give up the last reference once nothing waits here any more."""
+        """Keep the last reference until no input waits here any more, then release it."""
         with self._lock:
             self._parked = reference
             parked = self._unpark()
         _release(parked)
 
     def _unpark(self) -> CallbackReference | None:
-        """Return the last reference, if it can be given up now."""
+        """Return the last reference if it can be released now, else None."""
         if self._parked is None or self._running or self._planned or self._gate.is_resting:
             return None
         if len(self._inbox) and not self._is_over:
@@ -313,11 +313,14 @@ class RunningNode:
         return parked
 
     def _unreferenced(self) -> None:
-        """The last reference has gone."""
+        """Queue the stop of the pipeline, as the last reference was released."""
         self.query.queue.put(StopPipelineTask(self))
 
     def quiesce(self) -> None:
-        """The query is being stopped: what no pipeline has seen is skipped, what one has seen goes all the way."""
+        """Prepare for the stop of the query: skip inputs that no pipeline has processed.
+
+        Inputs of later nodes are executed.
+        """
         with self._lock:
             self._is_stopping = True
             skipped = self._inbox.clear() if self.is_first else []
@@ -329,7 +332,7 @@ class RunningNode:
         self.expire(skipped)
 
     def dispose(self) -> None:
-        """End at once, or when the current calls have returned; inputs that wait are skipped."""
+        """End at once, or when the current calls have returned; skip the inputs that wait."""
         with self._lock:
             if self._is_over:
                 return
@@ -350,7 +353,7 @@ class RunningNode:
             self.query.expired(self.name, len(entries))
 
     def end(self) -> None:
-        """The pipeline was stopped, or never started."""
+        """End the node, whose pipeline was stopped or never started."""
         with self._lock:
             self._is_over = True
             self._running = 0

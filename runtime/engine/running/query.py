@@ -1,4 +1,4 @@
-"""A plan that is carried out: its nodes and sources, its state, and its barriers."""
+"""Plan that is being executed: its nodes and sources, its state, and its barriers."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ class QueryCounters(msgspec.Struct, frozen=True):
     """Counters of a query."""
 
     finished_inputs: int
-    """Inputs that its pipelines have executed; barriers are none of them."""
+    """Number of inputs that the pipelines have executed; barriers do not count."""
     barriers: int
-    """Barriers that were reached."""
+    """Number of barriers that were reached."""
     barriers_aborted: int
-    """Barriers that the end of the query cut short."""
+    """Number of barriers that were aborted by the end of the query."""
     barrier_durations: Durations
     """Durations of the barriers that were reached."""
 
 
 class RunningQuery:
-    """A plan that is being executed; one instance for each start. It ends once, and notifies the listeners once.
+    """Execution of a plan; one instance for each start. It ends once, and notifies the listeners once.
 
     Its methods are called by workers, `request_barrier` and `counters` by any thread. All mutable state is accessed
-    with `_lock` held. It refers to its nodes until they have ended, but does not keep them alive: a node is kept by the
-    producers that feed it, and a source by the query.
+    with `_lock` held. The query refers to its nodes until they have ended, but does not keep them alive: the producers
+    that feed a node hold references to it, and the query holds its sources.
     """
 
     def __init__(
@@ -81,7 +81,11 @@ class RunningQuery:
         on_ended: Callable[[RunningQuery], None],
         on_published: Callable[[RunningQuery], None],
     ) -> None:
-        """``on_ended`` is called when nothing is left, ``on_published`` after the listeners were notified of it."""
+        """Create a query that is not started.
+
+        ``on_ended`` is called when all nodes and sources have ended, ``on_published`` after the listeners were notified
+        of it.
+        """
         self.query_id = plan.query_id
         self.queue = queue
         self.admission = admission
@@ -94,13 +98,13 @@ class RunningQuery:
         self._state = _State.REGISTERED
         self._reason = ""
         self._setup: CallbackOwner | None = None
-        self._opening: CallbackReference | None = None  # the query does not end before its sources are open
-        # Those that have not ended, in an order in which each stands behind what feeds it.
+        self._opening: CallbackReference | None = None  # keeps the query from ending before its sources are open
+        # Nodes and sources that have not ended, each after those that feed it.
         self._nodes: dict[RunningNode, None] = {}
         self._sources: dict[RunningSource, None] = {}
         self._cycle = BarrierCycle(now_s, shares_begun=not places.cut_points)
         self._remaining: set[RunningNode] = set()  # nodes that have yet to pass the barrier on
-        self._finished_inputs = 0  # of nodes that have ended
+        self._finished_inputs = 0  # inputs of nodes that have ended
 
     # Beginning and end
 
@@ -108,7 +112,7 @@ class RunningQuery:
         """Build the nodes and have workers start them."""
         self.publisher.status(self.query_id, QueryStatus.REGISTERED)
         owner, termination = callback(self._terminated)
-        del owner  # the last reference always ends the query, whatever it was doing
+        del owner  # not kept, because the release of the last reference ends the query in any state
         setup_owner, setup = callback(lambda: self._all_started(termination))
         with self._lock:
             plan, self._plan = self._plan, None
@@ -137,7 +141,7 @@ class RunningQuery:
             nodes, sources = build(self, part, termination, end=Edge(target, 0, reference))
             self._nodes = dict.fromkeys([*nodes, *self._nodes])
             self._sources.update(dict.fromkeys(sources))
-        owner, setup = callback(lambda: _open(sources))  # one that has ended meanwhile is not opened
+        owner, setup = callback(lambda: _open(sources))  # a source that has ended meanwhile is not opened
         del owner
         self._start_nodes(nodes, setup)
         setup.release()
@@ -145,13 +149,16 @@ class RunningQuery:
         return True
 
     def _start_nodes(self, nodes: Sequence[RunningNode], setup: CallbackReference) -> None:
-        """Have workers start them; each has a part in the setup until it is."""
+        """Have workers start the nodes; each holds a part of the setup until it is started."""
         for node in nodes:
             callbacks = TaskCallbacks(setup.copy().release, None, partial(self.node_failed, node.name))
             self.queue.put(StartPipelineTask(node, callbacks))
 
     def _all_started(self, opening: CallbackReference) -> None:
-        """Open the sources after all pipelines were started. The query does not end before it is published to run."""
+        """Open the sources after all pipelines were started.
+
+        The query does not end before it was published as running.
+        """
         with opening:
             with self._lock:
                 sources = list(self._sources)
@@ -165,7 +172,7 @@ class RunningQuery:
                 self.publisher.event(QueryStarted(self.query_id, self.now_s()))
 
     def stop(self) -> bool:
-        """Stop the query; return False if it is ending already."""
+        """Stop the query; return False if it is already ending."""
         with self._lock:
             before = self._state
             if before is not _State.REGISTERED and before not in _LIVE:
@@ -182,11 +189,11 @@ class RunningQuery:
         return True
 
     def fail(self, reason: str) -> None:
-        """Something of it failed; the first cause counts."""
+        """Fail the query with this reason; only the first reason counts."""
         self._tear_down(_State.FAILING, reason)
 
     def dispose(self, reason: str) -> None:
-        """End at once: what waits is skipped, pipelines are discarded."""
+        """End the query at once: skip inputs that wait, and discard the pipelines."""
         self._tear_down(_State.DISPOSING, reason)
 
     def _tear_down(self, state: _State, reason: str) -> None:
@@ -206,13 +213,13 @@ class RunningQuery:
         _settle(futures, BarrierOutcome.ABORTED)
 
     def _abort(self) -> tuple[list[RunningNode], list[RunningSource], list[BarrierFuture]]:
-        """Abort all barriers; return the nodes, sources and futures that are left. The lock is held."""
+        """Abort all barriers; return the remaining nodes, sources and futures. The caller holds the lock."""
         futures = self._cycle.abort()
         self._lift()
         return list(self._nodes), list(self._sources), futures
 
     def _close_sources(self, sources: list[RunningSource], before: _State) -> None:
-        """Have workers close them; those that are not open yet are never opened."""
+        """Have workers close the sources; a source that is not open yet is never opened."""
         with self._lock:
             setup, opening = self._setup, self._opening
         if setup is not None:
@@ -223,7 +230,7 @@ class RunningQuery:
             opening.release()
 
     def _terminated(self) -> None:
-        """Nothing of it is left."""
+        """Publish the end of the query, as all nodes and sources have ended."""
         with self._lock:
             is_failed, reason = self._state is _State.FAILING, self._reason
             self._state = _State.ENDED
@@ -239,14 +246,14 @@ class RunningQuery:
             self.publisher.status(self.query_id, QueryStatus.STOPPED, reason)
         self._on_published(self)
 
-    # What its parts report
+    # Called by nodes and sources
 
     def node_failed(self, name: str, error: Exception) -> None:
-        """A call of a node has raised."""
+        """Fail the query, as a call of a node has raised."""
         self.fail(f"node {name}: {cause_of(error)}")
 
     def node_ended(self, node: RunningNode) -> None:
-        """A node was stopped or discarded, or never started."""
+        """Remove a node that was stopped or discarded, or never started."""
         with self._lock:
             del self._nodes[node]
             self._finished_inputs += node.finished_inputs
@@ -257,12 +264,12 @@ class RunningQuery:
             source.resume()
 
     def source_ended(self, source: RunningSource) -> None:
-        """A source is closed, or was never opened."""
+        """Remove a source that was closed or never opened."""
         with self._lock:
             del self._sources[source]
 
     def expired(self, name: str, inputs: int) -> None:
-        """Inputs, or a start or stop if 0, were skipped."""
+        """Publish that inputs, or a start or stop if ``inputs`` is 0, were skipped."""
         if self.publisher.has_statistics:
             self.publisher.event(TaskExpired(self.query_id, self.now_s(), name, inputs))
 
@@ -270,7 +277,7 @@ class RunningQuery:
 
     @property
     def barrier(self) -> Barrier | None:
-        """The current barrier."""
+        """Barrier that is under way; None if there is none."""
         return self._cycle.current
 
     def request_barrier(self, payload: object) -> BarrierFuture:
@@ -291,12 +298,12 @@ class RunningQuery:
             return future
 
     def begin_barrier(self, node: RunningNode, barrier: Barrier | None, payload: object) -> Barrier:
-        """Begin at a cut point the barrier that was requested, or a new one, and return it."""
+        """Begin at a cut point the requested barrier, or a new one, and return it."""
         if self._places.refusal:
             raise BarrierError(f"expected a plan that can drain, was query {self.query_id} with {self._places.refusal}")
         with self._lock:
             current = self._cycle.current
-            if barrier is not None and current is not barrier:  # it was aborted meanwhile: nobody takes it
+            if barrier is not None and current is not barrier:  # it was aborted meanwhile, so that no node takes it
                 return barrier
             if current is None:
                 if self._state in {_State.FAILING, _State.DISPOSING}:
@@ -308,7 +315,7 @@ class RunningQuery:
             return current
 
     def _spread(self, barrier: Barrier, beginner: RunningNode | None = None) -> None:
-        """The barrier begins, at all places but the one that has begun it. Of the lock's holder."""
+        """Begin the barrier at all places but ``beginner``, where it has begun. The caller holds the lock."""
         self._remaining = {node for node in self._nodes if node.is_behind}
         for node in self._nodes:
             if node.is_cut_point and node is not beginner:
@@ -318,7 +325,7 @@ class RunningQuery:
                 source.hold(barrier)
 
     def barrier_passed(self, node: RunningNode, barrier: Barrier) -> None:
-        """A node has drained and passed the barrier on."""
+        """Note that a node has drained and passed the barrier on."""
         with self._lock:
             if self._cycle.current is not barrier:
                 return
@@ -329,7 +336,10 @@ class RunningQuery:
             source.resume()
 
     def _complete(self) -> tuple[list[BarrierFuture], list[RunningSource]]:
-        """Return, if all have passed it on, the futures to settle and the sources to resume; the lock is held."""
+        """Complete the barrier if all nodes have passed it on.
+
+        Returns the futures to settle and the sources to resume. The caller holds the lock.
+        """
         if self._cycle.current is None or self._remaining:
             return [], []
         futures = self._cycle.complete()
@@ -340,13 +350,13 @@ class RunningQuery:
         return futures, refused
 
     def _lift(self) -> list[RunningSource]:
-        """Let nodes and sources take input again; return the sources to resume. The lock is held."""
+        """Let nodes and sources take input again; return the sources to resume. The caller holds the lock."""
         self._remaining = set()
         for node in self._nodes:
             node.barrier_over()
         return [source for source in self._sources if source.unhold()]
 
-    # For observers
+    # Called by observers
 
     def counters(self) -> QueryCounters:
         """Return the counters of the query."""

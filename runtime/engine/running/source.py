@@ -1,4 +1,4 @@
-"""A source of a running query: its emitter, and when it is opened and closed."""
+"""Source of a running query: its emitter, and its opening and closing."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class _State(Enum):
 class RunningSource(Emitter):
     """Source of a query. The emitter's methods are called by the source's threads, the others by workers.
 
-    All mutable state is accessed with `_changed` held, also while an input is put into the inboxes of the successors:
-    so inputs stand there in order, and a barrier or the end after them.
+    All mutable state is accessed with `_changed` held. It is held also while an input is put into the inboxes of the
+    successors, so that inputs are there in order, and before a barrier or the end.
     """
 
     def __init__(
@@ -47,21 +47,21 @@ class RunningSource(Emitter):
         self.query = query
         self.name = node.name
         self.begins_barriers = begins_barriers
-        self._source: Source | None = node.body  # until it has ended
+        self._source: Source | None = node.body  # None once the source has ended
         self._changed = threading.Condition(threading.Lock())
         self._edges = tuple(edges)
         self._termination = termination
         self._window = query.admission.open(self._on_room)
         self._state = _State.NEW
-        self._is_silent = False  # nothing is taken from it any more
-        self._has_ended = False  # it has reported the end of its stream, or a failure
-        self._is_stop_wanted = False  # it is to be closed as soon as it is open
+        self._is_silent = False  # no input of the source is taken any more
+        self._has_ended = False  # the source has reported the end of its stream, or a failure
+        self._is_stop_wanted = False  # the source is to be closed as soon as it is open
         self._is_held = False  # a barrier is under way
-        self._is_refused = False  # an offer was refused because of that
-        self._is_end_held = False  # so was the end of the stream
+        self._is_refused = False  # an offer was refused because of the barrier
+        self._is_end_held = False  # the end of the stream was held back because of the barrier
         self._resumes = 0
 
-    # The emitter
+    # Methods of `Emitter`
 
     def offer(self, item: object, size: int = 1) -> bool:
         """See `Emitter`."""
@@ -117,12 +117,12 @@ class RunningSource(Emitter):
         with self._changed:
             if self._is_silent:
                 return
-            self._has_ended = True  # an end of the stream that follows does not make it good
+            self._has_ended = True  # a later end of the stream does not undo the failure
             self._changed.notify_all()
         self.query.queue.put(FailSourceTask(self, reason))
 
     def _on_room(self) -> None:
-        """There is room again."""
+        """Resume the source, as there is room again."""
         with self._changed:
             source = self._source
             if source is None or self._is_silent or self._has_ended:
@@ -138,11 +138,11 @@ class RunningSource(Emitter):
 
     @property
     def is_over(self) -> bool:
-        """True if nothing comes from it any more."""
+        """True if the source brings no further input."""
         return self._has_ended or self._is_silent
 
     def hold(self, barrier: Barrier) -> None:
-        """A barrier begins here: it stands behind what came so far, and nothing comes until it is over."""
+        """Begin a barrier here: it follows all earlier input, and input is held until its end."""
         with self._changed:
             if self._has_ended or self._is_silent:
                 return
@@ -166,7 +166,7 @@ class RunningSource(Emitter):
         """Resume the source after the barrier."""
         self._on_room()
 
-    # On workers
+    # Called by workers
 
     def open(self) -> None:
         """Open the source, unless the query has ended."""
@@ -191,25 +191,25 @@ class RunningSource(Emitter):
             self._close()
 
     def silence(self) -> None:
-        """Take no more from it, and wake the threads that wait in `put`."""
+        """Take no more input from the source, and wake the threads that wait in `put`."""
         with self._changed:
             self._is_silent = True
             self._changed.notify_all()
         self.query.admission.withdraw(self._window)
 
     def request_stop(self) -> None:
-        """Have a worker close it."""
+        """Have a worker close the source."""
         self.query.queue.put(StopSourceTask(self))
 
     def fail(self, reason: str) -> bool:
-        """The source has failed."""
+        """Fail the query, as the source has failed; return False if its input is not taken any more."""
         if self._is_silent:
             return False
         self.query.fail(f"source {self.name}: {reason}")
         return True
 
     def terminate(self) -> bool:
-        """Close the source, now or when it has been opened; False if that was done before."""
+        """Close the source, now or when it is open; return False if that was done before."""
         self.silence()
         with self._changed:
             before = self._state

@@ -1,4 +1,4 @@
-"""Adds derived streams to a program: compiling each SELECT finds its errors, its columns and the relations it reads."""
+"""Declaration of derived streams: compiling a SELECT finds its errors, its columns and the relations that it reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _TYPES: Final[Mapping[pa.DataType, ColumnType]] = {arrow: name for name, arrow i
 _UNITS_NS: Final[Mapping[ColumnType, int]] = {"int64": 1, "timestamp": 1_000, "date": 86_400_000_000_000}
 """Type that a time column may have → its unit in nanoseconds."""
 _MOST_NAMES: Final = 1_000
-"""Greatest number of streams of a program, with dropped ones, whose columns a new stream of the name must have."""
+"""Greatest number of streams of a program, including dropped ones, whose columns a new stream of the same name must
+have."""
 
 
 def with_streams(
@@ -75,9 +76,9 @@ def with_streams(
 
 
 def explain_stream(stream: DerivedStream) -> str:
-    """Return a description of a derived stream: what it reads and keeps, and the operators of its query.
+    """Return a description of a derived stream: its inputs, its state, and the operators of its query.
 
-    If this release refuses the SELECT, the reason stands in place of the operators.
+    If this release refuses the SELECT, the description has the reason in place of the operators.
     """
     try:
         operators = DerivedQuery(
@@ -115,7 +116,7 @@ def unit_ns(source: DerivedInput) -> int:
 
 
 def lateness_ticks(inputs: Iterable[DerivedInput], lateness_ns: int) -> int:
-    """Return a lateness in the finest unit that the times of these inputs have, rounded up."""
+    """Return a lateness in ticks of the finest unit that the times of these inputs have, rounded up."""
     unit = min((unit_ns(each) for each in inputs if each.time), default=1)
     return -(-lateness_ns // unit)
 
@@ -126,7 +127,7 @@ def query_inputs(inputs: Iterable[DerivedInput]) -> dict[str, StreamInput]:
 
 
 def _schema(relation: Relation) -> pa.Schema:
-    """Return a relation's columns as operators read them: scaled integers are decimals."""
+    """Return a relation's columns as operators read them: scaled integers become decimals."""
     return pa.schema(
         [
             (column.name, pa.decimal128(38, column.scale) if column.scale else ARROW_TYPES[column.type])

@@ -1,4 +1,4 @@
-"""The derived streams' place in the plan of an ingest."""
+"""Step of the derived streams in the plan of an ingest."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ _MOST_DELTAS: Final = 1024
 
 
 class StreamsPipeline(StreamsNode):
-    """Takes rows in as they come and gives what is complete at the barrier.
+    """Adds rows to the streams as they arrive, and emits complete rows at the barrier.
 
-    Belongs to the worker that makes the call; `reads` and `times` may be looked at by the step that applies, which
-    rests while they change.
+    Owned by the worker that makes the call. The applying step may read `reads` and `times`; it rests while they change.
     """
 
     most_inputs = _MOST_DELTAS
 
     def __init__(self, streams: DerivedStreams, publish: Callable[[Update], None]) -> None:
-        """``publish`` is called on a worker at the end of each epoch that has streams; it must not block."""
+        """Create the step.
+
+        ``publish`` is called on a worker at the end of each epoch that has streams; it must not block.
+        """
         self.streams = streams
         self._publish = publish
         self._closing: Deltas | None = None
@@ -38,16 +40,16 @@ class StreamsPipeline(StreamsNode):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The relations that are to be given."""
+        """Names of the relations that the streams need."""
         return self.streams.reads
 
     @property
     def times(self) -> Mapping[str, str]:
-        """Relations of which watermarks are needed → the column with the time of a row."""
+        """Relation whose watermark is needed → the column with the time of a row."""
         return self.streams.times
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
-        """Take rows in."""
+        """Add rows to the streams."""
         del context
         for each in inputs:
             if isinstance(each, Deltas):
@@ -56,10 +58,10 @@ class StreamsPipeline(StreamsNode):
                     self._closing = each
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:
-        """Give what is complete; keep the streams of another program if the barrier has a control record."""
+        """Emit complete rows; change to the streams of another program if the barrier has a control record."""
         closing, self._closing = self._closing, None
         if closing is None:
-            return  # an epoch that holds nothing is not closed
+            return  # an empty epoch is not closed
         closed = self.streams.close(closing.watermarks, closing.ended)
         relations = dict(closed.relations)
         program: Program | None = None

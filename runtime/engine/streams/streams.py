@@ -1,6 +1,6 @@
-"""The derived streams of a program: their queries, the rows that are still in them, and what an epoch adds to them.
+"""Derived streams of a program: their queries, the rows that they hold, and their changes in each epoch.
 
-Rows that came too late for a stream become dead letters.
+Rows that arrive too late for a stream become dead letters.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ __all__ = [
 
 _NAME: Final = "streams"
 _MOST_PENDING_ROWS: Final = 1 << 14
-"""Rows that are gathered before a call of the queries, which costs as much as a hundred rows."""
+"""Number of rows that are gathered before a call of the queries, which costs as much as a hundred rows."""
 _LOWEST: Final = -(1 << 62)
 """Lower limit of known watermarks."""
 _WARNING_SHARE: Final = 0.8
-"""Share of what a query may hold at which a warning is logged."""
+"""Share of `most_held` from which a warning is logged."""
 
 
 class StreamFigures(msgspec.Struct, frozen=True):
     """Figures of a derived stream, as of the end of an epoch."""
 
     rows: int = 0
-    """Number of its rows."""
+    """Number of rows of the stream."""
     waiting_rows: int = msgspec.field(default=0, name="held")
-    """Rows of its inputs, and groups of open windows, that wait for event time."""
+    """Number of rows of its inputs, and of groups of open windows, that wait for event time."""
     state_rows: int = msgspec.field(default=0, name="state")
-    """Rows of tables that it looks up, and keys of which it knows the last row."""
+    """Number of rows of tables that the stream looks up, and of keys whose last row it knows."""
     late: int = 0
-    """Rows that came too late since it was created."""
+    """Number of rows that arrived too late since the stream was created."""
     watermark: int | None = None
-    """The time before which no further row of it comes; None before the first."""
+    """Time in nanoseconds before which the stream has no further row; None before the first watermark."""
     failed: str = ""
     """Reason for its failure; empty if it has not failed."""
 
@@ -67,7 +67,7 @@ class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
     """Changes of streams in an epoch."""
 
     relations: Mapping[str, pa.RecordBatch]
-    """Stream → rows with their weights; those without any are left out."""
+    """Stream → changed rows with their weights; unchanged streams are left out."""
     letters: tuple[DeadLetter, ...] = ()
     """Descriptions of late rows; not every late row has one."""
     late: int = 0
@@ -77,7 +77,7 @@ class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """State that is saved beside that of the queries and the rows of the streams, under the name of this class."""
+    """Saved state besides that of the queries and the rows of the streams, under the name of this class."""
 
     watermarks: dict[str, int] = {}
     """Watermarks of the relations that streams read, as of the last epoch."""
@@ -88,10 +88,10 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class _Running:
-    """One stream; without a query it has failed.
+    """Running stream; if it has failed it has no query.
 
-    A SELECT or a state that only another release takes fails the stream alone. Damaged state is an error, as what is
-    damaged can be restored (docs/runs.md).
+    A SELECT or a state that this release cannot read fails the stream alone. Damaged state is an error, because it can
+    be restored (docs/runs.md).
     """
 
     def __init__(self, stream: DerivedStream, space: ObjectSpace, failure: str) -> None:
@@ -126,15 +126,17 @@ class _Running:
         self.tables = frozenset(each.relation.name for each in stream.inputs if each.is_table)
 
     def watermark(self) -> int | None:
-        """Return the time in nanoseconds before which no further row comes; None before anything is known, and 2^63 - 1
-        if no further row comes at all."""
+        """Return the time in nanoseconds before which the stream has no further row.
+
+        It is None before the first watermark, and 2^63 - 1 if the stream has no further row at all.
+        """
         if self.query is None or (ticks := self.query.watermark()) <= _LOWEST:
             return None
         unit = unit_ns(DerivedInput(self.stream.relation, self.stream.time))
         return ENDED if ticks >= ENDED // unit else ticks * unit
 
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
-        """Take rows of an input with their weights: of a stream those that were inserted."""
+        """Add rows of an input with their weights; rows of a stream are inserted ones."""
         if self.query is None or not rows.num_rows:
             return
         if relation in self.tables:
@@ -148,7 +150,7 @@ class _Running:
             self.query.add(relation, _as_decimals(rows, self.columns[relation]))
 
     def close(self, watermarks: Mapping[str, int], ended: Collection[str]) -> pa.RecordBatch | None:
-        """Return the rows that are complete, with their weights, and those whose time is over."""
+        """Return the rows that are complete and the rows that expire, with their weights."""
         assert self.query is not None
         reads = {name: watermarks[name] // unit for name, unit in self.units.items() if name in watermarks}
         batches = [batch for batch in self.query.close(reads, ended) if batch.num_rows]
@@ -161,7 +163,7 @@ class _Running:
         return _with_weights(batches, self.schema)
 
     def keep(self, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
-        """Put rows into the stream; return them and those that expire."""
+        """Add rows to the stream; return them and the rows that expire."""
         if rows is not None:
             self.retained.add(rows)
         expired = self.retained.expire()
@@ -170,7 +172,7 @@ class _Running:
 
 
 def _as_decimals(rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
-    """Return these columns of rows, scaled integers as the decimals that they stand for."""
+    """Return these columns of rows, with scaled integers as decimals."""
     arrays = [rows.column(column.name) for column in columns]
     for place, column in enumerate(columns):
         if column.scale:
@@ -179,10 +181,11 @@ def _as_decimals(rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBa
 
 
 class DerivedStreams:
-    """All derived streams of a catalogue. One owner at a time: the worker that runs the pipeline.
+    """Derived streams of a catalogue. One owner at a time: the worker that runs the pipeline.
 
-    A stream whose query raises ends alone, and with it those that read it; its rows stay until it is dropped, and what
-    its query has saved goes. `reads`, `times` and `figures` are replaced as a whole and may be looked at by others.
+    A stream whose query raises fails, and with it the streams that read it; others continue. Its rows stay until it is
+    dropped; the saved state of its query is deleted. `reads`, `times` and `figures` are replaced as a whole, and any
+    thread may read them.
     """
 
     _log = Logger()
@@ -194,9 +197,9 @@ class DerivedStreams:
         program: Program,
         snapshots: SnapshotDirectory | None = None,
     ) -> None:
-        """The streams of the newest program, as the newest epoch of the space left them.
+        """Restore the streams of the newest program as of the newest epoch of the space.
 
-        ``log`` and ``snapshots`` are what new streams take the rows of tables from.
+        New streams read the rows of tables from ``log`` and ``snapshots``.
         """
         self._space, self._log_reader, self._snapshots = space, log, snapshots
         self._saved: PersistedValue[_Kept] | None = None
@@ -214,18 +217,18 @@ class DerivedStreams:
         self._pending: dict[str, list[pa.RecordBatch]] = {}
         self._pending_rows = 0
         self.program = program
-        """The newest program."""
+        """Program of the newest epoch."""
         self._adopted()
 
     def _adopted(self) -> None:
         inputs = [each for running in self._running.values() for each in running.stream.inputs]
         own = [each for each in inputs if each.relation.name not in self._running]
         self.reads: frozenset[str] = frozenset(each.relation.name for each in own)
-        """The relations that streams read and that are no streams themselves."""
+        """Names of the relations that streams read, without streams."""
         self.times: Mapping[str, str] = {each.relation.name: each.time for each in own if each.time}
-        """Relations with a time → their time column."""
+        """Relation with a time → its time column."""
         self.figures: Mapping[str, StreamFigures] = self._figures()
-        """Figures of each stream, as of the last epoch."""
+        """Stream → its figures, as of the last epoch."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -235,7 +238,7 @@ class DerivedStreams:
         return stream_views(self.program)
 
     def rows(self) -> dict[str, pa.Table]:
-        """Stream → its rows with their weights, as of the last epoch."""
+        """Return stream → its rows with their weights, as of the last epoch."""
         tables = {}
         for name, running in self._running.items():
             rows = _with_weights(running.retained.rows(), running.schema)
@@ -244,13 +247,13 @@ class DerivedStreams:
         return tables
 
     def failed(self) -> dict[str, str]:
-        """Stream → why it has ended."""
+        """Return stream → reason for its failure."""
         return {name: running.failure for name, running in self._running.items() if running.failure}
 
     def take(self, relations: Mapping[str, pa.RecordBatch]) -> None:
-        """Take in what some messages changed."""
+        """Add the changes of some messages."""
         for name, rows in relations.items():
-            if name not in self.times:  # perhaps a table that a new stream will read
+            if name not in self.times:  # it may be a table that a new stream will read
                 self._open_deltas.setdefault(name, []).append(rows)
             if name in self.reads:
                 self._pending.setdefault(name, []).append(rows)
@@ -259,7 +262,7 @@ class DerivedStreams:
             self._give_pending()
 
     def _give_pending(self) -> None:
-        """Give the queries what was taken in; rows of a relation keep their order."""
+        """Pass the pending rows to the queries; rows of a relation keep their order."""
         pending, self._pending, self._pending_rows = self._pending, {}, 0
         for name, batches in pending.items():
             self._give(name, batches[0] if len(batches) == 1 else pa.concat_batches(batches))
@@ -270,10 +273,10 @@ class DerivedStreams:
                 self._guarded(running, lambda running=running: running.add(name, rows))  # type: ignore[misc]
 
     def close(self, watermarks: Mapping[str, int], ended: Collection[str] = ()) -> ClosedStreams:
-        """Close an epoch; return what is complete by these watermarks of the relations that are not streams.
+        """Close an epoch; return the rows that are complete by these watermarks of relations that are not streams.
 
-        ``ended``: relations of which no further row comes, as far as is known. What waits for one is complete, but that
-        is not saved: a restart may find rows that were appended to a file.
+        ``ended``: relations that have no further row, as far as is known. Rows that wait for such a relation are
+        complete. The end is not saved, because a restart may find rows that were appended to a file.
         """
         self._give_pending()
         if not self._running:
@@ -312,9 +315,9 @@ class DerivedStreams:
         return ClosedStreams(relations, tuple(letters), count, failures)
 
     def change_over(self, program: Program, epoch: int) -> dict[str, pa.RecordBatch]:
-        """Keep the streams of another program from the end of this epoch on, which is not in the log yet.
+        """Change to the streams of another program at the end of this epoch, which is not in the log yet.
 
-        Gives the rows of those that are no more, to be taken away.
+        Returns the rows of dropped streams, as deletions.
         """
         self._give_pending()
         new = {stream.name: stream for stream in program.streams}
@@ -346,7 +349,7 @@ class DerivedStreams:
                 self._warn_if_nearly_full(running, running.query)
 
     def _create(self, stream: DerivedStream, epoch: int) -> _Running:
-        """Make a new stream and fill it with the rows that its tables have at the end of the epoch."""
+        """Create a stream and add the rows that its tables have at the end of the epoch."""
         running = _Running(stream, self._space, "")
         for name in sorted(running.tables):
             self._guarded(running, lambda name=name: self._fill(running, name, epoch))  # type: ignore[misc]
@@ -375,7 +378,7 @@ class DerivedStreams:
             self._fail(running, f"{type(error).__name__}: {error}")
 
     def _warn_if_nearly_full(self, running: _Running, query: DerivedQuery) -> None:
-        """Warn once of what will end the stream, and again only after it has held half as much."""
+        """Log a warning before the stream fails, once, and again only after the stream has held half as much."""
         share = query.held_rows() / query.most_held
         if share < _WARNING_SHARE:
             running.is_nearly_full = running.is_nearly_full and share >= _WARNING_SHARE / 2
@@ -393,7 +396,7 @@ class DerivedStreams:
         self._log.error("stream {name} has failed, the feed continues without it: {reason}", name=name, reason=reason)
 
     def _keep(self, state: _Kept) -> None:
-        """Save this with the epoch that closes, and delete what failed queries have saved."""
+        """Save this state with the epoch that closes, and delete the saved state of failed queries."""
         for name in state.failed:
             if name not in self._state.failed:
                 self._delete(f"{_space_of(name)}/query/")
@@ -432,7 +435,7 @@ def _space_of(name: str) -> str:
 
 
 def _with_weights(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch | None:
-    """Return the rows, each with the weight 1; None for none."""
+    """Return the rows, each with the weight 1; None if there are none."""
     if not batches:
         return None
     rows = pa.concat_batches(batches)
@@ -441,16 +444,16 @@ def _with_weights(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Re
 
 
 _MOST_LETTERS: Final = 1_000
-"""Greatest number of letters for one stream and epoch."""
+"""Greatest number of letters of one stream in an epoch."""
 _LETTER_BYTES: Final = 1_024
 _NO_ORIGIN: Final = -1
-"""A row of a stream has no place in an origin."""
+"""Origin number of a row of a stream, which has no place in an origin."""
 
 
 def late_letters(stream: str, late: list[tuple[str, pa.RecordBatch]]) -> tuple[DeadLetter, ...]:
-    """Return a letter for each of these rows, the first of them; ``late``: relation and rows.
+    """Return letters for the first of these late rows; ``late`` is pairs of relation and rows.
 
-    Times are written by Arrow, as Python has none outside of the years 1 to 9999.
+    Arrow formats the times, because Python has none outside of the years 1 to 9999.
     """
     letters: list[DeadLetter] = []
     for relation, rows in late:

@@ -7,11 +7,11 @@ POST /v1/ask ──▶ Asker ──▶ sandbox     a process that checks the que
                    └──────▶ sandbox     the same process runs it over these rows, in a DuckDB that reaches nothing else
 ```
 
-At epoch n a relation is its snapshot S ≤ n and the epochs (S, n] added up. A view is its newest result, of an epoch
-m ≥ n, and its changes in (n, m] with the other sign. Both are sent to the question's process batch by batch.
+At epoch n a relation is its snapshot S ≤ n and the epochs (S, n] added up. A view is its newest result, of an epoch m ≥
+n, and its changes in (n, m] with the other sign. Their batches are sent to the question's process one by one.
 
-A few questions at a time are answered, each by a process and a thread of the pool that waits for it; `Asker` itself
-belongs to the reactor's thread.
+A few questions are answered at a time, each by a process and a thread of the pool that waits for the process; `Asker`
+itself belongs to the reactor's thread.
 """
 
 from runtime.service.asking.asker import Asker

@@ -27,13 +27,16 @@ from runtime.views.rows import change_schema
 __all__ = ["Asker"]
 
 _GRACE_S: Final = 0.5
-"""Time that a cancelled question has to end before its process is killed."""
+"""Time in seconds that a cancelled question has to end before its process is killed."""
 _BATCH_ROWS: Final = 16 * 1024
 _GONE: Final = "no client waits for the answer any more"
 
 
 class Asker:
-    """Answers questions about one runtime. Belongs to the reactor's thread, and works on threads of its pool."""
+    """Answers questions about one runtime.
+
+    Belongs to the reactor's thread, and runs slow calls on threads of its pool.
+    """
 
     def __init__(
         self,
@@ -47,7 +50,10 @@ class Asker:
         in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
         limits: AskLimits = AskLimits(),  # noqa: B008 (frozen)
     ) -> None:
-        """``relations`` returns the current relations, ``sealed`` the newest epoch of the log in ``directory``."""
+        """Create an asker without questions.
+
+        ``relations`` returns the current relations, ``sealed`` the newest epoch of the log in ``directory``.
+        """
         self.limits = limits
         self._reactor = reactor
         self._hub = hub
@@ -95,8 +101,9 @@ class Asker:
         ``gone`` fires or fails when the client no longer waits for the answer.
 
         With ``waits`` the question waits for its turn while too many are answered; its timeout runs from its arrival.
-        ``beside`` are further tables that it may name, ``most_rows`` replaces the limit of rows. With ``describes`` the
-        answer has columns and no rows, with ``explains`` it is DuckDB's plan, one line in each row.
+        ``beside`` are further tables that the question may name; ``most_rows`` replaces the limit of rows. With
+        ``describes`` the answer has columns and no rows; with ``explains`` the answer is DuckDB's plan, one line in
+        each row.
         """
         limits = self.limits
         is_crowded = len(self._running) >= limits.at_once or bool(self._turns)
@@ -119,7 +126,7 @@ class Asker:
             self._next_turn()
 
     async def _turn(self, question: _Question) -> None:
-        """Wait until there is room for another question; raises `CostlyError` if it is cancelled first."""
+        """Wait until there is room for another question; raise `CostlyError` if the question is cancelled first."""
         turn = self._turns[question] = Deferred()
         try:
             await question.waits(turn)
@@ -132,7 +139,7 @@ class Asker:
             turn.callback(None)
 
     def _cancel(self, question: _Question, reason: str) -> None:
-        """Interrupt a question, and end its process if that does not help."""
+        """Interrupt a question, and end its process if the interrupt has no effect."""
         question.stop(reason)
         if question in self._running:
             self._reactor.callLater(_GRACE_S, question.kill)
@@ -184,7 +191,7 @@ class Asker:
 
         return at, await self._in_thread(rows)
 
-    # On a thread of the pool
+    # Called on a thread of the pool
 
     def _checked(self, sql: str, epoch: int | None, cancel: Cancel) -> tuple[Worker, Checked]:
         cancel.check()
@@ -200,7 +207,7 @@ class Asker:
     def _shown(
         self, epoch: int, relations: Sequence[Relation], views: Sequence[PublishedView], cancel: Cancel
     ) -> list[_Shown]:
-        """Return all that a question reads; raises `CostlyError` if it is too much."""
+        """Return the rows of everything that a question reads; raise `CostlyError` if they are too many."""
         shown, read_bytes, most = list[_Shown](), 0, self.limits.read_bytes
         for relation in relations:
             shown.append(_Shown(relation.name, relation.columns, self._at_epochs.at(relation, epoch, cancel)))
@@ -214,7 +221,7 @@ class Asker:
         return shown
 
     def _time_us(self, epoch: int, cancel: Cancel) -> int | None:
-        """Return the time of an epoch in microseconds, if it has one."""
+        """Return the time of an epoch in microseconds; None if it has none."""
         rows = self._at_epochs.at(EPOCH_TIME, epoch, cancel)
         time: int | None = pc.max(rows.column("at").cast(pa.int64())).as_py()
         return time
@@ -243,10 +250,10 @@ class _Shown(msgspec.Struct, frozen=True, eq=False):
     name: str
     columns: tuple[Column, ...]
     rows: pa.Table | None = None
-    """Columns, and last the weights; None for an empty table."""
+    """Columns, followed by the weights; None for an empty table."""
 
     def whole_bytes(self) -> int:
-        """Return the approximate size of all rows."""
+        """Return the approximate size of all rows in bytes."""
         if self.rows is None or not self.rows.num_rows:
             return 0
         *values, weights = self.rows.columns
@@ -279,7 +286,7 @@ class _Wanted(msgspec.Struct, frozen=True):
 
 
 class _Question(Cancel):
-    """A question under way, and the Deferred that it waits for on the reactor's thread, if any."""
+    """Question under way, with the Deferred that it waits for on the reactor's thread, if any."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -299,7 +306,7 @@ class _Question(Cancel):
             self._deferred = None
 
     def stop(self, reason: str) -> None:
-        """See `Cancel`; on the reactor's thread."""
+        """Cancel the question; see `Cancel`. Called on the reactor's thread."""
         super().stop(reason)
         if self._deferred is not None:
             self._deferred.cancel()

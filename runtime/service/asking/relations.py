@@ -1,6 +1,6 @@
-"""Relations at an epoch: the sum of the log, kept for the next question and brought forward.
+"""Relations at an epoch: the sum of the log, kept for the next question and updated from the changes since then.
 
-The errors here are those of questions that never reach their process.
+The errors defined here belong to questions that never reach their process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TooManyError(AskError):
 
 
 _ATTEMPTS: Final = 2
-"""Attempts to read a log that is being retired; each begins at a newer snapshot."""
+"""Number of attempts to read a log that is being retired; each begins at a newer snapshot."""
 
 
 class RelationsAtEpochs:
@@ -69,7 +69,7 @@ class RelationsAtEpochs:
         raise AssertionError("the last attempt returns or raises")
 
     def kept(self) -> dict[str, int]:
-        """Return the kept relations with their epochs."""
+        """Return kept relation → its epoch."""
         return {name: epoch for name, (epoch, _, _) in self._kept.items()}
 
     def _at(self, relation: Relation, epoch: int, cancel: Cancel) -> pa.Table:
@@ -102,7 +102,7 @@ class RelationsAtEpochs:
 
 
 def _typed(rows: pa.Table | None, relation: Relation) -> pa.Table:
-    """Return the rows in the relation's types; an empty table for None."""
+    """Return the rows in the relation's types; an empty table if ``rows`` is None."""
     schema = change_schema(relation.columns)
     if rows is None:
         return schema.empty_table()

@@ -66,7 +66,7 @@ class _Collected(Listener):
         self.done: Deferred[dict[str, PublishedView]] = Deferred()
 
     def write(self, message: Message) -> None:
-        """See `Listener`."""
+        """Collect a snapshot or an error; see `Listener`."""
         header, name = message.header, message.header.view
         if self.done.called or name in self._published or name not in self._views:
             return
@@ -79,17 +79,17 @@ class _Collected(Listener):
                 self.done.callback(self._published)
 
     def flush(self) -> None:
-        """See `Listener`."""
+        """Do nothing; see `Listener`."""
 
     def finish(self) -> None:
-        """See `Listener`."""
+        """Do nothing; see `Listener`."""
 
 
 class ViewsAtEpochs:
     """Results of views at earlier epochs. May be called from any thread."""
 
     def __init__(self, log: Callable[[], EpochLogReader], history: History) -> None:
-        """``log`` returns a reader of the log for one question."""
+        """Create a reader; ``log`` returns a reader of the log for one question."""
         self._log = log
         self._history = history
 

@@ -1,9 +1,9 @@
 """Catalogue of a running runtime: views are added and dropped, one change at a time, each at an epoch of its own.
 
 A change is compiled against the newest program and sealed into the log as a control record. From then on it is durable,
-even if its caller no longer waits; it is published with the first version that covers its epoch. That version carries
-the program in the result log too, so that a restart finds the catalogue of each version there. Maps that no view of the
-new program reads are removed.
+even if its caller no longer waits; it is published with the first version that covers its epoch. The result log has the
+program in that version, too, so that a restart finds the catalogue of each version there. Maps that no view of the new
+program reads are removed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ T = TypeVar("T")
 Seal = Callable[[bytes, OnSealed], None]
 
 _NAME: Final = re.compile(r"[^\s/,%?#&\"'\\]{1,100}")
-"""Names of views, which occur in paths and lists."""
+"""Pattern of names of views, which occur in paths and lists."""
 
 
 def begin_catalogue(
@@ -63,9 +63,12 @@ def begin_catalogue(
     missing: Mapping[str, str] | None = None,
     placed: Callable[[Program], Program] = lambda program: program,
 ) -> Program:
-    """Return the program with which a run directory was begun; in a new one that of these SELECTs and streams.
+    """Return the program with which a run directory was begun.
 
-    ``inputs`` are the relations that the streams may read; ``missing`` maps those that never get rows to the reason.
+    In a new directory, begin it with these SELECTs and streams.
+
+    ``inputs`` are the relations that the streams may read; ``missing`` maps relations that never get rows to the
+    reason.
 
     In a new directory the program is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view;
     ``first`` returns the first results of the express lane's views, ``placed`` the program with the views that Spark
@@ -133,7 +136,7 @@ def _read_first_program(writer: EpochWriter, where: str) -> Program:
 def _check_built(program: Program, names: Collection[str]) -> None:
     """Raise `CatalogueError` for the first of these views whose state and kernels cannot be built.
 
-    A view in the catalogue could only be marked as failed.
+    A view that is already in the catalogue could only be marked as failed.
     """
     added = msgspec.structs.replace(program, views=tuple(view for view in program.views if view.name in names))
     kinds: tuple[Inputs, ...] = ("relations", "payloads")
@@ -147,7 +150,7 @@ def _nothing(old: Program, new: Program) -> None:
 
 
 class Catalogue:
-    """The newest program, and its changes. Belongs to the reactor's thread."""
+    """Newest program, and its changes. Belongs to the reactor's thread."""
 
     def __init__(
         self,
@@ -162,19 +165,22 @@ class Catalogue:
         prepare: Callable[[Program, Program], None] = _nothing,
         missing: Mapping[str, str] | None = None,
     ) -> None:
-        """``seal`` puts a control record into the log, see `Ingest.seal_control`.
+        """Create the catalogue with its newest program.
 
-        ``in_thread`` runs slow calls, including ``prepare``, which gets the program and the one that is about to be
-        sealed. ``lanes`` are those that run. ``missing`` maps relations that derived streams never get to the reason.
+        ``seal`` puts a control record into the log, see `Ingest.seal_control`.
+
+        ``in_thread`` runs slow calls, including ``prepare``, which gets the current program and the next one, before
+        that is sealed. ``lanes`` are the lanes that run. ``missing`` maps relations that derived streams never get to
+        the reason.
         """
         self._reactor = reactor
         self.relations = tuple(relations)
         """Relations that views may use; changed within `exclusively`."""
         self.inputs: tuple[DerivedInput, ...] = ()
-        """Relations that derived streams may read, in addition to each other; changed likewise."""
+        """Relations that derived streams may read, in addition to each other; changed within `exclusively`."""
         self._missing = missing
         self.relations_of: Mapping[str, frozenset[str]] = {}
-        """Reader → the relations that it fills; changed likewise."""
+        """Reader → the relations that it fills; changed within `exclusively`."""
         self._seal = seal
         self._in_thread = in_thread
         self._most_views = most_views
@@ -187,10 +193,10 @@ class Catalogue:
         """The newest sealed program; it may not be published yet."""
 
     def add(self, selects: Sequence[NamedSelect], streams: Sequence[StreamSelect] = ()) -> Deferred[int]:
-        """Add views and streams; the Deferred fires with the first epoch in which they are kept.
+        """Add views and streams; the Deferred fires with the first epoch in which they exist.
 
-        It fails with `SqlError` or `CatalogueError`. A view without a lane is kept by one that runs. Errors in SQL take
-        precedence over a wrong lane.
+        The Deferred fails with `SqlError` or `CatalogueError`. A view without a lane is placed on a lane that runs.
+        Errors in SQL take precedence over a wrong lane.
         """
 
         def extended(program: Program) -> Program:
@@ -222,7 +228,7 @@ class Catalogue:
     def drop(self, name: str) -> Deferred[int]:
         """Drop a view or a derived stream; the Deferred fires with the first epoch without it.
 
-        It fails with `UnknownViewError`, or with `CatalogueError` if others read it.
+        The Deferred fails with `UnknownViewError`, or with `CatalogueError` if other views or streams read this one.
         """
 
         def shortened(program: Program) -> Program:
@@ -249,7 +255,7 @@ class Catalogue:
     def when_published(self, epoch: int, timeout_s: float, lane: Lane = "spark") -> Deferred[bool]:
         """Return a Deferred that fires with True once a lane's version covers the epoch, with False after the timeout.
 
-        It fires at once for a lane that does not run.
+        The Deferred fires at once for a lane that does not run.
         """
         published: Deferred[bool] = Deferred()
         if self._versions.get(lane, epoch) >= epoch:
@@ -280,7 +286,7 @@ class Catalogue:
             entry[2].callback(True)
 
     def _placed(self, select: NamedSelect) -> NamedSelect:
-        """Return the SELECT with a lane that runs, if it does not name one."""
+        """Return the SELECT with its lane, or with one that runs if it does not name any."""
         is_open = select.any_lane and select.lane not in self._lanes
         return replace(select, lane=self._lanes[0]) if is_open else select
 

@@ -85,5 +85,5 @@ class Control:
 
 
 def _all_views(program: Program) -> tuple[View, ...]:
-    """Return the derived streams as views, and the views."""
+    """Return the derived streams as views, followed by the views."""
     return (*stream_views(program).views, *program.views)

@@ -14,7 +14,7 @@ from runtime.service.errors import CatalogueError
 __all__ = ["needed_by", "relations_read", "with_readers"]
 
 _MOST_NAMES: Final = 8
-"""Limit of names in an error message."""
+"""Greatest number of names in an error message."""
 
 
 def relations_read(program: Program, name: str) -> frozenset[str]:
@@ -54,7 +54,7 @@ def with_readers(
 
 
 def needed_by(program: Program, reader: str, own: frozenset[str]) -> tuple[str, ...]:
-    """Return the derived streams and views that name a reader, or read a relation that it alone fills."""
+    """Return the derived streams and views that name a reader, or read a relation that no other reader fills."""
     return (
         *(stream.name for stream in program.streams if not own.isdisjoint(stream.reads)),
         *(

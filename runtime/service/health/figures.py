@@ -13,7 +13,7 @@ __all__ = ["RuntimeFigures"]
 
 
 class RuntimeFigures:
-    """Status figures of a live runtime. On the reactor's thread."""
+    """Status figures of a live runtime. Belongs to the reactor's thread."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class RuntimeFigures:
         sealed: Callable[[], int],
         now_s: Callable[[], float],
     ) -> None:
-        """``sealed`` returns the newest epoch, ``now_s`` is the reactor's clock."""
+        """Create the figures; ``sealed`` returns the newest epoch, ``now_s`` is the reactor's clock in seconds."""
         self._parts, self._lags, self._freshness = parts, lags, freshness
         self._sealed, self._now_s = sealed, now_s
         self._rate = Rate()

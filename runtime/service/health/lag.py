@@ -17,11 +17,12 @@ _MOST_MARKS: Final = 4096
 class Lags:
     """Lags from an epoch's end to its results on Spark, and from a message's arrival to its express version.
 
-    A lag expires if nothing is published for a while: a market at rest has none. Belongs to the reactor's thread.
+    A lag expires if nothing is published for a while, because a market at rest has none. Belongs to the reactor's
+    thread.
     """
 
     def __init__(self, longest_s: float) -> None:
-        """``longest_s`` is the time after which a lag expires."""
+        """Start without lags; ``longest_s`` is the time in seconds after which a lag expires."""
         self._longest_s = longest_s
         self._spark: tuple[float, float] | None = None  # time of publication, lag in ms
         self._express: tuple[float, float] | None = None
@@ -34,14 +35,14 @@ class Lags:
         self.step = Durations()
         """Second part, once for each version: until the views are up to date."""
         self.publish = Durations()
-        """Last part, once for each version: until it is handed to subscribers."""
+        """Last part, once for each version: until the version is handed to subscribers."""
 
     def published(self, lag_ms: float, now_s: float) -> None:
         """Record that the Spark lane has published an epoch that ended ``lag_ms`` ago."""
         self._spark = now_s, lag_ms
 
     def spark_ms(self, now_s: float, waited_s: float | None) -> float | None:
-        """Return the lag of the newest version, or if that has expired ``waited_s``, how long an epoch has waited."""
+        """Return the lag of the newest version in milliseconds; once that has expired, return the wait ``waited_s``."""
         if (known := self._recent(self._spark, now_s)) is not None:
             return known
         return None if waited_s is None else round(waited_s * 1000, 1)
@@ -50,16 +51,16 @@ class Lags:
         """Record the arrival of bytes at this offset of the feed's stream; -1 for an unknown offset."""
         if offset < 0:
             return
-        if len(self._marks) >= _MOST_MARKS:  # every second one is kept: figures become coarser, not wrong
+        if len(self._marks) >= _MOST_MARKS:  # every second mark is kept: figures become coarser, not wrong
             self._marks = deque(islice(self._marks, 0, None, 2))
         self._marks.append((offset, now_s))
 
     def stepped(self, offset: int, now_s: float, applied_s: float = 0.0, stepped_s: float = 0.0) -> None:
         """Record that the express lane has published a version that covers the stream up to ``offset``.
 
-        Its lag is that of its newest bytes: heartbeats change nothing, and wait for bytes that do. ``applied_s`` and
-        ``stepped_s`` are the times at which its last message was applied, and its views were up to date; 0 for a
-        version without a message.
+        The lag of the version is that of its newest bytes: heartbeats change nothing, and wait for bytes that do.
+        ``applied_s`` and ``stepped_s`` are the times at which the version's last message was applied and its views were
+        up to date; 0 for a version without a message.
         """
         arrived_s: float | None = None
         while self._marks and self._marks[0][0] < offset:
@@ -74,7 +75,7 @@ class Lags:
             self._express = now_s, (now_s - arrived_s) * 1000
 
     def express_ms(self, now_s: float) -> float | None:
-        """Return the lag of the newest version; None if it has expired."""
+        """Return the lag of the newest version in milliseconds; None if it has expired."""
         return self._recent(self._express, now_s)
 
     def stages(self) -> Iterator[tuple[str, str, Durations]]:
@@ -97,7 +98,7 @@ class Lags:
 
 
 class Freshness:
-    """Time that the oldest epoch has waited for its publication. `sealed` may be called from another thread."""
+    """Time that the oldest epoch has waited for its publication. `sealed` may be called on another thread."""
 
     def __init__(self, longest_s: float) -> None:
         self._longest_s = longest_s
@@ -108,7 +109,7 @@ class Freshness:
         self._waiting.append((epoch, now_s))
 
     def waited_s(self, version: int, now_s: float) -> float | None:
-        """Return how long the oldest epoch after this published version has waited; None if there is none."""
+        """Return how many seconds the oldest epoch after this published version has waited; None if there is none."""
         while self._waiting and self._waiting[0][0] <= version:
             self._waiting.popleft()
         return now_s - self._waiting[0][1] if self._waiting else None

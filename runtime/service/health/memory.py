@@ -11,7 +11,7 @@ __all__ = ["resident_bytes"]
 
 
 def resident_bytes() -> int:
-    """Return the memory of this process without its children; its peak if the system reports nothing else."""
+    """Return the memory of this process without its children, in bytes; its peak if the system reports nothing else."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

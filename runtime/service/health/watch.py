@@ -1,4 +1,4 @@
-"""Checks of every second: stale lanes are held back, a full disk pauses the feed, the sign of life is written."""
+"""Checks of every second: hold back stale lanes, pause the feed while the disk is full, write the sign of life."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Watch:
         sealed: Callable[[], int],
         is_spark_starting: Callable[[], bool],
     ) -> None:
-        """``lanes`` are those that run, ``sealed`` returns the newest epoch."""
+        """Create the watch; ``lanes`` are the lanes that run, ``sealed`` returns the newest epoch."""
         self._config = config
         self._hub = hub
         self._inputs = inputs
@@ -47,7 +47,7 @@ class Watch:
         self._is_spark_starting = is_spark_starting
 
     def beat(self, now_s: float) -> None:
-        """Hold back a lane while the feed is lost, or Spark starts or lags: its views do not show the market.
+        """Hold back a lane whose views do not show the market: while the feed is lost, or Spark starts or lags.
 
         Subscribers of the other lanes receive a heartbeat.
         """
@@ -70,7 +70,7 @@ class Watch:
         return ("spark",) if self._is_spark_starting() or not is_fresh else ()
 
     def full(self, is_full: bool, used_megabytes: int) -> None:
-        """Pause or resume the inputs: the run directory has reached its limit, or has room again."""
+        """Pause the inputs when the run directory has reached its limit, or resume them when it has room again."""
         limit = self._config.upkeep.limit_megabytes
         if is_full:
             self._inputs.pause(True)
@@ -101,7 +101,10 @@ class SignOfLife:
         check: Callable[[], None],
         on_fenced: Callable[[str], None],
     ) -> None:
-        """``check`` raises `FencedError` if another process has taken the directory; ``on_fenced`` gets the reason."""
+        """Create the writer.
+
+        ``check`` raises `FencedError` if another process has taken the directory; ``on_fenced`` gets the reason.
+        """
         self._directory = directory
         self._in_thread = in_thread
         self._check = check

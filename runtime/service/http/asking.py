@@ -27,7 +27,7 @@ _NUMBERS: Final = msgspec.json.Encoder(decimal_format="number")
 
 
 class AskRoutes:
-    """``/v1/ask``."""
+    """Routes of ``/v1/ask``."""
 
     def __init__(self, asker: Asker, in_thread: InThread) -> None:
         self._asker, self._in_thread = asker, in_thread

@@ -1,6 +1,6 @@
 """Subscriptions over HTTP: an endless answer with snapshots and changes, in frames of `deltabook.wire.results`.
 
-Pages have the same over a WebSocket, whose route is here too.
+The route of the WebSocket, over which pages have the same, is here too.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _epoch(text: str) -> int:
 
 
 class ChangeRoutes:
-    """``/v1/changes``."""
+    """Routes of ``/v1/changes``."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -141,7 +141,7 @@ class ChangeRoutes:
             request.transport.setTcpNoDelay(True)
         request.registerProducer(_Flow(subscription), True)
         request.notifyFinish().addBoth(lambda _: hub.unsubscribe(subscription))
-        request.write(b"")  # sends the headers, so that the client knows that it is subscribed before the first frame
+        request.write(b"")  # sends the headers, so that the client knows before the first frame that it is subscribed
         subscription.catch_up()
         return NOT_DONE_YET
 
@@ -164,7 +164,7 @@ class ChangeRoutes:
 
 
 class StreamRoutes:
-    """``/v1/stream``."""
+    """Routes of ``/v1/stream``."""
 
     def __init__(self, hub: Hub, reactor: Any, now_ns: Callable[[], int]) -> None:
         self._hub, self._reactor, self._now_ns = hub, reactor, now_ns

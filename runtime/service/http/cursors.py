@@ -21,10 +21,10 @@ from runtime.service.results.materialised import FullRows
 __all__ = ["CursorRoutes", "InThread"]
 
 InThread = Callable[[Callable[[], Any]], "Deferred[Any]"]
-"""Runs a call on another thread."""
+"""Callable that runs a call on another thread."""
 
 _ROWS_AT_ONCE: Final = 20_000
-"""Up to this many rows are sorted on the reactor's thread; above it, waking a worker is cheaper."""
+"""Number of rows up to which a result is sorted on the reactor's thread; above it, waking a worker is cheaper."""
 _CURSOR: Final = Parameter("cursor", str, "id of a cursor")
 _PAGE: Final = Parameter(
     "page",
@@ -35,7 +35,7 @@ _PAGE: Final = Parameter(
 
 
 class CursorRoutes:
-    """``/v1/views/NAME/cursor`` and ``/v1/cursors``."""
+    """Routes of ``/v1/views/NAME/cursor`` and ``/v1/cursors``."""
 
     def __init__(self, hub: Hub, cursors: Cursors, in_thread: InThread) -> None:
         self._hub, self._cursors, self._in_thread = hub, cursors, in_thread
@@ -64,7 +64,7 @@ class CursorRoutes:
         hub, name, wanted = self._hub, call.path["view"], call.body
         await self._opening.acquire()
         try:
-            shown_view(hub, name)  # only now: it may have been dropped while this one waited
+            shown_view(hub, name)  # checked only now: the view may have been dropped while this request waited
             kept = await self._kept(name, is_sorted=wanted.is_sorted)
             cursor = self._cursors.open(kept, wanted.rows)
         except TooManyCursorsError as error:

@@ -16,36 +16,36 @@ _PREFIX_IPV6: Final = 64
 
 
 class SiteLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits of the service; a request that exceeds one is refused with an error that states it."""
+    """Limits of the service; a request that exceeds a limit is refused with an error that states the limit."""
 
     connections: int = 2_000
-    """Open connections, including subscribers."""
+    """Greatest number of open connections, including subscribers."""
     connections_per_client: int = 1_500
-    """Open connections of one client address; all programs of this machine share one."""
+    """Greatest number of open connections of one client address; all programs of this machine share one address."""
     requests_per_s: float = 1_000.0
-    """Rate of requests of one client address, after a burst."""
+    """Greatest number of requests a second of one client address, after a burst."""
     burst: int = 2_000
-    """Requests that may arrive at once."""
+    """Greatest number of requests that may arrive at once."""
     clients: int = 4_096
-    """Client addresses whose requests are counted; the least recently used one is evicted first."""
+    """Greatest number of client addresses whose requests are counted; the least recently used one is evicted first."""
     target_bytes: int = 8 * 1024
-    """Size of path and query of a request."""
+    """Greatest size of path and query of a request, in bytes."""
     body_bytes: int = 1024 * 1024
-    """Size of the body of a request."""
+    """Greatest size of the body of a request, in bytes."""
     bodies_bytes: int = 64 * 1024 * 1024
-    """Size of the bodies of all requests that are arriving."""
+    """Greatest total size of the bodies of all requests that are arriving, in bytes."""
     request_s: float = 30.0
-    """Time from the first byte of a request to its last."""
+    """Timeout from the first byte of a request to its last, in seconds."""
     idle_s: float = 60.0
-    """Time between two requests of a connection, or two bytes of one."""
+    """Timeout between two requests of a connection, or two bytes of one request, in seconds."""
     stalled_s: float = 60.0
-    """Time after which a client that reads nothing of its answer is disconnected."""
+    """Time in seconds after which a client that reads nothing of its answer is disconnected."""
     json_rows: int = 100_000
-    """Rows in one JSON answer, counting repeated ones: it is encoded on the reactor's thread."""
+    """Greatest number of rows in one JSON answer, counting repeated ones: it is encoded on the reactor's thread."""
     answer_bytes: int = 1024 * 1024 * 1024
-    """Size in memory of the rows of an Arrow answer, counting repeated ones."""
+    """Greatest size in memory of the rows of an Arrow answer, counting repeated ones, in bytes."""
     answers_bytes: int = 2 * 1024 * 1024 * 1024
-    """Size of all Arrow answers that are being sent."""
+    """Greatest total size of all Arrow answers that are being sent, in bytes."""
 
 
 def client_of(host: str) -> str:
@@ -69,7 +69,7 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # client → tokens, time
 
     def wait_s(self, client: str) -> float:
-        """Take a token and return 0, or return the time until there is one."""
+        """Take a token and return 0, or return the seconds until there is one."""
         now_s = self._now_s()
         tokens, at_s = self._buckets.pop(client, (float(self._burst), now_s))
         tokens = min(self._burst, tokens + (now_s - at_s) * self._per_s)
@@ -80,7 +80,7 @@ class Rates:
         return 0.0 if is_let else (1 - tokens) / self._per_s
 
     def __len__(self) -> int:
-        """Return the number of counted clients."""
+        """Return the number of clients whose requests are counted."""
         return len(self._buckets)
 
 
@@ -91,7 +91,7 @@ class Connections:
         self._most, self._most_per_client = most, most_per_client
         self._of: dict[str, int] = {}
         self.open = 0
-        """Total of open connections."""
+        """Total number of open connections."""
 
     def taken(self, client: str) -> str:
         """Count a new connection and return an empty string, or return the reason why it exceeds a limit."""

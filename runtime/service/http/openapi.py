@@ -38,7 +38,7 @@ _WITH_HEADERS: Final = {429: ("Retry-After",), 401: ("WWW-Authenticate",), 405: 
 
 
 def described(routes: Routes, limits: SiteLimits, *, has_token: bool) -> dict[str, Any]:
-    """Return the description in OpenAPI 3.1; ``has_token`` says whether requests need the token."""
+    """Return the description in OpenAPI 3.1; ``has_token`` is True if requests need the token."""
     kinds = list(dict.fromkeys(kind for route in routes.routes for kind in _kinds(route)))
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_TEMPLATE)
     by_kind = dict(zip(kinds, schemas, strict=True))

@@ -36,7 +36,7 @@ class ReaderControl(Protocol):
 
 
 class ReaderRoutes:
-    """``/v1/readers``."""
+    """Routes of ``/v1/readers``."""
 
     def __init__(self, readers: ReaderControl) -> None:
         self._readers = readers

@@ -21,7 +21,7 @@ _LAGS = {"spark": "lag_ms", "express": "express_lag_ms"}
 
 
 class ReportRoutes:
-    """``/v1/status``, ``/v1/statistics`` and ``/metrics``."""
+    """Routes of ``/v1/status``, ``/v1/statistics`` and ``/metrics``."""
 
     def __init__(
         self,

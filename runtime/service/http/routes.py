@@ -39,11 +39,11 @@ Method = Literal["GET", "POST", "DELETE"]
 
 _MOST_ARGUMENTS: Final = 32
 _SHOWN: Final = 80
-"""Characters of a request that are repeated in an error."""
+"""Number of characters of a request that are repeated in an error."""
 
 
 class Refusal(Exception):
-    """The request is answered with a status of 400 or more and one line of text."""
+    """Refusal of a request, which is answered with a status of 400 or more and one line of text."""
 
     def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(text)
@@ -55,9 +55,9 @@ class Body(msgspec.Struct, frozen=True):
     """Body of an answer that is generated piece by piece while it is sent."""
 
     pieces: Iterator[bytes]
-    """Pieces; each is generated when the connection has room for it."""
+    """Iterator of the pieces; each piece is generated when the connection has room for it."""
     held_bytes: int
-    """Memory in use until the last piece is sent."""
+    """Number of bytes in memory until the last piece is sent."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """A value in the path or in the query."""
+    """Parameter in the path or in the query."""
 
     name: str
     type: Any
@@ -82,7 +82,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """One of the answers that a route may give."""
+    """Answer that a route may give."""
 
     status: int
     what: str
@@ -90,11 +90,11 @@ class Answer(msgspec.Struct, frozen=True):
     body: Any = str
     """Type of the JSON; str for text."""
     media: tuple[str, ...] = (TEXT,)
-    """Content types; none for an answer without a body."""
+    """Content types; empty for an answer without a body."""
 
 
 class Call:
-    """One request of a route, with its values checked."""
+    """Request of a route, with its values checked."""
 
     def __init__(
         self, request: Request, path: Mapping[str, Any], query: Mapping[str, Any], body: Any, media: str
@@ -111,11 +111,12 @@ class Call:
 
 
 Handled = Reply | int | Awaitable[Reply]
-"""A reply, an awaitable of one, or `NOT_DONE_YET`: the handler itself writes to the request."""
+"""Result of a handler: a reply, an awaitable of a reply, or `NOT_DONE_YET` if the handler itself writes to the
+request."""
 
 
 class Route(msgspec.Struct, frozen=True):
-    """A method of a path."""
+    """Method of a path."""
 
     method: Method
     path: str
@@ -123,14 +124,14 @@ class Route(msgspec.Struct, frozen=True):
     name: str
     """Name of the operation, for generated clients."""
     what: str
-    """Description of one line."""
+    """Description in one line."""
     answers: tuple[Answer, ...]
-    """Answers, the successful one first; those that every route may give are left out."""
+    """Answers, the successful one first, without the answers that every route may give."""
     call: Callable[[Call], Handled]
     parameters: tuple[Parameter, ...] = ()
-    """Values in the query."""
+    """Parameters in the query."""
     values: tuple[Parameter, ...] = ()
-    """Values in the path."""
+    """Parameters in the path."""
     body: Any = None
     """Type of the posted record."""
     example: Any = None
@@ -186,11 +187,11 @@ class Routes:
 
     @property
     def paths(self) -> str:
-        """All paths, for messages."""
+        """All paths as text, for messages."""
         return ", ".join(dict.fromkeys(route.path for route in self.routes))
 
     def match(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]]:
-        """Return the methods of a path, and the values in it; raises `Refusal`."""
+        """Return the methods of a path, and the values in the path; raises `Refusal`."""
         segments = [unquote(part, errors="replace") for part in path.decode("ascii", "replace").split("/")[1:]]
         if len(segments) > 1 and not segments[-1]:
             segments.pop()

@@ -14,7 +14,7 @@ __all__ = ["INTEGERS", "chosen", "rows_reply"]
 
 
 def chosen(accept: str | None, offered: Sequence[str]) -> str:
-    """Return the offered type with the highest quality, the first of several; raises `Refusal` if none is accepted.
+    """Return the offered type with the highest quality, the first one of equals; raises `Refusal` if none is accepted.
 
     Source: RFC 9110, 12.5.1. Parameters of types are ignored.
 
@@ -61,7 +61,7 @@ _NUMBERS: Final = msgspec.json.Encoder(decimal_format="number")
 _PIECE_ROWS: Final = 16 * 1024
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _BESIDE: Final = ("cursor", "view", "epoch", "step", "page", "pages")
-"""Entries of the metadata of Arrow's schema, as ``deltabook.NAME``."""
+"""Entries of a reply that the metadata of Arrow's schema has, as ``deltabook.NAME``."""
 
 INTEGERS: Final = Parameter(
     "integers",
@@ -74,7 +74,7 @@ INTEGERS: Final = Parameter(
 def rows_reply(
     rows: FullRows, begin: int, end: int, beside: Mapping[str, Any], *, media: str, integers: str = "number"
 ) -> Reply:
-    """Return a reply with the rows at these positions; ``beside`` are its other entries."""
+    """Return a reply with the rows at these positions; ``beside`` has the reply's other entries."""
     headers = {f"deltabook-{name}": str(beside[name]) for name in ("epoch", "step")}
     if media != ARROW:
         names = [column.name for column in rows.columns]

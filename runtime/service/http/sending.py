@@ -36,16 +36,16 @@ class _Flow:
         self._send_pieces()
 
     def pauseProducing(self) -> None:
-        """Pause: the connection is full."""
+        """Pause, because the connection is full."""
         self._is_full = True
 
     def resumeProducing(self) -> None:
-        """Resume: the connection has room."""
+        """Resume, because the connection has room."""
         self._is_full = False
         self._send_pieces()
 
     def stopProducing(self) -> None:
-        """Stop: the client has disconnected."""
+        """Stop, because the client has disconnected."""
         self._end()
 
     def _send_pieces(self) -> None:
@@ -78,13 +78,13 @@ class _Flow:
 
 
 class Sender:
-    """Sender of replies, which counts the memory of those that are being sent."""
+    """Sender of replies, which counts the memory of the replies that are being sent."""
 
     def __init__(self, limits: SiteLimits, reactor: Any) -> None:
         self.limits = limits
         self.reactor = reactor
         self.held_bytes = 0
-        """Memory of all answers that are being sent piece by piece."""
+        """Number of bytes in memory of all answers that are being sent piece by piece."""
 
     def send(self, request: Request, reply: Reply) -> None:
         """Send a reply as the whole answer."""
@@ -112,7 +112,7 @@ class Sender:
 
 
 def _in_pieces(body: bytes | Body) -> bytes | Body:
-    """Return a long body in pieces, so that the memory of answers to clients that do not read them is counted."""
+    """Return a long body in pieces, so that the memory of answers to clients that do not read is counted."""
     if isinstance(body, Body) or len(body) <= _PIECE_BYTES:
         return body
     pieces = (body[begin : begin + _PIECE_BYTES] for begin in range(0, len(body), _PIECE_BYTES))

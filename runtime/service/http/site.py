@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""The site: access control and limits, then a table of routes."""
+"""Site of the service: access control and limits, then a table of routes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["ResultsSite"]
 _HOPELESS_BODIES: Final = 4
 """Multiple of the body limit at which a client that keeps sending is disconnected without an answer."""
 _SHOWN_TO_PAGES: Final = "location, retry-after, deltabook-epoch, deltabook-step, deltabook-run"
-"""Headers that a browser would hide from a page of another port."""
+"""Headers of answers that a browser would hide from a page of another port."""
 
 
 class _Request(SiteRequest):
@@ -52,13 +52,13 @@ class _Request(SiteRequest):
         self._late = cast(Any, site.reactor).callLater(site.limits.request_s, self._too_late)
 
     def gotLength(self, length: int | None) -> None:
-        """See the base; bodies of refused requests are not kept."""
+        """Prepare for the body; bodies of refused requests are not kept. See the base."""
         del length
         self.content = BytesIO()
         self.refusal = cast("ResultsSite", cast(Any, self.channel).site).refusal(cast(Request, self))
 
     def handleContentChunk(self, data: bytes) -> None:
-        """See the base."""
+        """Count and keep a chunk of the body; see the base."""
         site: ResultsSite = cast(Any, self.channel).site
         self._received_bytes += len(data)
         self.is_too_long = self._received_bytes > site.limits.body_bytes
@@ -75,18 +75,18 @@ class _Request(SiteRequest):
             cast(Any, self.content).write(data)
 
     def process(self) -> None:
-        """See the base."""
+        """Stop the timeout of the arrival, and answer the request; see the base."""
         self._arrived()
         super().process()
 
     def connectionLost(self, reason: Failure) -> None:
-        """See the base."""
+        """Stop the timeout of the arrival, and release the body; see the base."""
         self._arrived()
         self._release()
         super().connectionLost(reason)
 
     def finish(self) -> None:
-        """See the base."""
+        """Release the body; see the base."""
         self._release()
         super().finish()
 
@@ -104,7 +104,7 @@ class _Request(SiteRequest):
     def _too_late(self) -> None:
         self._late = None
         channel = cast(Any, self.channel)
-        if len(channel.requests) == 1:  # else the answer to an earlier request is still being sent
+        if len(channel.requests) == 1:  # otherwise the answer to an earlier request is still being sent
             answer_and_close(channel.transport, 408, channel.site.late, channel.site.reactor)
         else:
             channel.transport.abortConnection()
@@ -129,11 +129,11 @@ class ResultsSite(Site):
         self.rates = Rates(limits.requests_per_s, limits.burst, limits.clients, reactor.seconds)
         self.sender = Sender(limits, reactor)
         self.bodies_bytes = 0
-        """Size of all bodies that are arriving."""
+        """Total size of all bodies that are arriving, in bytes."""
         self.begun = 0
         """Number of requests whose first line has arrived."""
         self.late = f"expected a whole request within {limits.request_s:g} s, was a slower one"
-        """The answer to a request that takes too long to arrive."""
+        """Answer to a request that takes too long to arrive."""
         self._connections = Connections(limits.connections, limits.connections_per_client)
         self._refused_connections = self._requests = self._refused = self._failed = 0
 
@@ -155,7 +155,7 @@ class ResultsSite(Site):
         self._failed += status == 500
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """Return a connection; above the limit one that only reports it."""
+        """Return a connection; above the limit, one that only reports the limit."""
         client = client_of(str(getattr(addr, "host", "")))
         if reason := self._connections.taken(client):
             self._refused_connections += 1
@@ -163,15 +163,15 @@ class ResultsSite(Site):
         connection: Any = super().buildProtocol(addr)
         channel: Any = connection._channel
         lost, received = connection.connectionLost, connection.dataReceived
-        # A request has no object with a timeout until its first line is complete: a client that sends a byte before
-        # each idle timeout would keep the connection for ever.
+        # A request has no object with a timeout until its first line is complete. Without this timer, a client that
+        # sends a byte before each idle timeout would keep the connection for ever.
         heads: list[Any] = []
 
         def arrived(data: bytes) -> None:
             begun = self.begun
             received(data)
-            # A request that has begun has a timeout of its own. It may have been answered within the call, so that the
-            # channel has none any more.
+            # A request that has begun has its own timeout. It may have been answered within the call, so that the
+            # channel no longer has a request.
             if self.begun != begun or channel.requests or connection._channel is not channel:
                 stop()
             elif not heads:
@@ -220,7 +220,7 @@ class _Root(Resource):
         self._routes, self._site = routes, site
 
     def render(self, request: Request) -> int:
-        """Answer a request, or start to."""
+        """Answer a request, or begin to."""
         try:
             handled = self._handled(request)
         except Exception as error:  # noqa: BLE001 - every error is answered
@@ -279,7 +279,7 @@ class _Root(Resource):
         return Reply(204, b"", TEXT, headers)
 
     def _await(self, request: Request, handled: Any) -> None:
-        """Send an asynchronous reply; its handler continues even if the client disconnects."""
+        """Send a reply when the awaitable is ready; the handler continues even if the client disconnects."""
         gone: list[object] = []
         request.notifyFinish().addErrback(gone.append)
 

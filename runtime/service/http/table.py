@@ -39,23 +39,23 @@ class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
     hub: Hub
     """Views and their results."""
     status: Callable[[], Mapping[str, Any]]
-    """Returns the fields of `deltabook.wire.service.RuntimeStatus`."""
+    """Callable that returns the fields of `deltabook.wire.service.RuntimeStatus`."""
     cursors: Cursors
     """Cursors, which page through results."""
     control: Control | None = None
-    """Control of the catalogue; None: views cannot be changed."""
+    """Control of the catalogue; None if views cannot be changed."""
     metrics: RuntimeMetrics | None = None
-    """Metrics for a monitor; None: there is no such route."""
+    """Metrics for a monitor; None for no such route."""
     readers: ReaderControl | None = None
-    """Control of readers; None: there are no such routes."""
+    """Control of readers; None for no such routes."""
     explain_stream: Callable[[str], str] | None = None
-    """Returns the description of a derived stream; None: there are no streams."""
+    """Callable that returns the description of a derived stream; None if there are no streams."""
     agreement: LaneAgreement | None = None
-    """Results of the comparison of both lanes."""
+    """Results of the comparison of both lanes; None if they are not compared."""
     asker: Asker | None = None
-    """Answers questions; None: there is no such route."""
+    """Answers questions; None for no such route."""
     postgres: Callable[[], PostgresLine] | None = None
-    """Returns the figures of the port for PostgreSQL clients; None: there is no such port."""
+    """Callable that returns the figures of the port for PostgreSQL clients; None if there is no such port."""
 
 
 def results_site(
@@ -65,7 +65,7 @@ def results_site(
     limits: SiteLimits | None = None,
     now_ns: Callable[[], int] = time.time_ns,
 ) -> ResultsSite:
-    """Return the site of the service, for programs of this machine unless ``access`` admits others."""
+    """Return the site of the service; without ``access`` it admits programs of this machine only."""
     limits = limits or SiteLimits()
     description: list[bytes] = []
 

@@ -61,7 +61,7 @@ def columns_of(hub: Hub, name: str) -> tuple[ColumnLine, ...]:
 
 
 class ViewRoutes:
-    """``/v1/views`` and the paths below it, except cursors."""
+    """Routes of ``/v1/views`` and the paths below it, except cursors."""
 
     def __init__(
         self,
@@ -71,8 +71,11 @@ class ViewRoutes:
         agreement: LaneAgreement | None = None,
         explain_stream: Callable[[str], str] | None = None,
     ) -> None:
-        """Without ``control`` views cannot be changed; without ``agreement`` lanes are not compared;
-        ``explain_stream`` returns the description of a derived stream."""
+        """Create the routes.
+
+        Without ``control`` views cannot be changed; without ``agreement`` lanes are not compared; ``explain_stream``
+        returns the description of a derived stream.
+        """
         self._hub, self._control, self._limits, self._agreement = hub, control, limits, agreement
         self._explain_stream = explain_stream
 

@@ -12,7 +12,7 @@ from runtime.service.errors import ServiceError
 __all__ = ["MARKET_INPUTS", "TIME_OPTION", "time_of"]
 
 TIME_OPTION: Final = "time"
-"""Option of CREATE STREAM, and of a reader, that names the column; its value is empty for a table."""
+"""Option of CREATE STREAM, and of a reader, that names the time column; the value is empty for a table."""
 MARKET_INPUTS: Final = tuple(DerivedInput(each, MARKET_TIMES[each.name]) for each in (TRADES, TOUCHES))
 """Relations of a market that derived streams may read."""
 _TYPES: Final = ("int64", "timestamp", "date")
@@ -21,8 +21,9 @@ _TYPES: Final = ("int64", "timestamp", "date")
 def time_of(relation: Relation, options: Mapping[str, str], kept: str | None = None) -> str:
     """Return the time column of a relation without deletions; empty if it has none and is a table.
 
-    It is the option ``time``, or else the column that its retention counts by, or else an int64 column ``t``; ``kept``
-    is the column of the retention, empty for one that counts rows, and None if rows stay. Raises `ServiceError`.
+    The column is the option ``time``, or else the column that the retention counts by, or else an int64 column ``t``.
+    ``kept`` is the column of the retention, empty for a retention that counts rows, and None if rows stay. Raises
+    `ServiceError`.
     """
     columns = {column.name: column for column in relation.columns}
     if TIME_OPTION in options:

@@ -1,4 +1,4 @@
-"""The exchange's feed as an input: its source, its adaptor and its position."""
+"""Exchange's feed as an input: its source, its adaptor and its position."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ FEED_ID: Final = 0
 
 
 class Feed:
-    """The exchange's feed. Its adaptor's state belongs to the ingest, everything else to the reactor's thread."""
+    """Feed of the exchange. The adaptor's state belongs to the ingest, everything else to the reactor's thread."""
 
     def __init__(
         self, reactor: Any, config: LiveConfig, address: tuple[str, int], writer: EpochWriter, lags: Lags
     ) -> None:
-        """``address`` is host and port of the exchange's feed."""
+        """Create the feed's origin; ``address`` is the host and port of the exchange's feed."""
         self._reactor = reactor
         self._lags = lags
         self._claim = config.system and SessionClaims(config.system)
@@ -52,12 +52,12 @@ class Feed:
             defer=reactor.callFromThread,
         )
         self.gate = self.origin.inlet
-        """Lets the feed's bytes in or holds them back."""
+        """Inlet that admits the feed's bytes or holds them back."""
         self.gate.on_let_in = self._admit
 
     def _admit(self, raw: RawBuffer) -> None:
         claims, self._claim = self._claim, None
-        if claims:  # on the first bytes, when the session is known
+        if claims:  # called with the first bytes, when the session is known
             self._take_session(claims)
         self._lags.arrived(raw.offset, self._reactor.seconds())
 

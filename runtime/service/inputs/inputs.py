@@ -42,7 +42,7 @@ class Inputs:
         now_ns: Callable[[], int],
         in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
     ) -> None:
-        """``config`` must have passed `check_inputs`."""
+        """Create the inputs; ``config`` must have passed `check_inputs`."""
         self.upstreams = Upstreams(
             reactor,
             config.upstreams,
@@ -56,7 +56,7 @@ class Inputs:
         self.feed = Feed(reactor, config, config.feed, writer, lags) if config.feed is not None else None
         """Feed of the exchange; None if it is not read here."""
         self.has_ended = False
-        """True once the inputs have ended and everything that they brought is in an epoch; set by the owner."""
+        """True once the inputs have ended and epochs have all of their content; set by the owner."""
         self._is_paused = False
 
     @property
@@ -65,7 +65,7 @@ class Inputs:
         return (*((FEED,) if self.feed else ()), *self.upstreams.names)
 
     def origins(self) -> dict[int, Origin]:
-        """Return the origins that bring bytes, by number."""
+        """Return number → origin, for the origins that bring bytes."""
         return {FEED_ID: self.feed.origin} if self.feed else {}
 
     @property

@@ -1,4 +1,4 @@
-"""Protocols of the exchange's feed: the source that reads its bytes and the adaptor that makes deltas of them."""
+"""Protocols of the exchange's feed: the source that reads its bytes, and the adaptor that turns them into deltas."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FeedProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Protocol of an exchange's feed, and the units of its times and prices."""
 
     name: Literal["text", "itch"] = "text"
-    """Lines of the text protocol, or ITCH 5.0 over SoupBinTCP."""
+    """Name of the protocol: ``text`` for lines, ``itch`` for ITCH 5.0 over SoupBinTCP."""
     midnight_ns: int = 0
     """Midnight of the session's first day, from which ITCH's times count, in nanoseconds since the UTC epoch."""
     tick_units: int = 1
@@ -42,10 +42,12 @@ class FeedProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def begin_feed(writer: EpochWriter, protocol: FeedProtocol, where: str) -> None:
-    """Record the protocol in a new run directory; raise `ServiceError` if an old one was begun with another.
+    """Record the protocol in a new run directory.
 
-    The position in a feed is the number of a message, and rows have the feed's times and prices: those of one protocol
-    are meaningless in another.
+    Raise `ServiceError` if an existing one was begun with another protocol.
+
+    The position in a feed is the number of a message, and rows have the feed's times and prices; the numbers, times and
+    prices of one protocol are meaningless in another.
     """
     space, schema = writer.space, Schema(FeedProtocol)
     if _KEPT not in space and writer.epoch < 0:
@@ -77,7 +79,7 @@ def make_adaptor(
 ) -> Adaptor:
     """Return the adaptor of a feed whose messages up to the cut have been applied to the space.
 
-    ``prefix`` is put before its symbols; ``framing`` is that of ITCH.
+    ``prefix`` is put before the feed's symbols; ``framing`` is the framing of ITCH messages.
     """
     if protocol.name == "text":
         return FeedAdaptor(space, name, retention, cut.sequence + 1, prefix=prefix, kernels=default_kernels())

@@ -31,16 +31,19 @@ _State = Literal["waiting", "reading", "silent", "disconnected", "paused"]
 
 
 class UpstreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Another runtime whose epochs are read."""
+    """Configuration of another runtime whose epochs are read."""
 
     name: str
-    """Prefix of its origins: ``NAME/feed``."""
+    """Name of the upstream, the prefix of its origins: ``NAME/feed``."""
     directory: Path
-    """Its run directory, which need not exist yet."""
+    """Run directory of the upstream, which need not exist yet."""
 
 
 class _Known:
-    """State of one upstream. Belongs to the reactor's thread, except `epoch` and `lag`: to the thread that seals."""
+    """State of one upstream.
+
+    Belongs to the reactor's thread, except `epoch` and `lag`, which the sealing thread owns.
+    """
 
     def __init__(self, config: UpstreamConfig, follower: Follower, epoch: int) -> None:
         self.config = config
@@ -53,7 +56,7 @@ class _Known:
         self.is_reading = False
         self.beat_ns = 0
         self.beat_s: float | None = None
-        self.lag: tuple[float, int] | None = None  # lag in ms, and when it was measured
+        self.lag: tuple[float, int] | None = None  # lag in ms, and the time at which it was measured
 
 
 class Upstreams:
@@ -74,7 +77,9 @@ class Upstreams:
         disk: Disk = LOCAL_DISK,
         follow: Callable[[UpstreamLog], Follower] = Follower,
     ) -> None:
-        """``upstreams`` must have passed `check_upstreams`; ``directory`` is this runtime's.
+        """Create the followers.
+
+        ``upstreams`` must have passed `check_upstreams`; ``directory`` is the run directory of this runtime.
 
         ``follow`` creates the follower of a log.
         """
@@ -106,7 +111,7 @@ class Upstreams:
 
     @property
     def followers(self) -> tuple[Follower, ...]:
-        """Followers, which the ingest opens."""
+        """Followers of the upstreams, which the ingest opens."""
         return tuple(known.follower for known in self._known.values())
 
     @property
@@ -135,7 +140,8 @@ class Upstreams:
     def beat(self) -> None:
         """Update the states, and acknowledge committed epochs to the upstreams; called every second.
 
-        The states are those of the last beats that were read: an upstream's disk may hang, and is not waited for.
+        The states are those of the last beats that were read: an upstream's disk may hang, so that this call does not
+        wait for it.
         """
         for known in self._known.values():
             if not known.is_reading:
@@ -146,7 +152,7 @@ class Upstreams:
 
     @property
     def lag_ms(self) -> float | None:
-        """Lag of the slowest upstream; None if no epochs have arrived for a while."""
+        """Lag of the slowest upstream in milliseconds; None if no epochs have arrived for a while."""
         return max((line.lag_ms for line in self.status().values() if line.lag_ms is not None), default=None)
 
     def status(self) -> dict[str, UpstreamLine]:
@@ -233,7 +239,7 @@ class Upstreams:
 
 
 def check_upstreams(upstreams: Sequence[UpstreamConfig], directory: Path, kept: Sequence[str]) -> None:
-    """Raise `ServiceError` if upstreams exclude each other, or one of ``kept``, those read before, is missing."""
+    """Raise `ServiceError` if upstreams exclude each other, or if one of ``kept``, those read before, is missing."""
     names = [upstream.name for upstream in upstreams]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -268,8 +274,8 @@ def missing_of(upstreams: Sequence[UpstreamConfig]) -> dict[str, str]:
 def begin_symbols(space: ObjectSpace, symbols: Symbols, directory: Path) -> None:
     """Record the naming of upstreams' symbols; raise `ServiceError` if existing rows are named differently.
 
-    A row that is deleted under another name than it was inserted with would stay for ever. The namings other than
-    ``prefixed`` may replace each other, as they write names alike.
+    A row that is deleted under another name than it was inserted with would stay for ever. All namings except
+    ``prefixed`` may replace each other, because they write names alike.
     """
     kept = space.get_or_create(PersistedValue[str], _NAMING, Schema(str), initial="")
     holds_any = any(kept_position(space, name) is not None for name in kept_names(space))

@@ -40,7 +40,7 @@ class ViewAgreement(msgspec.Struct, frozen=True):
     """Result of the last comparison of a view."""
 
     comparison: Comparison = "none"
-    """``none``: not compared yet. ``failed``: the view has failed on Spark."""
+    """Outcome: ``none`` if the view is not compared yet, ``failed`` if it has failed on Spark."""
     epoch: int = 0
     """Epoch of the last comparison; 0 before the first one."""
     since: int = 0
@@ -62,11 +62,11 @@ class LaneAgreement:
         self._epochs = log
         self._views: dict[str, View] = {}
         self._checksums: dict[str, int] = {}
-        self._is_behind = False  # the checksums lack a version, after an error
+        self._is_behind = False  # True if the checksums lack a version, after an error
         self._lock = threading.Lock()
         self._agreements: dict[str, ViewAgreement] = {}
         self.comparisons = 0
-        """Number of comparisons of one view at one version so far."""
+        """Number of comparisons so far; one comparison is of one view at one version."""
         self.differences = 0
         """Number of comparisons that showed a difference."""
 
@@ -83,7 +83,7 @@ class LaneAgreement:
     def published(self, published: Published) -> None:
         """Add the changes of a version that Spark has published, and compare.
 
-        The version counts whatever becomes of its comparison: an error is logged, and the next comparison begins with
+        The version is published even if its comparison fails: an error is logged, and the next comparison begins with
         the published results.
         """
         try:

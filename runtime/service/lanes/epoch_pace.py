@@ -1,4 +1,4 @@
-"""Pace of epochs: closed as often as configured, but no faster than Spark takes them or a fifth of the time allows."""
+"""Pace of epochs: closed at the configured interval, or later if Spark is slower or closing takes too long."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 __all__ = ["EpochPace"]
 
 _LONGEST_INTERVALS: Final = 10
-"""Number of intervals after which an epoch is closed while few wait for Spark, whatever it costs."""
+"""Number of intervals after which an epoch is closed while few wait for Spark, at any cost."""
 _COST_SHARE: Final = 5
-"""Without Spark, an epoch lasts so many times as long as it takes to close one."""
+"""Least duration of an epoch without Spark, as a multiple of the time that it takes to close one."""
 
 
 class EpochPace:
@@ -28,19 +28,19 @@ class EpochPace:
     """
 
     def __init__(self, interval_s: float) -> None:
-        """``interval_s``: the shortest time between two epochs."""
+        """Start without epochs; ``interval_s`` is the shortest time between two epochs, in seconds."""
         self._interval_s = interval_s
         self._closed_s = float("-inf")
         self._spent_s = 0.0
 
     def is_due(self, now_s: float, sealed: int, published: int | None, spent_s: float = 0.0) -> bool:
-        """Return True if the epoch is to be closed; it then counts as closed.
+        """Return True if the epoch is to be closed now; it then counts as closed.
 
-        ``sealed``: the newest epoch of the log; ``published``: the newest that Spark has published, None without Spark;
-        ``spent_s``: how long all barriers and commits have taken so far.
+        ``sealed`` is the newest epoch of the log; ``published`` is the newest that Spark has published, None without
+        Spark; ``spent_s`` is the total duration of all barriers and commits so far, in seconds.
         """
         waited_s = now_s - self._closed_s
-        if waited_s < self._interval_s * 0.999:  # a timer may be early by a rounding
+        if waited_s < self._interval_s * 0.999:  # a timer may be early by a rounding error
             return False
         if published is None:
             is_late = waited_s >= _LONGEST_INTERVALS * self._interval_s * 0.999

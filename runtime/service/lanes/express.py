@@ -18,11 +18,11 @@ __all__ = ["ExpressLane"]
 
 _NAME: Final = "express"
 _NEAR_EPOCHS: Final = 16
-"""Distance to the newest epoch up to which new views are filled ahead of their barrier; the barrier reads the rest."""
+"""Distance to the newest epoch up to which new views are filled before their barrier; the barrier reads the rest."""
 
 
 class ExpressLane:
-    """The express lane of one runtime, created with the writer, before its catalogue.
+    """Express lane of one runtime, created with the writer, before its catalogue.
 
     Everything except `prepare` belongs to the owner's thread. While an ingest runs, views and state belong to the
     workers that run the pipeline.
@@ -35,8 +35,11 @@ class ExpressLane:
         publish: Callable[[Update], None],
         kernels: Kernels | None = None,
     ) -> None:
-        """``publish`` is called on a worker with every version of the lane; it must not block. ``kernels`` compiles
-        kernels; without it every kernel is interpreted."""
+        """Create the lane.
+
+        ``publish`` is called on a worker with every version of the lane; it must not block. ``kernels`` compiles
+        kernels; without it every kernel is interpreted.
+        """
         self._writer = writer
         self._publish = publish
         self._filling = Filling(writer.log, SnapshotDirectory(directory / "snapshots"))
@@ -55,13 +58,13 @@ class ExpressLane:
     def begin(self, hub: Hub | None = None, *, is_compared: bool = False) -> ExpressViews:
         """Resume at the end of the newest epoch, and pass the results to a hub.
 
-        With ``is_compared`` Spark keeps the views as well, and epochs have their checksums.
+        With ``is_compared`` Spark maintains the views, too, and epochs have their checksums.
         """
         record = decode_program(self._writer.control)
         views = self._views(is_compared=is_compared, has_streams=bool(record.streams))
         program = lane_program(record, "express")
         if self._state.program != program:
-            views.begin(program, is_anew=True)  # a directory of a release without lanes, or after a failure
+            views.begin(program, is_anew=True)  # the directory is of a release without lanes, or the lane has failed
         state = self._state
         if hub is not None:
             hub.begin_express(
@@ -83,7 +86,7 @@ class ExpressLane:
         self._state.begin(Program((), (), ()))
 
     def prepare(self, old: Program, new: Program) -> None:
-        """Fill views that are about to be added from the log, so that their barrier has little left to read.
+        """Fill views that are about to be added from the log, so that their barrier has few epochs left to read.
 
         May run on any thread. Repeats while the log has grown a lot in the meantime.
         """

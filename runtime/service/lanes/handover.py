@@ -1,4 +1,4 @@
-"""Hand-over of versions and epochs from the threads that make them to the reactor, with a bound on what waits."""
+"""Hand-over of versions and epochs from the threads that make them to the reactor, with a bound on the waiting rows."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from typing import Any, Final
 __all__ = ["Handover"]
 
 _MOST_ROWS: Final = 1 << 20
-"""Rows that wait above which no input is taken, until half of them are handed over."""
+"""Number of waiting rows above which no input is admitted, until half of them are handed over."""
 _LEAST_ROWS: Final = 1 << 10
-"""Each call counts as this many rows at least: it has a cost of its own."""
+"""Least number of rows that a call counts as, because each call has a fixed cost."""
 
 
 class Handover:
     """Makes calls with rows on the reactor's thread, in order, and holds all inputs while too many rows wait for it.
 
-    A feed of the reactor's own sockets is not read while the reactor is busy, but files and upstreams are read on
-    other threads, and what they bring leaves the engine's admission as soon as its step is made. `put` may be called on
-    any thread. The lock guards the rows that wait, and whether inputs are held.
+    A feed of the reactor's own sockets is not read while the reactor is busy, but files and upstreams are read on other
+    threads, and their input leaves the engine's admission as soon as it is processed. `put` may be called on any
+    thread. The lock guards the number of waiting rows, and the flag that inputs are held.
     """
 
     def __init__(self, reactor: Any, hold: Callable[[bool], None]) -> None:
-        """``hold`` stops all inputs of the ingest, or resumes them; it is called with the lock held."""
+        """Start without calls.
+
+        ``hold`` stops all inputs of the ingest, or resumes them, and is called with the lock held.
+        """
         self._reactor = reactor
         self._hold = hold
         self._lock = threading.Lock()
@@ -31,7 +34,7 @@ class Handover:
         self._is_held = False
 
     def put(self, rows: int, call: Callable[..., None], *arguments: Any) -> None:
-        """Make a call whose arguments have this many rows on the reactor's thread; never blocks."""
+        """Make a call on the reactor's thread; its arguments have this many rows. Never blocks."""
         rows = max(_LEAST_ROWS, rows)
         with self._lock:
             self._rows += rows
@@ -39,7 +42,7 @@ class Handover:
                 self._is_held = True
                 self._hold(True)
         self._reactor.callFromThread(call, *arguments)
-        self._reactor.callFromThread(self._leave, rows)  # also if the call has failed
+        self._reactor.callFromThread(self._leave, rows)  # runs also if the call has failed
 
     def _leave(self, rows: int) -> None:
         with self._lock:

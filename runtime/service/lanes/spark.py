@@ -28,8 +28,8 @@ _log: Final = Logger()
 _MOST_FAILURES: Final = 3
 """Number of failures of the streaming query at one version after which it is not started again."""
 _FIRST_VERSION_SECONDS: Final = 600.0
-"""Timeout of Spark's start until its first version: a cluster's workers may start late, a machine may be busy;
-everything else is served meanwhile."""
+"""Timeout of Spark's start until its first version, in seconds: a cluster's workers may start late, a machine may be
+busy; everything else is served meanwhile."""
 
 
 class SparkHost:
@@ -66,7 +66,10 @@ class SparkHost:
 
     @staticmethod
     def has_run(directory: Path) -> bool:
-        """Return True if Spark has ever published there; its checkpoint may be lost, and is then recreated."""
+        """Return True if Spark has ever published in the directory.
+
+        Its checkpoint may be lost, and is then recreated.
+        """
         return (directory / "checkpoint").exists() or any((directory / "results").glob("[0-9]*"))
 
     @staticmethod
@@ -151,7 +154,7 @@ class SparkHost:
         return lane
 
     def _ended(self, reason: str | None) -> None:
-        """Restart or end a lane that has ended, on its thread; during the start, `start` sees the error and decides."""
+        """Restart or end a lane that has ended, on its thread; during the start, `start` gets the error and decides."""
         with self._changing:
             if not self._is_up:
                 return
@@ -204,7 +207,7 @@ class SparkHost:
     def finish(self, epoch: int, timeout_s: float) -> None:
         """Return once an epoch is published and committed; raises `SparkLaneError` if that fails or times out.
 
-        Raises it at once if Spark is still starting.
+        Raises the error at once if Spark is still starting.
         """
         with self._changing:
             lane = self._lane if self._is_up else None

@@ -29,14 +29,15 @@ _SCRIPT: Final = """
 CREATE STREAM r(a INT, b INT) FROM FILE 'r.csv' LINE DELIMITED csv;
 SELECT a, SUM(b) AS total FROM r GROUP BY a;
 """
-"""Any view will do: Java only moves its rows."""
+"""Script of a small view; any view will do, because Java only moves its rows."""
 
 
 def make_archive(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> tuple[Path, bool]:
     """Create the archive if it is missing; return its path and whether it was created. Takes about 30 s.
 
-    The JVM of this process is ended: nothing else may use Spark in it. Raises `JavaNotFoundError`, `SparkLaneError`,
-    and `ServiceError` if Java has not written one. ``folder`` replaces the one in the virtual environment.
+    The JVM of this process is ended, so that nothing else in the process may use Spark. Raises `JavaNotFoundError`,
+    `SparkLaneError`, and `ServiceError` if Java has not written one. ``folder`` replaces the folder in the virtual
+    environment.
     """
     java = find_java(environ)
     path = archive_path(java, folder)
@@ -67,7 +68,10 @@ def _locked(lock: Path) -> Iterator[None]:
 
 
 def _check_base(java: JavaHome) -> None:
-    """Raise `ServiceError` if Java has no archive of its own classes, the base of all others; create the wheel's."""
+    """Raise `ServiceError` if Java has no archive of its own classes, the base of all others.
+
+    Create that of the wheel's Java.
+    """
     program = str(java.path / "bin" / "java")
 
     def has_base() -> bool:
@@ -106,7 +110,7 @@ def _run(folder: Path, archive: Path) -> None:
         code = process.wait(_EXIT_S)
     except BaseException:
         if (process := process or _gateway_process()) is not None:
-            process.kill()  # else it would write the archive when this process has ended
+            process.kill()  # otherwise it would write the archive after this process has ended
             process.wait()
         raise
     if code or not archive.is_file():

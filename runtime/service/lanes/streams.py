@@ -19,7 +19,10 @@ class StreamLane:
     """Derived streams of one runtime, created after its catalogue; they belong to the workers while an ingest runs."""
 
     def __init__(self, writer: EpochWriter, directory: Path, publish: Callable[[Update], None]) -> None:
-        """``publish`` is called on a worker at the end of each epoch; it must not block."""
+        """Restore the streams as of the newest epoch.
+
+        ``publish`` is called on a worker at the end of each epoch; it must not block.
+        """
         self._writer = writer
         self._streams = DerivedStreams(
             writer.space, writer.log, decode_program(writer.control), SnapshotDirectory(directory / "snapshots")

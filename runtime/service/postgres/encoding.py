@@ -30,11 +30,11 @@ BINARY_TRAILER: Final = b"\xff\xff"
 """Trailer after the rows of a binary COPY."""
 
 _UNIX_DAYS: Final = 10_957
-"""Days from 1970 to 2000, when PostgreSQL's days begin."""
+"""Number of days from 1970 to 2000, when PostgreSQL's days begin."""
 _UNIX_MICROS: Final = _UNIX_DAYS * 86_400_000_000
 _DIGITS: Final = 38
 _GROUP: Final = 4
-"""Decimal digits in each digit of a binary numeric."""
+"""Number of decimal digits in each digit of a binary numeric."""
 _POWERS: Final = np.array([1000, 100, 10, 1], dtype=np.int64)
 _NEGATIVE: Final = 0x4000
 _HEXADECIMAL: Final = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
@@ -90,7 +90,7 @@ def copy_lines(columns: Sequence[pa.Array], kinds: Sequence[ResultType], count: 
     return _buffer(_concatenated(_fixed(head), lines))
 
 
-# As text
+# Text formats
 
 
 def _text(array: pa.Array, name: str) -> pa.Array:
@@ -122,7 +122,7 @@ def _other_text(array: pa.Array) -> pa.Array:
         return pc.cast(array, pa.string())
     if pa.types.is_string(kind):
         return array
-    if pa.types.is_binary(kind):  # BIT, which DuckDB returns as bytes
+    if pa.types.is_binary(kind):  # the type BIT, which DuckDB returns as bytes
         return _hexadecimal(array)
     written = [None if each is None else msgspec.json.encode(each).decode() for each in array.to_pylist()]
     return pa.array(written, pa.string())
@@ -202,7 +202,7 @@ def _interval_text(months: int, days: int, nanoseconds: int) -> str:
     return " ".join(parts)
 
 
-# In binary
+# Binary formats
 
 
 def _binary(array: pa.Array, name: str) -> pa.Array:
@@ -352,7 +352,7 @@ def _binary_element(values: pa.Array, kind: ResultType) -> pa.Array:
 
 
 def _with_head(joined: pa.Array, lists: pa.Array, kind: ResultType) -> pa.Array:
-    """Prefix arrays with dimensions, the flag for NULL, element type, and the dimension's length and lower bound."""
+    """Return arrays after their head: dimensions, flag for NULL, element type, and the dimension's length and bound."""
     counts = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     has_null = int(lists.flatten().null_count > 0)
     fields = [counts > 0, np.full(len(counts), has_null), np.full(len(counts), kind.element.oid)]
@@ -387,13 +387,13 @@ def _quoted(column: pa.Array) -> pa.Array:
 
 
 def _big_endian(values: Any, form: str) -> Any:
-    """Return values as a matrix of bytes, one row for each."""
+    """Return values as a matrix of bytes, one row for each value."""
     own = np.ascontiguousarray(np.asarray(values).astype(form))
     return own.view(np.uint8).reshape(len(own), own.itemsize)
 
 
 def _fixed(matrix: Any) -> pa.Array:
-    """Return one byte string for each row."""
+    """Return one byte string for each row of the matrix."""
     count, width = matrix.shape
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
     data = np.ascontiguousarray(matrix)

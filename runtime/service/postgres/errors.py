@@ -38,7 +38,7 @@ class PostgresError(ServiceError):
     severity: str = "ERROR"
 
     def __init__(self, sqlstate: str, message: str, *, hint: str = "", detail: str = "", position: int = 0) -> None:
-        """``position`` counts characters of the client's text, from 1; 0 for none."""
+        """Create an error; ``position`` counts characters of the client's text, from 1; 0 for no position."""
         super().__init__(message)
         self.sqlstate = sqlstate
         self.hint = hint
@@ -53,7 +53,7 @@ class FatalError(PostgresError):
 
 
 class UnreadableMessageError(FatalError):
-    """A message is malformed, so that the beginning of the next one is unknown."""
+    """A message is malformed, so that the beginning of the next message is unknown."""
 
     def __init__(self, message: str) -> None:
         super().__init__("08P01", message)

@@ -37,13 +37,13 @@ from runtime.service.subscriptions import Start, Subscription
 __all__ = ["ANY_ROWS", "Execution", "Outlet", "SharedParts"]
 
 ANY_ROWS: Final = 2**62
-"""Limit of rows of an answer that only its bytes limit."""
+"""Limit of rows of an answer that is limited by its bytes alone."""
 _ROWS_AT_ONCE: Final = 1_000
-"""Up to this many rows are encoded on the reactor's thread; above it, waking a worker is cheaper."""
+"""Number of rows up to which they are encoded on the reactor's thread; above it, waking a worker is cheaper."""
 
 
 class Outlet(Protocol):
-    """The connection of a session."""
+    """Connection of a session."""
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes; never blocks."""
@@ -80,16 +80,16 @@ class Execution:
         block: TransactionBlock,
         facts: tuple[str, int],
     ) -> None:
-        """``facts``: the user's name and the session's number."""
+        """Start idle; ``facts`` are the user's name and the session's number."""
         self._shared, self._outlet, self._settings, self._block, self._facts = shared, outlet, settings, block, facts
         self._is_running = False
         self._cancelled = ""
         self._gone: Deferred[None] | None = None
-        """Fires when the client no longer waits for the question that is asked."""
+        """Deferred that fires when the client no longer waits for the current question."""
         self._ended: Deferred[None] | None = None
-        """Fails when the subscription that is copied is cancelled."""
+        """Deferred that fails when the subscription that is copied is cancelled."""
 
-    # Cancelling
+    # Cancellation
 
     def begin(self) -> None:
         """Begin to execute a message of the client."""
@@ -121,7 +121,7 @@ class Execution:
     ) -> ShownRows:
         """Return the answer; raises `PostgresError` with the position in the client's text.
 
-        ``values`` are the SQL of its parameters. With ``describes`` the answer has columns and no rows.
+        ``values`` are the SQL of the question's parameters. With ``describes`` the answer has columns and no rows.
         """
         shared, epoch = self._shared, question.epoch
         if len(values) < question.parameters:
@@ -200,7 +200,7 @@ class Execution:
                 await self._write(partial(rows.encoded, at, end, formats), end - at)
 
     async def _write(self, encode: Callable[[], bytes | memoryview], count: int) -> None:
-        """Send rows once the client has taken those before."""
+        """Send rows once the client has taken the rows before."""
         await self._outlet.drained()
         self._check_cancelled()
         data = encode() if count <= _ROWS_AT_ONCE else await self._shared.parts.in_thread(encode)

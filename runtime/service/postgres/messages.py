@@ -1,4 +1,4 @@
-"""Messages of the PostgreSQL protocol, version 3: bounded readers of the client's, and writers of the server's.
+"""Messages of the PostgreSQL protocol, version 3: bounded readers of clients' messages, writers of the server's.
 
 Source: PostgreSQL's documentation, *Frontend/Backend Protocol*, *Message Formats*.
 """
@@ -57,18 +57,18 @@ EMPTY_QUERY: Final = b"I\x00\x00\x00\x04"
 COPY_DONE: Final = b"c\x00\x00\x00\x04"
 
 _LONGEST_STARTUP: Final = 10_000
-"""Longest startup message in bytes, as in PostgreSQL."""
+"""Length of the longest startup message in bytes, as in PostgreSQL."""
 _LEAST_STARTUP: Final = 8
 _KNOWN: Final = frozenset(b"BCDEFHPQSXcdfp")
 """First bytes of messages that an authenticated client may send; F is refused with an error."""
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A column of an answer."""
+    """Column of an answer."""
 
     name: str
     oid: int
-    """OID of its type."""
+    """OID of the column's type."""
     size: int = -1
     """Size of a value in bytes, -1 if it varies."""
     modifier: int = -1
@@ -111,11 +111,14 @@ class StartupBuffer:
 
 
 class MessageBuffer:
-    """Buffer of a client's bytes after its startup message; holds at most one message and what arrived with it."""
+    """Buffer of a client's bytes after its startup message.
+
+    Holds at most one message and the bytes that arrived with it.
+    """
 
     def __init__(self, longest_bytes: int) -> None:
         self.longest_bytes = longest_bytes
-        """Length above which a message is refused."""
+        """Length in bytes above which a message is refused."""
         self._data = bytearray()
         self._begin = 0
 
@@ -184,14 +187,14 @@ class Fields:
         return int(struct.unpack("!i", self.raw(4))[0])
 
     def count(self, each_bytes: int) -> int:
-        """Read a number of entries, for which there must be enough bytes."""
+        """Read a number of entries; raise an error unless there are ``each_bytes`` for each of them."""
         entries = self.int16() & 0xFFFF
         if entries * each_bytes > len(self._content) - self._at:
             raise self._error(f"{entries} entries")
         return entries
 
     def value(self) -> bytes | None:
-        """Read a length and a value of so many bytes; None for the length -1."""
+        """Read a length and a value of that many bytes; return None for the length -1."""
         length = self.int32()
         if length == -1:
             return None
@@ -200,14 +203,14 @@ class Fields:
         return self.raw(length)
 
     def raw(self, size: int) -> bytes:
-        """Read so many bytes."""
+        """Read ``size`` bytes."""
         if size > len(self._content) - self._at:
             raise self._error(f"{size} bytes more")
         self._at += size
         return self._content[self._at - size : self._at]
 
     def end(self) -> None:
-        """Check that nothing follows."""
+        """Raise an error if the message has further bytes."""
         if self._at != len(self._content):
             raise self._error("its end")
 
@@ -225,37 +228,37 @@ def _text(text: str) -> bytes:
 
 
 def authentication(code: int, content: bytes = b"") -> bytes:
-    """Return the authentication request of this code; 0: the client is authenticated."""
+    """Return the authentication request of this code; code 0 means that the client is authenticated."""
     return _message(b"R", struct.pack("!i", code) + content)
 
 
 def negotiate_version(unknown: Sequence[str]) -> bytes:
-    """Return the offer of version 3.0, without these options of the protocol."""
+    """Return the message that offers version 3.0, without these options of the protocol."""
     return _message(b"v", struct.pack("!ii", PROTOCOL_3, len(unknown)) + b"".join(map(_text, unknown)))
 
 
 def parameter_status(name: str, value: str) -> bytes:
-    """Return a setting and its value."""
+    """Return the message with the value of a setting."""
     return _message(b"S", _text(name) + _text(value))
 
 
 def backend_key(number: int, secret: int) -> bytes:
-    """Return the number and the secret that a cancel request must contain."""
+    """Return the message with the number and the secret that a cancel request must contain."""
     return _message(b"K", struct.pack("!iI", number, secret))
 
 
 def ready_for_query(status: bytes) -> bytes:
-    """Return the status of the session: idle (I), in a transaction block (T), or in a failed one (E)."""
+    """Return the message with the status of the session: idle (I), in a transaction block (T), in a failed one (E)."""
     return _message(b"Z", status)
 
 
 def command_complete(tag: str) -> bytes:
-    """Return the end of a command, with its tag."""
+    """Return the message at the end of a command, with its tag."""
     return _message(b"C", _text(tag))
 
 
 def row_description(fields: Sequence[Field], formats: Sequence[int]) -> bytes:
-    """Return the columns of the following rows, in text (0) or binary (1) format."""
+    """Return the message with the columns of the following rows, in text (0) or binary (1) format."""
     parts = [struct.pack("!h", len(fields))]
     for field, form in zip(fields, formats, strict=True):
         described = struct.pack("!ihihih", 0, 0, field.oid, field.size, field.modifier, form)
@@ -264,28 +267,28 @@ def row_description(fields: Sequence[Field], formats: Sequence[int]) -> bytes:
 
 
 def parameter_description(oids: Sequence[int]) -> bytes:
-    """Return the types of a statement's parameters."""
+    """Return the message with the types of a statement's parameters."""
     return _message(b"t", struct.pack(f"!h{len(oids)}i", len(oids), *oids))
 
 
 def copy_out(columns: int, *, is_binary: bool) -> bytes:
-    """Return the beginning of copied data."""
+    """Return the message at the beginning of copied data."""
     form = int(is_binary)
     return _message(b"H", struct.pack(f"!bh{columns}h", form, columns, *[form] * columns))
 
 
 def copy_data(content: bytes) -> bytes:
-    """Return a piece of copied data."""
+    """Return a message with a piece of copied data."""
     return _message(b"d", content)
 
 
 def error_response(error: PostgresError) -> bytes:
-    """Return an error."""
+    """Return the message of an error."""
     return _reported(b"E", error.severity, error.sqlstate, str(error), _details(error))
 
 
 def notice_response(message: str, sqlstate: str = "01000", *, severity: str = "WARNING", hint: str = "") -> bytes:
-    """Return a notice for the user."""
+    """Return the message of a notice for the user."""
     return _reported(b"N", severity, sqlstate, message, {"H": hint} if hint else {})
 
 

@@ -1,4 +1,4 @@
-"""Parsing: a text cut at its semicolons into statements.
+"""Parsing of a text, which is split into statements at its semicolons.
 
 A statement that is not a command of the session is a question, whose SQL is left to DuckDB: this module only reads the
 first words of a statement and finds its parameters, in time linear in the length of the text.
@@ -72,19 +72,19 @@ _REFUSED: Final = frozenset(
         "VACUUM",
     ]
 )
-"""First words of statements that write."""
+"""First words of statements that would write."""
 _UNKNOWN: Final = frozenset(["LISTEN"])
-"""First words of PostgreSQL's other statements."""
+"""First words of other statements of PostgreSQL that are refused."""
 _PLAN_OPTIONS: Final = frozenset(
     ["BUFFERS", "COSTS", "GENERIC_PLAN", "MEMORY", "SETTINGS", "SUMMARY", "TIMING", "VERBOSE", "WAL"]
 )
-"""Options of EXPLAIN that change nothing here."""
+"""Options of EXPLAIN that have no effect here."""
 _ISOLATION: Final = "READ WRITE"
 _MOST_PARAMETERS: Final = 65_535
 
 
 def parsed(text: str) -> list[Statement]:
-    """Return the statements of a text without empty ones; raises `PostgresError`."""
+    """Return the statements of a text without the empty ones; raises `PostgresError`."""
     statements, own = list[Statement](), list[Token]()
     for token in tokens(text):
         if token.text == ";":
@@ -468,7 +468,7 @@ class _Reader:
         no = ("false", "off", "0", "no")
         return CopyOptions(form, header not in no, progress not in no)  # type: ignore[arg-type]  # one of the three
 
-    # Pieces
+    # Tokens
 
     def _rest(self) -> int:
         return len(self._tokens) - self._at

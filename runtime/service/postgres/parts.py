@@ -24,11 +24,11 @@ class PostgresParts(msgspec.Struct, frozen=True, kw_only=True):
     hub: Hub
     """Views and their changes."""
     asker: Asker
-    """Answers questions."""
+    """Answers questions of clients."""
     relations: Callable[[], Sequence[Relation]]
-    """Returns the current relations."""
+    """Callable that returns the current relations."""
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
-    """Runs a call on another thread."""
+    """Callable that runs a call on another thread."""
 
 
 class PostgresCounts:
@@ -54,12 +54,12 @@ class PostgresCounts:
 
 
 class HeldBytes:
-    """Size in memory of the answers of all sessions, with a limit."""
+    """Total size in memory of the answers of all sessions, with a limit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.total = 0
-        """Current size."""
+        """Current size in bytes."""
 
     def take(self, size: int) -> None:
         """Add ``size`` bytes; raises `PostgresError` above the limit."""

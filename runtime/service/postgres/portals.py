@@ -1,8 +1,8 @@
-"""Tables of the prepared statements and portals of one session, by name, with their limits; and the answers of portals.
+"""Tables of the prepared statements and portals of one session, by name, with their limits; and the rows of portals.
 
 A prepared statement is a statement with the types of its parameters, named by Parse or by PREPARE. A portal is a
-prepared statement with its values, and its rows once it has run: an answer, whole in memory at one version, and a
-position in it. A cursor is a portal that SQL has named.
+prepared statement with values for its parameters. Once it has run it also has its rows: an answer, whole in memory at
+one version, and a position in the answer. A cursor is a portal that SQL has named.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ _MOST_PORTALS: Final = 100
 
 
 class Prepared:
-    """A statement and the types of its parameters."""
+    """Statement with the types of its parameters."""
 
     def __init__(self, statement: Statement | None, oids: list[int], size: int) -> None:
-        """``size`` is the number of characters of its text, which the session's limit counts."""
+        """Prepare a statement; ``size`` is the number of characters of its text, which the session's limit counts."""
         self.statement, self.oids, self.size = statement, oids, size
         question = question_of(statement)
         self.oids += [0] * ((question.parameters if question is not None else 0) - len(oids))
         self.is_inferred = False
-        """True once the types of parameters without one have been inferred."""
+        """True once types have been inferred for the parameters without one."""
         self.described: tuple[tuple[str, str], ...] | None = None
         """Names and types of the columns that Describe reported."""
 
 
 class Portal:
-    """A prepared statement with its values."""
+    """Prepared statement with values for its parameters."""
 
     def __init__(self, prepared: Prepared, values: Sequence[str], formats: Sequence[int]) -> None:
         self.prepared, self.values, self.formats = prepared, values, formats
         self.cursor: Cursor | None = None
-        """Its rows; None before it has run."""
+        """Rows of the portal; None before it has run."""
         self.outlives = False
         """True for a cursor WITH HOLD."""
         self.is_done = False
@@ -56,7 +56,7 @@ class Portal:
 
     @property
     def question(self) -> Question | None:
-        """Its SELECT; None for a command."""
+        """SELECT of the portal; None for a command."""
         statement = self.prepared.statement
         return statement if isinstance(statement, Question) else None
 
@@ -90,7 +90,10 @@ class PreparedTable:
         self._drop(name)
 
     def deallocate(self, name: str | None) -> str:
-        """Remove a statement, or all for None; returns the command's tag and raises `PostgresError`."""
+        """Remove a statement, or all if ``name`` is None.
+
+        Return the command's tag, raise `PostgresError` for an unknown name.
+        """
         if name is None:
             self._prepared.clear()
             self._bytes = 0
@@ -121,14 +124,14 @@ class PortalTable:
             raise PostgresError("42P03", f"expected a new name for a {kind}, was {name[:80]!r}")
 
     def add(self, name: str, portal: Portal) -> None:
-        """Add a portal; raises `PostgresError`."""
+        """Add a portal; raises `PostgresError` above the limit."""
         self.close(name)
         if len(self._portals) >= _MOST_PORTALS:
             raise PostgresError("53400", f"expected at most {_MOST_PORTALS} portals and cursors, was one more")
         self._portals[name] = portal
 
     def fill(self, portal: Portal, cursor: Cursor) -> None:
-        """Give a portal its rows; raises `PostgresError` if all sessions hold too many."""
+        """Set the rows of a portal; raises `PostgresError` if all sessions hold too many bytes."""
         self._held_bytes.take(cursor.rows.nbytes)
         portal.cursor = cursor
         if portal not in self._portals.values():  # the connection was lost meanwhile
@@ -154,7 +157,10 @@ class PortalTable:
             self._held_bytes.give(portal.cursor.rows.nbytes)
 
     def close_cursor(self, name: str | None) -> str:
-        """Remove a cursor, or all for None; returns the command's tag and raises `PostgresError`."""
+        """Remove a cursor, or all if ``name`` is None.
+
+        Return the command's tag, raise `PostgresError` for an unknown name.
+        """
         if name is None:
             for each in [each for each, portal in self._portals.items() if portal.cursor is not None]:
                 self.close(each)
@@ -164,7 +170,7 @@ class PortalTable:
         return "CLOSE CURSOR"
 
     def clear(self, *, keeps_held_cursors: bool) -> None:
-        """Remove all portals; with ``keeps_held_cursors`` all but the cursors WITH HOLD."""
+        """Remove all portals; with ``keeps_held_cursors`` keep the cursors WITH HOLD."""
         for name in [name for name, portal in self._portals.items() if not (keeps_held_cursors and portal.outlives)]:
             self.close(name)
 
@@ -210,14 +216,14 @@ class ShownRows:
 
 
 class Cursor:
-    """Position in the rows of an answer: 0 before the first, one more than their number after the last."""
+    """Position in the rows of an answer: 0 before the first row, one more than the number of rows after the last."""
 
     def __init__(self, rows: ShownRows, formats: Sequence[int]) -> None:
         self.rows, self.formats = rows, formats
         self.at = 0
 
     def move(self, fetch: Fetch) -> list[range]:
-        """Move the position; return the rows that FETCH shows, counted from 0, in their order."""
+        """Move the position; return the ranges of rows that FETCH shows, counted from 0, in their order."""
         count, total = fetch.count, len(self.rows)
         if fetch.direction == "ABSOLUTE":
             assert count is not None

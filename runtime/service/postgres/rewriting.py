@@ -1,8 +1,9 @@
 """Rewriting of questions from PostgreSQL's SQL to DuckDB's.
 
 A question without names of PostgreSQL's own is left unchanged, so that the positions of its errors are exact;
-``public.`` is replaced by blanks, which moves nothing. A question that reads the catalogue or calls session functions
-of PostgreSQL is parsed by sqlglot and written for DuckDB, with the tables of `SYSTEM_TABLES` by their whole names.
+``public.`` is replaced by blanks, so that no position changes. A question that reads the catalogue or calls session
+functions of PostgreSQL is parsed by sqlglot and written for DuckDB, with the tables of `SYSTEM_TABLES` by their whole
+names.
 
 ```
 text ──blanked schemas, parameters replaced──▶ DuckDB                                 (views, relations)
@@ -36,12 +37,12 @@ _OWN: Final = re.compile(
     r"inet_server_\w+|txid_current|operator|format_type)\b",
     re.IGNORECASE,
 )
-"""Words of PostgreSQL's own."""
+"""Pattern of names that only PostgreSQL has."""
 _SCHEMAS: Final = ("pg_catalog", "information_schema", SCHEMA)
 _REGISTERED: Final = {"regclass": "regclass", "regtype": "regtype", "regnamespace": "regnamespace"}
 _AS_TEXT: Final = ("regproc", "regprocedure", "regrole", "regoper")
 _LONGEST: Final = 64 * 1024
-"""Length above which a text is left to DuckDB: parsing it here would take too long."""
+"""Length in characters above which a text is left to DuckDB: parsing it here would take too long."""
 _DUCKDB_NAMES: Final = {"INT": "INTEGER", "TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "REAL": "FLOAT"}
 """Name of a type in sqlglot → its name in DuckDB."""
 _RENAMED: Final = {
@@ -49,9 +50,9 @@ _RENAMED: Final = {
     "jsonb_build_object": "json_object",
     "json_agg": "json_group_array",
 }
-"""Functions with other names in DuckDB."""
+"""Function → its name in DuckDB, where it differs."""
 _UNPARSED: Final = {"oid": "uint", "name": "text", '"char"': "text", "regclass": "text", "regtype": "text"}
-"""Types whose arrays sqlglot does not parse."""
+"""Types whose arrays sqlglot cannot parse → a type that it can parse."""
 _LONG: Final = 4 * 1024
 _BARE: Final = {name.partition(".")[2]: name for name in reversed(SYSTEM_TABLES) if name.startswith("pg_catalog.")}
 
@@ -66,11 +67,12 @@ class SessionFacts(msgspec.Struct, frozen=True):
 
 
 class Rewritten(msgspec.Struct, frozen=True):
-    """A question for DuckDB."""
+    """Question rewritten for DuckDB."""
 
     sql: str
     moves: tuple[tuple[int, int, int, int], ...] = ()
-    """Begin and end of each inserted literal, begin of its parameter, and total growth of the text up to there."""
+    """For each inserted literal: its begin and end, the begin of its parameter, and the total growth of the text up to
+    there."""
     is_moved: bool = False
     """True if positions have no counterpart in the original."""
 
@@ -88,9 +90,9 @@ class Rewritten(msgspec.Struct, frozen=True):
 
 
 def rewritten(question: Question, values: Sequence[str], facts: SessionFacts, taken: Collection[str]) -> Rewritten:
-    """Return the question with these literals for its parameters; ``taken`` are the names of relations and views.
+    """Return the question with literals in place of its parameters; ``taken`` are the names of relations and views.
 
-    May take some milliseconds: long texts should not be rewritten on the reactor's thread.
+    The call may take some milliseconds: long texts should not be rewritten on the reactor's thread.
     """
     sql, moves = _with_values(_blanked(question.sql), question.places, values)
     if len(question.sql) <= _LONGEST and _OWN.search(question.sql):
@@ -108,7 +110,7 @@ def is_slow(question: Question) -> bool:
 def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]]) -> dict[int, str]:
     """Return parameter → DuckDB's type of the expression that it is compared with, added to or cast to, if any.
 
-    ``columns`` are those of relations and views, see `SystemCatalogue.columns`.
+    ``columns`` are the columns of relations and views, see `SystemCatalogue.columns`.
     """
     if not question.places or len(question.sql) > _LONGEST:
         return {}
@@ -127,7 +129,7 @@ def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]])
 
 
 def with_values(question: Question, values: Sequence[str]) -> str:
-    """Return the SQL of the question with these expressions for its parameters."""
+    """Return the SQL of the question with these expressions in place of its parameters."""
     return _with_values(question.sql, question.places, values)[0]
 
 
@@ -178,7 +180,7 @@ def _type_of(node: Any, known: Mapping[str, str]) -> str:
 
 
 def _blanked(sql: str) -> str:
-    """Return the text with blanks for ``public.`` and ``deltabook.public.``, so that nothing moves."""
+    """Return the text with blanks in place of ``public.`` and ``deltabook.public.``, so that no position changes."""
     if SCHEMA not in sql.lower():
         return sql
     own = tokens(sql)
@@ -212,7 +214,7 @@ def _with_values(
     return "".join([*pieces, sql[at:]]), tuple(moves)
 
 
-# For DuckDB
+# Rewriting for DuckDB
 
 
 def _for_duckdb(sql: str, facts: SessionFacts, taken: Collection[str]) -> str | None:
@@ -287,7 +289,7 @@ class _Rewriter:
             if isinstance(select, exp.Select):
                 _name_columns(select)
         local = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-        for node in reversed(list(tree.walk())):  # children first
+        for node in reversed(list(tree.walk())):  # children before their parents
             replacement = self._node(node, local)
             if replacement is not node:
                 node.replace(replacement)
@@ -421,7 +423,7 @@ def _array_cast(node: Any, element: str) -> Any:
 
 
 def _name_columns(select: Any) -> None:
-    """Give columns PostgreSQL's names, as rewriting changes the expressions that DuckDB names them by."""
+    """Name columns as PostgreSQL would, because rewriting changes the expressions after which DuckDB names them."""
     for number, column in enumerate(select.expressions):
         if isinstance(column, exp.Alias | exp.Column | exp.Star) or not _column_name(column):
             continue

@@ -1,7 +1,7 @@
 """Server side of SCRAM-SHA-256: RFC 5802 and 7677, without channel binding.
 
-The password is the port's token. Only what RFC 5802 calls StoredKey and ServerKey is kept of it; proofs are compared in
-constant time.
+The password is the port's token. Only its StoredKey and ServerKey (RFC 5802) are kept; proofs are compared in constant
+time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Verifier(msgspec.Struct, frozen=True):
 
 
 class ScramExchange:
-    """Authentication of one client: two messages of the client, each answered."""
+    """Authentication of one client: two messages of the client, and an answer to each."""
 
     def __init__(self, verifier: Verifier, random: Callable[[int], bytes]) -> None:
         self._verifier, self._random = verifier, random
@@ -102,7 +102,7 @@ def _decoded(message: bytes) -> str:
 
 
 def _split_header(text: str) -> tuple[str, str, str]:
-    """Return the flag of channel binding, the authorization's name, and the rest."""
+    """Return the flag of channel binding, the name of the authorization, and the rest."""
     parts = text.split(",", 2)
     if len(parts) < 3:
         raise UnreadableMessageError("expected a SCRAM message with a header")

@@ -36,16 +36,16 @@ _SASL: Final = 10
 _SASL_CONTINUE: Final = 11
 _SASL_FINAL: Final = 12
 _AHEAD_BYTES: Final = 256 * 1024
-"""Bytes received while a statement runs above which the client is not read from until the statement ends."""
+"""Number of bytes that a client may send while a statement runs, before reading pauses until the statement ends."""
 _MESSAGES_A_TURN: Final = 100
-"""Messages of one connection after which others have their turn."""
+"""Number of messages of one connection after which other connections have their turn."""
 _MOST_REQUESTS: Final = 4
-"""Limit of requests for TLS and GSS before the startup message."""
+"""Greatest number of requests for TLS and GSS before the startup message."""
 _LONGEST_USER: Final = 63
 _LONGEST_ANSWER: Final = 10_000
-"""Longest message, in bytes, of a client that is not authenticated."""
+"""Length of the longest message, in bytes, of a client that is not authenticated."""
 _COUNTED: Final = frozenset((b"Q", b"E"))
-"""Messages that count as requests."""
+"""First bytes of messages that count as requests."""
 
 
 class PostgresFactory(Factory):
@@ -64,8 +64,10 @@ class PostgresFactory(Factory):
         token: str = "",
         tls: Any = None,
     ) -> None:
-        """``token`` is the password of all users; without one ``access`` checks addresses. ``tls`` makes the contexts
-        of TLS, which is then required; ``random`` returns cryptographically random bytes.
+        """Create the factory.
+
+        ``token`` is the password of all users; without one ``access`` checks addresses. ``tls`` makes the contexts of
+        TLS, which is then required; ``random`` returns cryptographically random bytes.
         """
         self.access, self.limits, self.clock, self.random, self.tls = access, limits, reactor, random, tls
         self.counts = PostgresCounts()
@@ -75,10 +77,10 @@ class PostgresFactory(Factory):
         )
         self.verifier = Verifier.of(token, random) if token else None
         self.arriving_bytes = 0
-        """Size of all incomplete messages."""
+        """Total size of all incomplete messages in bytes."""
         self.connections = Connections(limits.connections, limits.connections_per_client)
         self.sessions: dict[int, tuple[int, Session]] = {}
-        """Sessions by number, each with the secret of its cancel requests."""
+        """Session number → the secret of its cancel requests, and the session."""
         self.rates = Rates(limits.requests_per_s, limits.burst, limits.clients, reactor.seconds)
         self._number = 0
 
@@ -100,7 +102,7 @@ class PostgresFactory(Factory):
             session.cancel("the client has asked to cancel the statement")
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """Return a connection; above the limit one that only reports it."""
+        """Return a connection; above the limit, one that only reports the limit."""
         client = client_of(str(getattr(addr, "host", "")))
         if reason := self.connections.taken(client):
             self.counts.refused_connections += 1
@@ -109,13 +111,13 @@ class PostgresFactory(Factory):
 
 
 class _Crowded(Protocol):
-    """Connection above the limit: sends the reason, and closes."""
+    """Connection above the limit; sends the reason and closes."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
     def connectionMade(self) -> None:
-        """See the base."""
+        """Send the reason and close; see the base."""
         transport: Any = self.transport
         transport.write(messages.error_response(FatalError("53300", self._reason)))
         transport.loseConnection()
@@ -123,7 +125,7 @@ class _Crowded(Protocol):
 
 @implementer(IPushProducer)
 class _Connection(Protocol):
-    """One client, from its first byte to its last."""
+    """Connection of one client, from its first byte to its last."""
 
     _log = Logger()
 
@@ -145,10 +147,10 @@ class _Connection(Protocol):
         self._timer: Any = None
         self._again: Any = None
 
-    # The transport
+    # Called by the transport
 
     def connectionMade(self) -> None:
-        """See the base."""
+        """Start the timeout of the startup; see the base."""
         transport: Any = self.transport
         for option in ("setTcpNoDelay", "setTcpKeepAlive"):
             if hasattr(transport, option):
@@ -156,7 +158,7 @@ class _Connection(Protocol):
         self._timer = self._factory.clock.callLater(self._limits.request_s, self._too_late)
 
     def dataReceived(self, data: bytes) -> None:
-        """See the base."""
+        """Buffer bytes and handle complete messages; see the base."""
         if self._is_closed:
             return
         try:
@@ -170,7 +172,7 @@ class _Connection(Protocol):
             self._fatal(error)
 
     def connectionLost(self, reason: Failure = Failure(ConnectionDone())) -> None:  # noqa: B008 (as the base has it)
-        """See the base."""
+        """End the session; see the base."""
         self._is_closed = True
         self._stop_timer()
         if self._again is not None and self._again.active():
@@ -250,7 +252,7 @@ class _Connection(Protocol):
         self._pump()
 
     def _authenticate(self, code: bytes, content: bytes) -> None:
-        """Handle a message of SCRAM."""
+        """Handle a message of SCRAM authentication."""
         transport: Any = self.transport
         if code != b"p":
             raise UnreadableMessageError(f"expected a password, was the message {code!r}")
@@ -274,7 +276,7 @@ class _Connection(Protocol):
         self._start_session()
 
     def _start_session(self) -> None:
-        """Start the session of an authenticated client: send the settings, and that it is ready."""
+        """Start the session of an authenticated client; send the settings, and that it is ready."""
         self._stop_timer()
         assert self._buffer is not None
         self._buffer.longest_bytes = self._limits.body_bytes
@@ -301,7 +303,7 @@ class _Connection(Protocol):
     # Messages
 
     def _pump(self) -> None:
-        """Handle messages one after the other until one is asynchronous or the send buffer is full."""
+        """Handle messages one after another until a call is asynchronous or the send buffer is full."""
         buffer = self._buffer
         assert buffer is not None
         done = 0
@@ -353,7 +355,7 @@ class _Connection(Protocol):
             self._pump_again()
 
     def _count_arriving(self) -> None:
-        """Pause reading from a client that is far ahead; raises `FatalError` if all clients together send too much."""
+        """Pause reading from a client that is far ahead; raise `FatalError` if all clients together send too much."""
         if self._is_closed or self._buffer is None:
             return
         buffered, factory = len(self._buffer), self._factory
@@ -367,7 +369,7 @@ class _Connection(Protocol):
             transport: Any = self.transport
             transport.pauseProducing() if rests else transport.resumeProducing()
 
-    # As an outlet
+    # Methods of `Outlet`
 
     def write(self, data: bytes | memoryview) -> None:
         """See `Outlet`."""
@@ -410,10 +412,10 @@ class _Connection(Protocol):
         self.write(messages.error_response(error))
         self.close()
 
-    # As a producer
+    # Methods of a producer
 
     def pauseProducing(self) -> None:
-        """Pause: the send buffer is full."""
+        """Pause, because the send buffer is full."""
         self._is_full = True
         if self._subscription is not None:
             self._subscription.pause()
@@ -421,7 +423,7 @@ class _Connection(Protocol):
         self._timer = self._factory.clock.callLater(self._limits.stalled_s, self._abort)
 
     def resumeProducing(self) -> None:
-        """Resume: the send buffer has room."""
+        """Resume, because the send buffer has room."""
         self._is_full = False
         self._stop_timer()
         waiting, self._waiting = self._waiting, None
@@ -432,7 +434,7 @@ class _Connection(Protocol):
         self._safely_pump()
 
     def stopProducing(self) -> None:
-        """Do nothing: `connectionLost` follows."""
+        """Do nothing, because `connectionLost` follows."""
 
     def _too_late(self) -> None:
         self._timer = None

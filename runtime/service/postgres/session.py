@@ -1,4 +1,4 @@
-"""Protocol state machine of one session: what each message of the client does, and the commands of SQL.
+"""Protocol state machine of one session: the handling of each message of the client, and the commands of SQL.
 
 ```
 Parse ─▶ PreparedTable ─Bind─▶ PortalTable ─Describe, Execute─▶ Execution.ask ─▶ rows
@@ -7,8 +7,8 @@ Query ─▶ statements ─▶ questions ─▶ Execution.ask           error: m
 ```
 
 All questions of a transaction block read one version: the newest one that every relation and view has when the first of
-them is asked. Outside of a block each question reads the newest version of the relations and views that it names. The
-statements of one message, and those before one Sync, are a block.
+these questions is asked. Outside of a block each question reads the newest version of the relations and views that it
+names. The statements of one message, and the messages up to a Sync, form a block.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Session:
     _log = Logger()
 
     def __init__(self, shared: SharedParts, outlet: Outlet, settings: Settings, facts: tuple[str, int]) -> None:
-        """``facts``: the user's name and the session's number."""
+        """Start idle; ``facts`` are the user's name and the session's number."""
         self._shared, self._outlet, self._settings = shared, outlet, settings
         self._skips = False
         """True after an error, until Sync."""
@@ -65,7 +65,7 @@ class Session:
         elif code == b"S":
             self._sync()
         elif code in b"Hdcf" or self._skips:
-            pass  # answers are not buffered, so Flush has nothing to do; no COPY reads data
+            pass  # answers are not buffered, so Flush has no effect; no COPY reads data
         elif code not in self._read:
             raise FatalError("08P01", f"expected a message of a session, was {code!r}")
         else:
@@ -80,7 +80,7 @@ class Session:
         self._execution.cancel(reason)
 
     def lost(self) -> None:
-        """Cancel the statement and free everything: the connection is lost."""
+        """Cancel the statement and release everything, because the connection is lost."""
         self.cancel("the client has disconnected")
         self._portals.clear(keeps_held_cursors=False)
         self._prepared.deallocate(None)
@@ -272,7 +272,7 @@ class Session:
         values: Sequence[str] = (),
         describes: bool = False,
     ) -> None:
-        """Execute a statement that is no question; with ``describes`` its rows are preceded by their description."""
+        """Execute a statement that is no question; with ``describes`` send the description of its rows first."""
         self._block.check(statement)
         if isinstance(statement, st.Show | st.Fetch):
             await self._rows_of_command(statement, formats, describes=describes)
@@ -425,7 +425,7 @@ class Session:
         )
 
     async def _run(self, portal: Portal) -> Cursor:
-        """Return the rows of a portal; the first call asks its question."""
+        """Return the rows of a portal; the first call asks the portal's question."""
         if portal.cursor is None:
             question = portal.question
             assert question is not None
@@ -449,7 +449,7 @@ class Session:
         self._outlet.write(messages.command_complete(tag))
 
     def _report(self, changed: Iterable[tuple[str, str]]) -> None:
-        """Send changed settings that clients track."""
+        """Send the changed settings that clients track."""
         for name, value in changed:
             self._outlet.write(messages.parameter_status(name, value))
 
@@ -465,7 +465,7 @@ def _format(code: int) -> int:
 
 
 def _formats(wanted: Sequence[int], count: int) -> list[int]:
-    """Return a format for each column, given none, one or all of them; raises `PostgresError`."""
+    """Return a format for each column, from none, one or all of them as given; raises `PostgresError`."""
     if len(wanted) not in (0, 1, count):
         raise PostgresError("08P01", f"expected formats of {count} columns, was {len(wanted)}")
     return list(wanted) * count if len(wanted) == 1 else list(wanted) or [0] * count

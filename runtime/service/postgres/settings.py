@@ -1,4 +1,4 @@
-"""Settings of a session: those of SET, SHOW and RESET, and those that are reported to the client."""
+"""Settings of a session: those of SET, SHOW and RESET, including those that are reported to the client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SERVER_VERSION: Final = "15.0"
 """Version of PostgreSQL whose catalogue is imitated."""
 _LONGEST_VALUE: Final = 1_000
 _MOST_OWN: Final = 100
-"""Limit of settings with a dot in their names, which a client may create."""
+"""Greatest number of settings with a dot in their names, which a client may create."""
 
 REPORTED: Final = {
     "server_version": "server_version",
@@ -59,7 +59,7 @@ _CHOICES: Final = {
     "intervalstyle": {"postgres": "postgres"},
     "bytea_output": {"hex": "hex"},
 }
-"""Settings with a single value here → its spellings."""
+"""Setting with a single value here → the spellings of that value."""
 _DEFAULTS: Final = {
     "application_name": "",
     "backslash_quote": "safe_encoding",
@@ -114,7 +114,7 @@ class Settings:
     """Settings of one session; a transaction that is rolled back reverts its changes."""
 
     def __init__(self, user: str, run: str = "") -> None:
-        """``run`` is the identity of the run, see ``SHOW deltabook.run``."""
+        """Set the defaults; ``run`` is the identity of the run, see ``SHOW deltabook.run``."""
         self._defaults = {**_DEFAULTS, "session_authorization": user}
         self._values = dict(self._defaults)
         self._before: dict[str, str] | None = None
@@ -142,7 +142,7 @@ class Settings:
         return {REPORTED[name]: self._values[name] for name in REPORTED if self._values.get(name) != was.get(name)}
 
     def start(self, values: Mapping[str, str]) -> None:
-        """Take the settings of a startup message as defaults; unknown ones are ignored."""
+        """Set the values of a startup message as defaults; unknown settings are ignored."""
         for name, value in values.items():
             try:
                 self._defaults[name.lower()] = self._checked(name.lower(), value.strip("'"))
@@ -152,7 +152,7 @@ class Settings:
         self._values = dict(self._defaults)
 
     def set(self, name: str, value: str | None, *, is_local: bool = False) -> tuple[str, str] | None:
-        """Change a setting; return name and value to be reported, or None; raises `PostgresError`."""
+        """Change a setting; return its name and value if they are to be reported, else None; raises `PostgresError`."""
         name = _ALIASES.get(name, name)
         if is_local and self._before is None:
             return None
@@ -166,7 +166,7 @@ class Settings:
         return (REPORTED[name], self._values[name]) if name in REPORTED else None
 
     def reset(self, name: str) -> tuple[str, str] | None:
-        """Restore the default of a setting; return name and value to be reported, or None."""
+        """Restore the default of a setting; return its name and value if they are to be reported, else None."""
         self.show(name)
         if name not in _FIXED:
             if name not in self._defaults:
@@ -196,7 +196,7 @@ class Settings:
 
     @property
     def statement_seconds(self) -> float | None:
-        """Timeout of a statement; None: that of questions."""
+        """Timeout of a statement in seconds; None for the timeout of questions."""
         value = self._values["statement_timeout"]
         return _milliseconds(value) / 1000 or None
 
@@ -241,7 +241,7 @@ def _zone(value: str) -> str:
 
 
 def _milliseconds(value: str) -> float:
-    """Return a duration in PostgreSQL's syntax: a number, in milliseconds if it has no unit."""
+    """Return the milliseconds of a duration in PostgreSQL's syntax: a number, in milliseconds if it has no unit."""
     text = value.strip().lower()
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text[len(digits) :].strip() or "ms"

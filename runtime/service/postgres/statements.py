@@ -33,28 +33,28 @@ __all__ = [
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A SELECT, or a text that DuckDB will refuse."""
+    """SELECT, or a text that DuckDB will refuse."""
 
     sql: str
     begin: int
     """Offset of the question in the client's text."""
     places: tuple[Token, ...] = ()
-    """Parameters in ``sql``."""
+    """Tokens of the parameters in ``sql``."""
     epoch: int | None = None
     """Epoch of a trailing AS OF EPOCH, which is removed from ``sql``."""
     explains: bool = False
     """True for EXPLAIN: the answer is the plan of ``sql``."""
     call: int | None = None
-    """Offset of the EXECUTE that asks it, where all of its errors are reported; None if ``sql`` was sent itself."""
+    """Offset of the EXECUTE that asks the question, where all errors are reported; None if ``sql`` was sent itself."""
 
     @property
     def parameters(self) -> int:
-        """Highest number of a parameter."""
+        """Highest number of a parameter; 0 without parameters."""
         return max((int(token.text[1:]) for token in self.places), default=0)
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """BEGIN, START TRANSACTION."""
+    """Statement BEGIN or START TRANSACTION."""
 
     tag: str
     begin: int
@@ -63,20 +63,20 @@ class Begin(msgspec.Struct, frozen=True):
 
 
 class End(msgspec.Struct, frozen=True):
-    """COMMIT or ROLLBACK."""
+    """Statement COMMIT or ROLLBACK."""
 
     commits: bool
 
 
 class Savepoint(msgspec.Struct, frozen=True):
-    """SAVEPOINT, RELEASE, ROLLBACK TO."""
+    """Statement SAVEPOINT, RELEASE or ROLLBACK TO."""
 
     kind: Literal["SAVEPOINT", "RELEASE", "ROLLBACK"]
     name: str
 
 
 class Set(msgspec.Struct, frozen=True):
-    """SET name TO value; with the value None, to its default."""
+    """Statement SET name TO value; the value None stands for the default."""
 
     name: str
     value: str | None
@@ -85,49 +85,49 @@ class Set(msgspec.Struct, frozen=True):
 
 
 class Show(msgspec.Struct, frozen=True):
-    """SHOW name, SHOW ALL."""
+    """Statement SHOW name or SHOW ALL."""
 
     name: str
 
 
 class Reset(msgspec.Struct, frozen=True):
-    """RESET name, RESET ALL."""
+    """Statement RESET name or RESET ALL."""
 
     name: str
 
 
 class Discard(msgspec.Struct, frozen=True):
-    """DISCARD ALL, PLANS, SEQUENCES, TEMP."""
+    """Statement DISCARD ALL, PLANS, SEQUENCES or TEMP."""
 
     what: str
 
 
 class Prepare(msgspec.Struct, frozen=True):
-    """PREPARE name (types) AS question."""
+    """Statement PREPARE name (types) AS question."""
 
     name: str
     oids: tuple[int, ...]
-    """Types of the first parameters."""
+    """OIDs of the types of the first parameters."""
     question: Question
 
 
 class Execute(msgspec.Struct, frozen=True):
-    """EXECUTE name (values)."""
+    """Statement EXECUTE name (values)."""
 
     name: str
     values: tuple[str, ...]
-    """SQL of the constants."""
+    """SQL of the values, which are constants."""
     begin: int
 
 
 class Deallocate(msgspec.Struct, frozen=True):
-    """DEALLOCATE name, or all with the name None."""
+    """Statement DEALLOCATE name; the name None stands for all."""
 
     name: str | None
 
 
 class Declare(msgspec.Struct, frozen=True):
-    """DECLARE name CURSOR FOR question."""
+    """Statement DECLARE name CURSOR FOR question."""
 
     name: str
     question: Question
@@ -137,7 +137,7 @@ class Declare(msgspec.Struct, frozen=True):
 
 
 class Fetch(msgspec.Struct, frozen=True):
-    """FETCH, and MOVE, which shows no rows."""
+    """Statement FETCH, or MOVE, which shows no rows."""
 
     cursor: str
     direction: Literal["FORWARD", "BACKWARD", "ABSOLUTE", "RELATIVE"]
@@ -147,7 +147,7 @@ class Fetch(msgspec.Struct, frozen=True):
 
 
 class Close(msgspec.Struct, frozen=True):
-    """CLOSE name, or all with the name None."""
+    """Statement CLOSE name; the name None stands for all."""
 
     name: str | None
 
@@ -158,29 +158,29 @@ class CopyOptions(msgspec.Struct, frozen=True):
     format: Literal["text", "csv", "binary"] = "text"
     header: bool = False
     progress: bool = False
-    """True for subscriptions that report epochs without a change too."""
+    """True for subscriptions that also report epochs without a change."""
 
 
 class CopyQuestion(msgspec.Struct, frozen=True):
-    """COPY (question) TO STDOUT."""
+    """Statement COPY (question) TO STDOUT."""
 
     question: Question
     options: CopyOptions
 
 
 class CopySubscription(msgspec.Struct, frozen=True):
-    """COPY (SUBSCRIBE view) TO STDOUT."""
+    """Statement COPY (SUBSCRIBE view) TO STDOUT."""
 
     view: str
     begin: int
     """Offset of the view's name."""
     epoch: int | None
-    """Newest epoch that the client has; None to start with all rows."""
+    """Newest epoch that the client has; None to begin with all rows."""
     options: CopyOptions
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """A statement without an effect here."""
+    """Statement without an effect here."""
 
     tag: str
 
@@ -192,7 +192,7 @@ Statement = (
 
 
 def question_of(statement: Statement | None) -> Question | None:
-    """Return the SELECT of a statement, whose parameters are the statement's; None if it has none."""
+    """Return the SELECT of a statement, which has the statement's parameters; None if it has none."""
     if isinstance(statement, Question):
         return statement
     return statement.question if isinstance(statement, Declare | CopyQuestion) else None

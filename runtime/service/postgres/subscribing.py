@@ -91,7 +91,7 @@ def line_encoder(columns: tuple[Column, ...], form: str) -> Callable[[Message], 
 
 
 class CopyingListener(Listener):
-    """Connection of a subscriber; ``ended`` fails when the subscription ends."""
+    """Listener of a subscriber's connection; ``ended`` fails when the subscription ends."""
 
     def __init__(
         self, columns: tuple[Column, ...], options: CopyOptions, epoch: int | None, write: Callable[[bytes], None]
@@ -105,7 +105,7 @@ class CopyingListener(Listener):
         """Number of rows sent."""
 
     def write(self, message: Message) -> None:
-        """See `Listener`."""
+        """Send the rows of a message; see `Listener`."""
         if self.ended.called:
             return
         header = message.header
@@ -129,15 +129,15 @@ class CopyingListener(Listener):
         self._has_header = True
 
     def flush(self) -> None:
-        """The transport writes once a turn."""
+        """Do nothing, because the transport writes once a turn."""
 
     def finish(self) -> None:
-        """See `Listener`; an error has been written before."""
+        """Fail ``ended``, unless it has failed before; see `Listener`."""
         if not self.ended.called:
             self.ended.errback(PostgresError("55000", "the view is no more"))
 
     def _progress(self, epoch: int) -> bytes:
-        """Return a row of weight 0 with an epoch that the view has reached."""
+        """Return a row of weight 0 that reports an epoch which the view has reached."""
         arrays = [pa.array([epoch]), pa.array([0]), *(pa.nulls(1) for _ in self._columns)]
         kinds = [_INT8, _INT8, *(result_type(duckdb_type(column)) for column in self._columns)]
         table = pa.Table.from_arrays(arrays, names=[str(place) for place in range(len(arrays))])

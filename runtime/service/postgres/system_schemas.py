@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["MACROS", "SYSTEM_TABLES", "TYPE_NAMES"]
 
 TYPE_NAMES: Final = "pg_catalog.type_names"
-"""Table of types and their names in SQL: not one of PostgreSQL's, read by `format_type`."""
+"""Name of the table of types and their names in SQL, which PostgreSQL does not have; read by `format_type`."""
 _TABLES: Final = """
 pg_catalog.pg_aggregate aggfnoid:o aggkind:n aggnumdirectargs:s
 pg_catalog.pg_am oid:o amname:n amhandler:n amtype:n
@@ -152,22 +152,22 @@ SYSTEM_TABLES: Final = {
 }
 """SCHEMA.TABLE → its columns, each NAME:LETTER.
 
-The letters: o oid, n name or text, b bool, i int4, s int2, f float4, x int8, z timestamptz, l oid[], a text[].
+The letters are: o oid, n name or text, b bool, i int4, s int2, f float4, x int8, z timestamptz, l oid[], a text[].
 """
 
 
 def _value(column: str, table: str, key: str = "oid", sought: str = "o") -> str:
-    """Return the SQL of the value of a column in the row with a key.
+    """Return the SQL for the value of a column in the row that has a key.
 
-    Columns are renamed to names that no argument has: DuckDB replaces the name of an argument by its text, so that a
-    column of the caller would become one of the table.
+    Columns are renamed to names that no argument has: DuckDB replaces the name of an argument by its text, so that the
+    name of a caller's column would otherwise mean a column of the table.
     """
     renamed = f'SELECT {key} AS "@key", {column} AS "@found" FROM "{table}"'
     return f'(SELECT min(k."@found") FROM ({renamed}) k WHERE k."@key" = {sought})'
 
 
 def _named(column: str, table: str) -> str:
-    """Return the SQL of the name of the object with the number ``o``, ``-`` for 0."""
+    """Return the SQL for the name of the object with the number ``o``, ``-`` for 0."""
     return f"CASE WHEN o = 0 THEN '-' ELSE coalesce({_value(column, table)}, o::VARCHAR) END"
 
 
@@ -240,4 +240,4 @@ MACROS: Final[dict[str, str]] = {
     f"{_value('oid', TYPE_NAMES, 'name', 'n')})",
     "txid_current()": "1::BIGINT",
 }
-"""Functions of PostgreSQL → their definitions over the catalogue above."""
+"""Function of PostgreSQL → its definition over the catalogue above."""

@@ -30,7 +30,7 @@ _ARROW: Final[dict[str, pa.DataType]] = {
     "o": pa.uint32(), "n": pa.string(), "b": pa.bool_(), "i": pa.int32(), "s": pa.int16(), "f": pa.float32(),
     "l": pa.list_(pa.uint32()), "a": pa.list_(pa.string()), "z": pa.timestamp("us", "UTC"), "x": pa.int64(),
 }  # fmt: skip
-"""Arrow's types of the letters in `SYSTEM_TABLES`."""
+"""Letter in `SYSTEM_TABLES` → its Arrow type."""
 _SQL_NAMES: Final = {
     "o": "oid", "n": "text", "b": "bool", "i": "int4", "s": "int2", "f": "float4", "l": "_oid", "a": "_text",
     "z": "timestamptz", "x": "int8",
@@ -52,11 +52,11 @@ class ShownTable(msgspec.Struct, frozen=True):
     columns: tuple[Column, ...]
     kind: Literal["r", "v"]
     sql: str = ""
-    """SELECT of a view."""
+    """SELECT of a view; empty for a relation."""
 
 
 def duckdb_type(column: Column) -> str:
-    """Return the type of a column in questions."""
+    """Return the type that a column has in questions."""
     if column.scale:
         return f"DECIMAL(38,{column.scale})"
     names = {"int64": "BIGINT", "int128": "HUGEINT", "float64": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN",
@@ -70,7 +70,7 @@ class SystemCatalogue:
     def __init__(self, shown: Sequence[ShownTable], settings: Mapping[str, str]) -> None:
         self.shown = tuple(shown)
         self.columns = {table.name: {column.name: duckdb_type(column) for column in table.columns} for table in shown}
-        """Relation or view → its columns, with their types."""
+        """Relation or view → column → DuckDB's type."""
         self._oids = _oids(table.name for table in shown)
         self._settings = settings
         self._made: dict[str, pa.Table] = {}
@@ -265,7 +265,7 @@ def _nothing(field: pa.Field) -> Any:
 
 
 def _oids(names: Iterable[str]) -> dict[str, int]:
-    """Return a number for each name, which is stable unless another name has the same hash."""
+    """Return name → number, which is stable unless two names have the same hash."""
     oids: dict[str, int] = {}
     taken = set[int]()
     for name in sorted(names):

@@ -28,7 +28,7 @@ _COMMENT: Final = re.compile(r"/\*|\*/")
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A word, a sign or a literal of a text; comments and blanks are no tokens."""
+    """Token of a text: a word, a sign or a literal; comments and blanks are no tokens."""
 
     kind: Kind
     text: str
@@ -37,7 +37,7 @@ class Token(msgspec.Struct, frozen=True):
 
     @property
     def word(self) -> str:
-        """Text of a word in upper case; empty for other kinds."""
+        """Text of a word in upper case; empty for other kinds of tokens."""
         return self.text.upper() if self.kind == "word" else ""
 
 

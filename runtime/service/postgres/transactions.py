@@ -1,4 +1,4 @@
-"""Transaction block of a session: its state as ReadyForQuery reports it, its version, its savepoints.
+"""Transaction block of a session: its state as in ReadyForQuery, its version, its savepoints.
 
 ```
 IDLE ──BEGIN──▶ IN_BLOCK ──error──▶ FAILED ──ROLLBACK TO──▶ IN_BLOCK
@@ -32,9 +32,9 @@ class TransactionBlock:
         self.status = IDLE
         """Status byte of ReadyForQuery."""
         self.is_implicit = False
-        """True while the statements of one message of several are executed."""
+        """True while the statements of a message with several of them are executed."""
         self.epoch: int | None = None
-        """Epoch that all questions of the block read; None before the first of them."""
+        """Epoch that all questions of the block read; None before the first question."""
         self._savepoints: list[str] = []
 
     @property
@@ -59,12 +59,15 @@ class TransactionBlock:
             self.status = FAILED
 
     def end(self) -> None:
-        """Forget the version and the savepoints; the status is the caller's to set."""
+        """Forget the version and the savepoints; the caller sets the status."""
         self.epoch, self.is_implicit = None, False
         self._savepoints.clear()
 
     def savepoint(self, statement: st.Savepoint) -> str:
-        """Set, release or return to a savepoint; returns the command's tag and raises `PostgresError`."""
+        """Set, release or return to a savepoint.
+
+        Return the command's tag, raise `PostgresError` for an unknown savepoint.
+        """
         names, name = self._savepoints, statement.name
         if self.status == IDLE:
             raise PostgresError("25P01", f"expected a transaction block for {statement.kind}, was none")

@@ -28,7 +28,7 @@ __all__ = [
 
 
 class PgType(msgspec.Struct, frozen=True):
-    """A type of PostgreSQL."""
+    """Type of PostgreSQL."""
 
     name: str
     oid: int
@@ -38,9 +38,9 @@ class PgType(msgspec.Struct, frozen=True):
     category: str
     """Category as in ``pg_type.typcategory``."""
     duckdb: str
-    """Name in DuckDB."""
+    """Name of the type in DuckDB."""
     sql: str = ""
-    """Name in SQL, if it differs."""
+    """Name of the type in SQL, if it differs."""
 
 
 TYPES: Final = (
@@ -87,7 +87,7 @@ _SQL_NAMES: Final = {
     "char": BY_NAME["bpchar"], "dec": BY_NAME["numeric"], "decimal": BY_NAME["numeric"], "double": BY_NAME["float8"],
     "float": BY_NAME["float8"], "int": BY_NAME["int4"],
 }  # fmt: skip
-"""Names of types in SQL, in lower case."""
+"""Name of a type in SQL, in lower case → the type."""
 _DECIMAL: Final = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 _EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 (PostgreSQL's timestamps have no zone)
 _WEIGHTS: Final = 4
@@ -96,10 +96,10 @@ _SPECIAL_NUMERIC: Final = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity
 
 
 class ResultType(msgspec.Struct, frozen=True):
-    """The type of a column of an answer."""
+    """Type of a column of an answer."""
 
     element: PgType
-    """The type, or that of an array's elements."""
+    """The type itself, or the type of an array's elements."""
     is_array: bool = False
     modifier: int = -1
 
@@ -110,12 +110,12 @@ class ResultType(msgspec.Struct, frozen=True):
 
 
 def array_name(kind: PgType) -> str:
-    """Return the name of the type of arrays of a type."""
+    """Return the name of the type of arrays with these elements."""
     return f"_{kind.name}"
 
 
 def result_type(duckdb: str) -> ResultType:
-    """Return PostgreSQL's type for one of DuckDB's; text if it has none."""
+    """Return PostgreSQL's type for a type of DuckDB; text if there is none."""
     if duckdb.endswith("[]"):
         element = result_type(duckdb[:-2])
         if not element.is_array and duckdb[:-2] in _OF_DUCKDB:
@@ -141,14 +141,14 @@ def type_oid(name: str) -> int | None:
 
 
 def typed_expression(sql: str, oid: int) -> str:
-    """Return an expression cast to the type of this OID, unchanged for 0; raises `PostgresError`."""
+    """Return an expression cast to the type of this OID, or unchanged for 0; raises `PostgresError`."""
     element, kind = _BY_ARRAY_OID.get(oid), BY_OID.get(oid)
     if not oid:
         return f"({sql})"
     if element is None and kind is None:
         raise PostgresError("0A000", f"expected a parameter of a known type, was one of OID {oid}")
     if kind is not None and kind.name == "numeric":
-        return f"({sql})"  # DuckDB's DECIMAL would round it
+        return f"({sql})"  # not cast, because DuckDB's DECIMAL would round it
     duckdb = f"{element.duckdb}[]" if element is not None else kind.duckdb if kind is not None else ""
     return f"CAST({sql} AS {duckdb})"
 
@@ -294,7 +294,7 @@ def _interval(value: bytes) -> str:
 
 
 def _numeric(value: bytes) -> str:
-    """Decode digits of base 10,000, the first of them of weight ``10000**weight``."""
+    """Return the text of a binary numeric: digits of base 10,000, the first of weight ``10000**weight``."""
     if len(value) < 8:
         raise PostgresError("22P03", f"expected 8 bytes or more for a binary numeric, was {len(value)}")
     count, weight, sign, scale = struct.unpack_from("!HhHH", value)
@@ -344,4 +344,4 @@ _BINARY: Final = {
     "uuid": _uuid,
     "jsonb": _jsonb,
 }
-"""Type → decoder of a binary value to text."""
+"""Type → function that decodes a binary value to text."""

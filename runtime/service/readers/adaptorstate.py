@@ -29,8 +29,9 @@ class AdaptorState:
     """Persisted objects of one installed adaptor, of any of the ten types of `runtime.state`.
 
     Usable within `Adaptor.apply` only, when the object space belongs to the calling worker; elsewhere every method
-    raises `AdaptorError`. The adaptor must get its objects anew in each call and keep no reference to them: between two
-    calls a checkpoint may be reading them. There are at most 1,000 objects; the adaptor must bound their size.
+    raises `AdaptorError`. The adaptor must get its objects again in each call and keep no reference to them, because a
+    checkpoint may be reading them between two calls. There are at most 1,000 objects; the adaptor must bound their
+    size.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Installed adaptors: loaded by the name of an entry point, never as code over the wire.
+"""Installed adaptors: loaded by the name of an entry point, never as code from a client.
 
 A package that has such an adaptor declares it in its ``pyproject.toml``::
 
@@ -64,11 +64,11 @@ def foreign_adaptor(name: str, request: AdaptorRequest) -> ForeignAdaptor:
 class ForeignAdaptor(Adaptor):
     """Wrapper of an installed adaptor: any error it raises, or invalid rows it returns, fail its reader alone.
 
-    State that is half changed then is not used again, see `runtime.service.readers.adaptorstate`.
+    The adaptor's state, which may then be half changed, is not used again, see `runtime.service.readers.adaptorstate`.
     """
 
     def __init__(self, name: str, adaptor: Adaptor, state: AdaptorState | None = None) -> None:
-        """``state`` is the one that ``adaptor`` was given. Raises `AdaptorError` if it has no schema or relations."""
+        """Wrap ``adaptor``, which was given ``state``; raise `AdaptorError` if it has no schema or relations."""
         self._name = name
         self._adaptor = adaptor
         self._state = state or AdaptorState()

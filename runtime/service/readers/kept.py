@@ -18,29 +18,29 @@ __all__ = ["OWN_ADAPTOR", "KeptReader", "KeptReaders", "Left", "load", "own_rela
 
 _NAME: Final = "readers"
 OWN_ADAPTOR: Final = "orderbook"
-"""Adaptor that fills the market's relations; all other adaptors fill one of their own."""
+"""Adaptor that fills the market's relations; every other adaptor fills a relation of its own."""
 
 
 class KeptReader(msgspec.Struct, frozen=True):
-    """A reader that was added."""
+    """Reader that was added."""
 
     number: int
-    """Number of its origin; never reused."""
+    """Number of the reader's origin; never reused."""
     wanted: NewReader
-    """Request with which it was added."""
+    """Request with which the reader was added."""
     since: int
-    """First epoch in which it exists."""
+    """First epoch in which the reader exists."""
     is_leaving: bool = False
-    """True once it was dropped and reads no more, while the rows of its relation have yet to be deleted."""
+    """True once the reader was dropped and reads no more, while the rows of its relation are still to be deleted."""
 
 
 class Left(msgspec.Struct, frozen=True):
-    """A relation that no reader fills any more."""
+    """Relation that no reader fills any more."""
 
     relation: Relation
-    """The relation, whose columns cannot change: the log has rows of it."""
+    """The relation; its columns cannot change, because the log has rows of it."""
     stays: bool
-    """True if its rows still exist."""
+    """True if the rows of the relation still exist."""
 
 
 class KeptReaders(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class KeptReaders(msgspec.Struct, frozen=True):
     left: tuple[Left, ...] = ()
     """Relations of dropped readers."""
     next: int = 1
-    """Number of the next reader; the feed is 0."""
+    """Number of the next reader; the feed has number 0."""
 
     def find(self, name: str) -> KeptReader | None:
         """Return the reader of this name; None if there is none."""
@@ -70,7 +70,7 @@ class KeptReaders(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, readers=tuple(changed))
 
     def without(self, name: str, *, stays: bool) -> KeptReaders:
-        """Return a copy without a reader; ``stays`` says whether the rows of its relation stay."""
+        """Return a copy without a reader; ``stays`` is True if the rows of its relation stay."""
         gone = self.find(name)
         relation = own_relation(gone.wanted) if gone is not None else None
         left = self.left
@@ -100,7 +100,7 @@ class KeptReaders(msgspec.Struct, frozen=True):
         return tuple(readable)
 
     def relations_of(self, inputs: Collection[str] = (FEED,)) -> dict[str, frozenset[str]]:
-        """Return reader → the relations that it fills, including ``inputs`` that the runtime was started with."""
+        """Return reader → the relations that it fills; ``inputs`` are those that the runtime was started with."""
         market = frozenset(relation.name for relation in MARKET_RELATIONS)
         filled = dict.fromkeys(inputs, market)
         for reader in self.readers:
@@ -124,7 +124,7 @@ def space_of(number: int) -> str:
 
 
 def load(space: ObjectSpace) -> KeptReaders:
-    """Return the readers in the space; none for a directory that has not recorded any."""
+    """Return the readers in the space; an empty record for a directory that has not recorded any."""
     kept: KeptReaders = space.get_or_create(PersistedValue, _NAME, Schema(KeptReaders), initial=KeptReaders()).value
     return kept
 

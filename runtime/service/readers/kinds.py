@@ -1,6 +1,6 @@
-"""Kinds of readers: makes source, adaptor and origin from the request for a reader.
+"""Kinds of readers: creation of source, adaptor and origin from the request for a reader.
 
-A source is a plain stream, or a file inside a configured directory, which names and links cannot leave.
+A source is a plain stream, or a file inside a configured directory; neither names nor links can lead out of it.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class FileBelow(FileSource):
         self._directories = tuple(directories)
 
     def open(self, sink: BufferSink, position: Position) -> None:
-        """See `FileSource`; raises `CatalogueError` if the file is no longer inside the directories."""
+        """Open the file; raises `CatalogueError` if it is no longer inside the directories. See `FileSource`."""
         self._path = file_below(self._given, self._directories)
         super().open(sink, position)
 
 
 class PlainStream(TcpSource):
-    """Stream of a TCP server, read until the server ends it; a lost connection is made again after a second."""
+    """Stream of a TCP server, read until the server ends it; one second after a loss the source connects again."""
 
     __slots__ = ()
 
@@ -82,7 +82,7 @@ class PlainStream(TcpSource):
         super().__init__(reactor, host, port, origin_id, reconnects=True, **options)
 
     def ended(self, reason: str, *, is_clean: bool) -> None:
-        """See `ConnectingSource`; a clean close by the server is the end of the stream."""
+        """Report the end; a clean close by the server is the end of the stream. See `ConnectingSource`."""
         if is_clean:
             if self.sink is not None:
                 self.sink.end_of_stream(self._origin_id)
@@ -98,18 +98,18 @@ _NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _FEED_OPTIONS: Final = ("midnight_ns", "tick_units")
 _LARGEST: Final = 1 << 62
 _PATIENCE: Final = Backoff(longest_s=5.0, attempts=1 << 30)
-"""Back-off of a reader, whose server may start long after it."""
+"""Back-off of a reader, whose server may start long after the reader."""
 
 
 class Surroundings(NamedTuple):
     """Parts of a runtime that readers use."""
 
     reactor: Any
-    """Reactor that opens connections."""
+    """Reactor on which connections are opened."""
     directories: Sequence[Path]
     """Directories whose files may be read."""
     retention: Retention
-    """Default retention of the trades of a feed."""
+    """Default retention of a feed's trades."""
 
 
 def check_name(name: str, what: str) -> None:
@@ -123,8 +123,8 @@ def make_origin(
 ) -> tuple[Origin, Inlet]:
     """Return the origin of a reader whose rows up to the cut are in the space, and its inlet.
 
-    ``foreign`` is its adaptor if that has been created already. Raises `ServiceError` for a reader that `try_out` would
-    have refused.
+    ``foreign`` is the reader's adaptor if it has been created already. Raises `ServiceError` for a reader that
+    `try_out` would have refused.
     """
     wanted, number = kept.wanted, kept.number
     adaptor, codec = (foreign, None) if foreign is not None else _adaptor(wanted, number, space, around, cut)
@@ -140,7 +140,7 @@ def make_origin(
 def try_out(wanted: NewReader, around: Surroundings) -> ForeignAdaptor | None:
     """Raise `ServiceError` for an invalid reader; nothing is opened or kept.
 
-    Return its adaptor if that is an installed one, which might not be created a second time.
+    Returns the adaptor if it is an installed one, which it might be impossible to create a second time.
     """
     relation = own_relation(wanted)
     if relation is not None:
@@ -192,7 +192,7 @@ def _adaptor(
             raise CatalogueError(f"expected nothing to keep of adaptor {wanted.adaptor}, was {wanted.keep.rows} rows")
         request = AdaptorRequest(relation, wanted.format, wanted.options)
         return foreign_adaptor(wanted.adaptor, request), None
-    except (ValueError, OverflowError) as error:  # of formats, adaptors and values of options
+    except (ValueError, OverflowError) as error:  # raised by formats, adaptors and values of options
         raise CatalogueError(f"reader {wanted.name}: {error}") from None
 
 
@@ -259,7 +259,7 @@ def _rows(
 
 
 def _declared(wanted: NewReader, relation: Relation) -> StreamDeclaration:
-    """Return the declaration of the same input in a script."""
+    """Return the declaration that a script would have for the same input."""
     connection = wanted.connection
     source: DeclaredFile | DeclaredSocket
     if isinstance(connection, SocketConnection):

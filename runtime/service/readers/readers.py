@@ -43,9 +43,9 @@ __all__ = [
 
 _ADDED, _DONE, _LATER = 201, 200, 202
 _MOST_LEFT: Final = 1000
-"""Limit of relations of dropped readers, whose names and columns are remembered."""
+"""Greatest number of relations of dropped readers, whose names and columns are remembered."""
 _MOST_LEAVING_ROWS: Final = 1 << 22
-"""Rows of a dropped reader that are deleted in one epoch."""
+"""Greatest number of rows of a dropped reader that are deleted in one epoch."""
 _NOTHING: Final[Mapping[str, pa.RecordBatch]] = {}
 
 
@@ -76,7 +76,7 @@ class ReaderService:
         self._origins: dict[str, tuple[Origin, Inlet]] = {}
         self._is_paused = self._is_replay_paused = False
         self.losses: Counter[str] = Counter()
-        """Number of lost connections of each origin, by its name, including the feed."""
+        """Origin name → number of its lost connections, including the feed."""
         self._ingest: Ingest | None = None
         self._catalogue: Catalogue | None = None
         self.kept = keeping.load(writer.space)
@@ -85,18 +85,18 @@ class ReaderService:
         for reader in self.kept.readers:
             if not reader.is_leaving:
                 name = reader.wanted.name
-                if name in inputs.names:  # the two would share one cut
+                if name in inputs.names:  # both would share one cut
                     raise ServiceError(
                         f"expected an upstream that is not called as a reader in {config.directory}, was {name}"
                     )
                 self._origins[name] = make_origin(reader, writer.space, self._around, cuts.get(name, Cut("", 0, 0)))
 
     def origins(self) -> dict[int, Origin]:
-        """Return the origins that resume at the end of the last epoch, by number."""
+        """Return number → origin, for the origins that resume at the end of the last epoch."""
         return {origin.origin_id: origin for origin, _ in self._origins.values()}
 
     def begin(self, ingest: Ingest, catalogue: Catalogue) -> None:
-        """Connect to the ingest and the catalogue, and resume the deletion of rows that were leaving."""
+        """Connect to the ingest and the catalogue, and resume the deletion of rows of dropped readers."""
         self._ingest, self._catalogue = ingest, catalogue
         self._show(self.kept)
         for reader in self.kept.readers:
@@ -104,7 +104,7 @@ class ReaderService:
                 self._empty(reader, self._writer.epoch)
 
     def gates(self) -> dict[str, Inlet]:
-        """Return the gates of all origins, by name, including the feed's."""
+        """Return origin name → its inlet, including the feed's."""
         own = {FEED: self._inputs.feed.gate} if self._inputs.feed else {}
         return {**own, **{name: gate for name, (_, gate) in self._origins.items()}}
 
@@ -125,11 +125,11 @@ class ReaderService:
         gate.shut() if is_paused else gate.let_in()
 
     def unrepeatable(self) -> list[Inlet]:
-        """Return the gates of the readers whose sources cannot be read again."""
+        """Return the inlets of the readers whose sources cannot be read again."""
         return [gate for origin, gate in self._origins.values() if not origin.source.replays]
 
     def lost(self, number: int, reason: str) -> None:
-        """Record the loss of an origin's connection, the feed's or a reader's; it is made again."""
+        """Record the loss of a connection of the feed or a reader; the source connects again."""
         names = {FEED_ID: FEED, **{origin.origin_id: name for name, (origin, _) in self._origins.items()}}
         if number in names:
             self.losses[names[number]] += 1
@@ -159,7 +159,7 @@ class ReaderService:
     async def drop(
         self, name: str, timeout_s: float, rows: Literal["leave", "stay"] = "leave"
     ) -> tuple[int, ChangedReader]:
-        """Drop a reader; wait at most ``timeout_s`` until its rows have left."""
+        """Drop a reader; wait at most ``timeout_s`` seconds until its rows are deleted."""
         changed, emptied = await self._parts()[1].exclusively(lambda: self._drop(name, rows))
         if emptied is None:
             return _DONE, changed
@@ -187,7 +187,7 @@ class ReaderService:
             lambda kept, epoch: kept.with_reader(KeptReader(number, wanted, epoch)),
         )
         self._origins[wanted.name] = made[0]
-        self._set_gate(*made[0])  # all may have been paused or resumed since it was made
+        self._set_gate(*made[0])  # all inputs may have been paused or resumed since it was created
         reader = self.kept.find(wanted.name)
         assert reader is not None, "what is sealed is known"
         self._log.info("reader {name} reads from epoch {epoch} on", name=wanted.name, epoch=since)
@@ -196,7 +196,7 @@ class ReaderService:
     async def _drop(
         self, name: str, rows: Literal["leave", "stay"]
     ) -> tuple[ChangedReader, Deferred[int | None] | None]:
-        """Return the outcome, and the Deferred of `_empty` if the rows have yet to leave."""
+        """Return the outcome, and the Deferred of `_empty` if rows are still to be deleted."""
         ingest, _ = self._parts()
         reader = self._find_droppable(name)
         own = own_relation(reader.wanted)
@@ -228,7 +228,7 @@ class ReaderService:
     def _empty(self, reader: KeptReader, epoch: int) -> Deferred[int | None]:
         """Delete the rows of a reader's relation, which has not changed since this epoch.
 
-        The Deferred fires with the first epoch without them, or with None if they cannot be read.
+        The Deferred fires with the first epoch without the rows, or with None if they cannot be read.
         """
 
         def failed(failure: Failure) -> None:
@@ -247,8 +247,8 @@ class ReaderService:
         batches = await self._in_thread(
             lambda: rows_that_leave(self._writer.log, self._snapshots, relation.name, epoch)
         )
-        # Strings of more than 2 GiB make several batches in any case. The start after a crash in between finds the
-        # reader leaving, with the rest of its rows.
+        # Strings of more than 2 GiB give several batches in any case. If the process crashes in between, the next start
+        # continues with the rest of the rows.
         rows = pa.Table.from_batches(batches).combine_chunks() if batches else None
         leaving = [] if rows is None else rows.to_batches(max_chunksize=_MOST_LEAVING_ROWS)
         deltas: list[Mapping[str, pa.RecordBatch]] = [{relation.name: batch} for batch in leaving] or [_NOTHING]
@@ -266,7 +266,7 @@ class ReaderService:
         change: Callable[[KeptReaders, int], KeptReaders],
         deltas: AtCut = lambda: _NOTHING,
     ) -> int:
-        """Change the kept readers at a cut; return its epoch once that is committed."""
+        """Change the kept readers at a cut; return the number of its epoch once the epoch is committed."""
         changed: list[KeptReaders] = []
 
         def at_cut() -> Mapping[str, pa.RecordBatch]:
@@ -328,7 +328,7 @@ class ReaderService:
         return reader
 
     def _known(self, reader: KeptReader) -> tuple[Origin | None, tuple[str, ...]]:
-        """Return the origin of a reader, None if it has none, and the views that need it."""
+        """Return the origin of a reader, None if it has none, and the names of the views that need the reader."""
         entry = self._origins.get(reader.wanted.name)
         return (None if entry is None else entry[0]), self._needed(reader)
 
@@ -344,7 +344,7 @@ class ReaderService:
 
 
 _TRIES: Final = 3
-"""Attempts to read the log, whose beginning may be retired meanwhile; a newer snapshot then replaces it."""
+"""Number of attempts to read the log, whose beginning may be retired meanwhile; a newer snapshot then replaces it."""
 
 
 def rows_that_leave(

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _MOST_REASONS: Final = 1_000
-"""Number of closed cursors whose reason is remembered."""
+"""Greatest number of closed cursors whose reason is remembered."""
 _MARK_BYTES: Final = 12
 
 
@@ -50,19 +50,19 @@ class CursorLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Bounds of cursors and their results."""
 
     cursors: int = 200
-    """Number of open cursors."""
+    """Greatest number of open cursors."""
     held_bytes: int = 1024 * 1024 * 1024
-    """Size of all results together, each counted once."""
+    """Greatest total size of all results in bytes, each result counted once."""
     unused_s: float = 60.0
-    """Time without use after which a cursor is closed."""
+    """Time in seconds without use after which a cursor is closed."""
     longest_s: float = 3_600.0
-    """Age at which a cursor is closed even if it is used."""
+    """Age in seconds at which a cursor is closed even if it is used."""
     settled_s: float = 5.0
-    """Time without use after which a cursor may be evicted to make room for another."""
+    """Time in seconds without use after which a cursor may be evicted to make room for another."""
 
 
 class Kept(msgspec.Struct, frozen=True, eq=False):
-    """A result at a version."""
+    """Result kept at a version."""
 
     view: str
     epoch: int
@@ -72,12 +72,12 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Key of cursors that share the result."""
+        """Key that cursors of the same result share."""
         return self.view, self.epoch, self.step, self.is_sorted
 
 
 class OpenCursor(msgspec.Struct, eq=False):
-    """An open cursor: a position in a result."""
+    """Open cursor: a position in a result."""
 
     id: str
     kept: Kept
@@ -85,7 +85,7 @@ class OpenCursor(msgspec.Struct, eq=False):
     opened_s: float
     used_s: float
     next_page: int = 0
-    """Page that a request for the next page gets."""
+    """Number of the page that a request for the next page gets."""
 
     @property
     def pages(self) -> int:
@@ -97,7 +97,7 @@ class Cursors:
     """All cursors of a service. Not thread-safe."""
 
     def __init__(self, limits: CursorLimits, now_s: Callable[[], float], secret: bytes | None = None) -> None:
-        """``secret`` authenticates the names of cursors; it is random if None."""
+        """Create an empty set of cursors; ``secret`` authenticates the names of cursors, and is random if None."""
         self.limits = limits
         self._now_s = now_s
         self._secret = secret or secrets.token_bytes(32)
@@ -149,7 +149,7 @@ class Cursors:
         return cursor
 
     def close(self, name: str) -> None:
-        """Close a cursor; raises the same errors as `used`."""
+        """Close a cursor; raises `ClosedCursorError` and `UnknownCursorError`."""
         self._forget(self.used(name), "it was closed by a request")
 
     def expire(self) -> None:
@@ -164,7 +164,7 @@ class Cursors:
                 self._expired += 1
 
     def _make_room(self, kept: Kept) -> None:
-        """Evict least recently used cursors until one of this result fits; raises `TooManyCursorsError`."""
+        """Evict least recently used cursors until a cursor of this result fits; raises `TooManyCursorsError`."""
         limits, now_s = self.limits, self._now_s()
         while True:
             own_bytes = 0 if kept.key in self._kept else kept.rows.nbytes
@@ -195,7 +195,7 @@ class Cursors:
         return f"{number}-{mark[: 2 * _MARK_BYTES]}"
 
     def _is_given(self, name: str) -> bool:
-        """Return True for the name of a cursor that was opened once; names cannot be guessed."""
+        """Return True if a cursor of this name was ever opened; names cannot be guessed."""
         number = name.partition("-")[0]
         if not (number.isascii() and number.isdigit() and len(number) < 20):
             return False

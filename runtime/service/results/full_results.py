@@ -21,7 +21,7 @@ _KEPT: Final = "hub"
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """State of a hub without the views' rows; an attribute of the footer."""
+    """State of a hub without the views' rows, stored as an attribute of the footer."""
 
     since: dict[str, int]
     """View → its first epoch."""
@@ -40,7 +40,7 @@ def restore(hub: Hub, results: ResultLog) -> None:
 
 
 def _record(program: Program, lane: Lane) -> Program:
-    """Return what Spark has published, which includes the views that subscribers read from the express lane."""
+    """Return the program that Spark's results are of, with the views that subscribers read from the express lane."""
     part = lane_program(program, lane)
     views = tuple(msgspec.structs.replace(view, lane=lane) for view in part.views)
     return msgspec.structs.replace(part, views=views)

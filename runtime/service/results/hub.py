@@ -1,15 +1,15 @@
-"""The hub: every view's full result at the newest version, and the subscribers of changes.
+"""Hub: every view's full result at the newest version, and the subscribers to changes.
 
 A subscriber receives a snapshot of each of its views, then the changes. While its connection is full, changes wait in
 one bounded queue for all slow subscribers of the view; when the connection drains it receives their sum, or a new
-snapshot if the queue has overrun. Slow subscribers therefore use bounded memory. The same happens to all subscribers
-while the owner holds back a stale lane: nothing is sent of its views, not even heartbeats, and a subscriber that needs
-fresh views recognises stale ones by the silence.
+snapshot if the queue has overrun. Slow subscribers therefore use bounded memory. Changes wait in the same way for all
+subscribers while the owner holds back a stale lane: nothing is sent of its views, not even heartbeats, so that a
+subscriber that needs fresh views recognises stale ones by the silence.
 
 Subscribers of committed epochs are served by `runtime.service.subscriptions.CommittedViews`.
 
-Each lane has its own versions. Those of the Spark lane are epochs; those of the express lane are steps, many in one
-epoch. Derived streams are shown as views of a lane of their own, whose steps are the ends of epochs.
+Each lane has its own versions. Versions of the Spark lane are epochs; versions of the express lane are steps, many in
+one epoch. Derived streams are shown as views of a lane of their own, whose steps are the ends of epochs.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ __all__ = ["Hub", "HubConfig"]
 Kind = Literal["snapshot", "changes", "heartbeat", "error"]
 _LANES: Final[tuple[Lane, ...]] = ("spark", "express", "stream")
 _READ_NS: Final = 5_000_000_000
-"""Time after a read during which the lane counts as listened to."""
+"""Time in nanoseconds after a read during which the lane counts as listened to."""
 
 
 class _Version(msgspec.Struct, frozen=True, dict=True):
     """Version of a lane, or of a view of it."""
 
     epoch: int = 0
-    """Newest epoch that is covered as a whole."""
+    """Newest epoch that is covered completely."""
     step: int = 0
     """Step of the express lane."""
     cuts: Mapping[str, Cut] = {}
@@ -61,21 +61,21 @@ class _Version(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def feed(self) -> dict[str, tuple[str, int]]:
-        """The same as frames have it: origin → session and sequence."""
+        """Cuts as frames have them: origin → session and sequence."""
         return {origin: (cut.session, cut.sequence) for origin, cut in self.cuts.items()}
 
 
 class _Begun(msgspec.Struct, frozen=True, eq=False):
-    """State of a lane of this process at start."""
+    """State of a lane of this process at the start."""
 
     program: Program
-    """Its views."""
+    """Program with the lane's views."""
     rows: Mapping[str, pa.Table]
     """View → its rows with their weights."""
     failed: Mapping[str, str]
-    """View → the reason why it has ended."""
+    """View → reason why it has failed."""
     epoch: int
-    """The newest epoch."""
+    """Newest epoch."""
     cuts: Mapping[str, Cut]
     """Cuts of that epoch."""
 
@@ -84,11 +84,11 @@ class HubConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bounds of subscribers."""
 
     most_subscribers: int = 1000
-    """Number of subscribers at once."""
+    """Greatest number of subscribers at the same time."""
     tuple_queues: Literal["shared", "own"] = "shared"
-    """Queues of changes for slow subscribers: one shared by all of a view, or one for each."""
+    """Queues of changes for slow subscribers: one queue for all subscribers of a view, or one for each."""
     queue_kilobytes: int = 4096
-    """Size of a view's queue beyond which a slow subscriber gets a snapshot instead."""
+    """Size in kilobytes of a view's queue beyond which a slow subscriber gets a snapshot instead."""
 
 
 class Hub:
@@ -104,12 +104,14 @@ class Hub:
         *,
         shown: Callable[[Program, Lane], Program] = shown_program,
     ) -> None:
-        """``epochs`` reads committed epochs; without it there are no subscriptions to them. Without ``kernels`` the
-        kernel of results is interpreted. ``shown`` chooses the views of a program that are read from a lane.
+        """Create a hub with the views of a program.
+
+        ``epochs`` reads committed epochs; without it there are no subscriptions to them. Without ``kernels`` the kernel
+        of results is interpreted. ``shown`` chooses the views of a program that are read from a lane.
         """
         self._kernels = kernels
         self.program = program
-        """The catalogue at the Spark lane's version."""
+        """Catalogue at the Spark lane's version."""
         self.since: dict[str, int] = {}
         """View → its first epoch."""
         self._programs: dict[Lane, Program] = {}
@@ -125,7 +127,7 @@ class Hub:
         self._subscriptions: dict[Subscription, None] = {}
         self._followers: dict[str, dict[Subscription, Listener]] = {}
         self.arrow_followers: Counter[str] = Counter()
-        """View → number of subscribers to whom its versions are sent as Arrow now; any thread may look up a view."""
+        """View → number of subscribers that currently receive its versions as Arrow; any thread may look up a view."""
         self.committed: CommittedViews | None = None
         """Views as of committed epochs."""
         if epochs is not None:
@@ -140,21 +142,21 @@ class Hub:
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Derived streams, then views, each in the order of their creation."""
+        """Derived streams and then views, each in the order of their creation."""
         return tuple(sorted(self._views.values(), key=lambda view: (view.lane != "stream", view.home)))
 
     def is_on_spark(self, name: str) -> bool:
-        """Return True if a view of the express lane is also kept on Spark, as of Spark's version."""
+        """Return True if Spark also maintains a view of the express lane, as of Spark's version."""
         return name in self._recorded
 
     @property
     def failed(self) -> dict[str, str]:
-        """View → the reason why it failed."""
+        """View → reason why it failed."""
         return dict(self._failed)
 
     @property
     def version(self) -> int:
-        """The newest epoch of the Spark lane."""
+        """Newest epoch of the Spark lane."""
         return self.epoch("spark")
 
     @property
@@ -167,7 +169,7 @@ class Hub:
         return dict(self._versions[lane].cuts)
 
     def epoch(self, lane: Lane) -> int:
-        """Return the newest epoch that a lane's version covers as a whole."""
+        """Return the newest epoch that a lane's version covers completely."""
         return self._versions[lane].epoch
 
     def step(self, lane: Lane) -> int:
@@ -175,11 +177,11 @@ class Hub:
         return self._versions[lane].step
 
     def step_of(self, name: str) -> int:
-        """Return the version of a view of the express lane; 0 for one of the Spark lane; raises `KeyError`."""
+        """Return the version of a view of the express lane; 0 for a view of the Spark lane; raises `KeyError`."""
         return self._versions[self._views[name].lane].step
 
     def epoch_of(self, name: str) -> int:
-        """Return the newest epoch that a view's version covers as a whole; raises `KeyError`."""
+        """Return the newest epoch that a view's version covers completely; raises `KeyError`."""
         return self._versions[self._views[name].lane].epoch
 
     def result(self, name: str) -> MaterialisedView:
@@ -192,7 +194,7 @@ class Hub:
         return self._results[name]
 
     def is_listened_to(self, lane: Lane) -> bool:
-        """Return True if views of a lane have subscribers, or one was read a few seconds ago."""
+        """Return True if views of a lane have subscribers, or one of them was read in the last seconds."""
         if self._now_ns() - self._read_ns[lane] < _READ_NS:
             return True
         if self.committed is not None and self.committed.is_followed(lane):
@@ -200,7 +202,7 @@ class Hub:
         return any(self._is_of(name, lane) for subscription in self._subscriptions for name in subscription.names)
 
     def has_version(self, name: str) -> bool:
-        """Return True once a view's lane has published a version, which Spark does late; raises `KeyError`."""
+        """Return True once a view's lane has published a version, which takes Spark some time; raises `KeyError`."""
         return self._views[name].lane != "spark" or self.version > 0
 
     def lane_of(self, name: str) -> Lane:
@@ -217,13 +219,13 @@ class Hub:
         return self._held_lanes
 
     def hold(self, lanes: Collection[Lane] = _LANES) -> None:
-        """Hold back the views of these lanes, as they are stale, and release those of all others."""
+        """Hold back the views of these stale lanes, and release those of all other lanes."""
         self._held_lanes = frozenset(lanes)
         for subscription in tuple(self._subscriptions):
             subscription.hold()
 
     def release(self) -> None:
-        """Release all lanes: subscribers receive what was held back."""
+        """Release all lanes, so that subscribers receive the messages that were held back."""
         if self._held_lanes:
             self.hold(())
 
@@ -246,7 +248,7 @@ class Hub:
         epoch: int,
         cuts: Mapping[str, Cut],
     ) -> None:
-        """Take over the express lane at an epoch, at start."""
+        """Set the express lane's state at an epoch, at the start."""
         self._begin_lane("express", _Begun(program, results, failed, epoch, cuts))
 
     def begin_streams(
@@ -257,7 +259,7 @@ class Hub:
         epoch: int,
         cuts: Mapping[str, Cut],
     ) -> None:
-        """Take over the derived streams, see `stream_views`, at an epoch, at start."""
+        """Set the derived streams' state, see `stream_views`, at an epoch, at the start."""
         self._begin_lane("stream", _Begun(program, rows, failed, epoch, cuts))
 
     def _begin_lane(self, lane: Lane, begun: _Begun) -> None:
@@ -284,9 +286,9 @@ class Hub:
     def publish_update(
         self, update: Update, bodies: Mapping[str, bytes] = {}, *, lane: Literal["express", "stream"] = "express"
     ) -> None:
-        """Publish a new version of the express lane, or what derived streams have changed in an epoch.
+        """Publish a new version of the express lane, or the changes of derived streams in an epoch.
 
-        ``bodies``: changes of views that are encoded already, for subscribers that read Arrow.
+        ``bodies`` are changes of views that are already encoded, for subscribers that read Arrow.
         """
         before = self.epoch(lane)
         dropped = self._adopt(lane, update.program, update.epoch) if update.program is not None else ()
@@ -298,7 +300,7 @@ class Hub:
     def commit(self, footer: Footer, rows: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
         """Publish a committed epoch, with the rows of its segment by section.
 
-        The express lane's version at its end has been published before.
+        The express lane's version at the end of the epoch has been published before.
         """
         if self.committed is not None:
             self.committed.committed(footer, rows)
@@ -313,9 +315,11 @@ class Hub:
             self.committed.fail_lane(lane, reason)
 
     def subscribe(self, names: Sequence[str], listener: Listener, start: Start | None = None) -> Subscription | None:
-        """Return a subscription to these views, None if there are too many; its `catch_up` sends what is pending.
+        """Return a subscription to these views, None if there are too many subscribers.
 
-        With a ``start`` it follows committed epochs, otherwise versions.
+        Its `catch_up` sends pending messages.
+
+        With a ``start`` the subscription follows committed epochs, otherwise versions.
         """
         if self.subscribers >= self._config.most_subscribers:
             return None
@@ -346,7 +350,7 @@ class Hub:
         if self.committed is not None:
             self.committed.heartbeat(message)
 
-    # Calls of subscriptions
+    # Called by subscriptions
 
     def stream(self, name: str) -> ViewStream:
         """Return the queue in which a view's changes wait."""
@@ -377,7 +381,7 @@ class Hub:
         return view is not None and view.lane in self._held_lanes
 
     def _adopt(self, lane: Lane, program: Program, epoch: int) -> tuple[str, ...]:
-        """Take over a lane's part of a catalogue from an epoch on; return the views that it drops."""
+        """Set a lane's part of a catalogue from an epoch on; return the names of the views that it drops."""
         part = self._shown(program, lane)
         if lane == "spark":
             self.program = program
@@ -385,7 +389,7 @@ class Hub:
         self._programs[lane] = part
         views = {view.name: view for view in part.views}
         gone = [name for name, view in self._views.items() if view.lane == lane and name not in views]
-        # A view may arrive from another lane before that lane, which is late, has dropped it.
+        # A view may move to another lane before its old lane, which is late, has dropped it.
         gone += [name for name in views if name in self._views and self._views[name].lane != lane]
         for name in gone:
             if self.committed is not None:
@@ -403,7 +407,7 @@ class Hub:
         return tuple(gone)
 
     def _apply(self, lane: Lane, changes: Mapping[str, pa.Table], failed: Mapping[str, str], version: _Version) -> None:
-        """Apply changes of a lane's views, and set the version of all of them: of others nothing is looked at."""
+        """Apply changes of a lane's views, and set the version of all its views; unchanged views are not visited."""
         self._failed |= {name: why for name, why in failed.items() if self._is_of(name, lane)}
         waiting = {}
         for name, rows in changes.items():
@@ -449,7 +453,7 @@ class Hub:
             self._streams[name].add(message)
             followers = self._followers.get(name, {})
             for subscription, listener in tuple(followers.items()):
-                if subscription in followers:  # a connection that another one has closed is none any more
+                if subscription in followers:  # writing to one connection may have removed another subscription
                     listener.write(message)
                     notified[subscription] = None
         for subscription in notified:

@@ -25,13 +25,14 @@ class FullRows:
     """
 
     def __init__(self, columns: Sequence[Column], table: pa.Table) -> None:
-        """``table`` has the columns, and last the weights, all of them above 0."""
+        """Keep the rows of ``table``, which has the columns and then the weights, all of them above 0."""
         *values, weights = table.columns
         self.columns = tuple(columns)
         # Columns are named by number: two columns of a view may have the same name.
         self._values = pa.Table.from_arrays(values, names=[str(number) for number in range(len(values))])
         counts = weights.to_numpy()
-        # Positions up to the end of each row; None if no row is repeated: then a position is a row, a page a slice.
+        # Position after the copies of each row; None if no row is repeated, so that a position is a row and a page is a
+        # slice.
         self._ends = None if (counts == 1).all() else np.cumsum(counts)
         self._counts = counts
         self._rows = len(counts) if self._ends is None else int(self._ends[-1])
@@ -42,12 +43,12 @@ class FullRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
+        """Size in memory in bytes."""
         return int(self._values.nbytes + self._counts.nbytes * (1 if self._ends is None else 2))
 
     @property
     def whole_bytes(self) -> int:
-        """Approximate size of all rows if repeated ones were written out."""
+        """Approximate size of all rows in bytes, with repeated rows written out."""
         return int(self._values.nbytes * (self._rows / max(1, self._values.num_rows)))
 
     def sorted(self) -> FullRows:
@@ -106,7 +107,10 @@ def json_rows(columns: Sequence[Column], table: pa.Table) -> list[list[Any]]:
 
 
 def with_point(values: pa.ChunkedArray, scale: int) -> pa.ChunkedArray:
-    """Return integers as decimals of this scale with the same digits; exact, as an int64 has at most 19 of 38."""
+    """Return integers as decimals of this scale with the same digits.
+
+    Exact, as an int64 has at most 19 of 38 digits.
+    """
     whole = values.cast(pa.decimal128(_DIGITS, 0)) if pa.types.is_integer(values.type) else values
     type_ = pa.decimal128(_DIGITS, scale)
     chunks = [pa.Array.from_buffers(type_, len(chunk), chunk.buffers(), offset=chunk.offset) for chunk in whole.chunks]
@@ -122,7 +126,7 @@ def _json_values(values: pa.ChunkedArray, column: Column, *, as_text: bool) -> l
     if column.type in {"int64", "int128"}:
         try:
             whole = values.cast(pa.int64())
-        except pa.ArrowInvalid:  # some of them have more than 64 bits
+        except pa.ArrowInvalid:  # some values have more than 64 bits
             shown = values.to_pylist()
             return [None if value is None else str(value) for value in shown] if as_text else [*map(_narrowed, shown)]
         shown = (whole.cast(pa.string()) if as_text else whole).to_pylist()

@@ -7,9 +7,10 @@ readers that cannot be read again: read until they are quiet ─▶ shut
 everything accepted is formatted and applied ─▶ a last barrier, durable ─▶ Spark has published and committed it
 ```
 
-All steps together have one timeout. What is unfinished then is logged, and not lost: the feed is read again from the
-last cut, and the next start publishes what Spark has not. Only a reader whose sender cannot send again loses what was
-not sealed. A commit that is under way after the timeout is completed before the directory is closed.
+All steps together have one timeout. Steps that are unfinished then are logged, and no result is lost: the feed is read
+again from the last cut, and the next start publishes the epochs that Spark has not published. Only a reader whose
+sender cannot send again loses input that was not sealed. A commit that is under way after the timeout is completed
+before the directory is closed.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ __all__ = ["CleanStop", "StopParts"]
 
 _LOOK_SECONDS: Final = 0.01
 _QUIET_SECONDS: Final = 0.1
-"""Silence after which a reader counts as read to its end."""
+"""Duration of silence in seconds after which a reader counts as read to its end."""
 _READING_SECONDS: Final = 2.0
-"""Time after which a sender that never pauses is cut off."""
+"""Time in seconds after which a sender that never pauses is cut off."""
 
 
 class StopParts(Protocol):
-    """Operations of a clean stop on a runtime; on the reactor's thread unless stated otherwise."""
+    """Operations of a clean stop on a runtime; called on the reactor's thread unless stated otherwise."""
 
     def shut_replayed(self) -> None:
         """Stop the inputs that can be read again."""
@@ -46,30 +47,30 @@ class StopParts(Protocol):
         """Return the number of bytes taken so far from readers that cannot be read again."""
 
     def is_waiting(self) -> bool:
-        """Return True if one of them holds bytes for which there was no room yet."""
+        """Return True if a reader that cannot be read again holds bytes for which there was no room yet."""
 
     def is_applied(self) -> bool:
-        """Return True if everything that was accepted is applied."""
+        """Return True if all accepted input is applied."""
 
     def seal(self, on_sealed: Callable[[], None]) -> None:
         """Close the epoch unless it is empty; ``on_sealed`` is called on any thread, even after an error."""
 
     def settle(self) -> int:
-        """Return the newest epoch once it is durable; on a thread of the pool, raises the errors of commits."""
+        """Return the newest epoch once it is durable; on a thread of the pool; raises the errors of commits."""
 
     def finish_spark(self, epoch: int, timeout_s: float) -> None:
-        """Return once Spark has published and committed an epoch; on a thread of the pool, raises `SparkLaneError`."""
+        """Return once Spark has published and committed an epoch; on a thread of the pool; raises `SparkLaneError`."""
 
 
 class CleanStop:
-    """One clean stop. Belongs to the reactor's thread."""
+    """Clean stop of a runtime. Belongs to the reactor's thread."""
 
     _log = Logger()
 
     def __init__(
         self, reactor: Any, parts: StopParts, timeout_s: float, in_thread: Callable[[Callable[[], Any]], Deferred[Any]]
     ) -> None:
-        """``timeout_s`` is the timeout of the whole stop."""
+        """Prepare the stop; ``timeout_s`` is the timeout of the whole stop in seconds."""
         self._reactor = reactor
         self._parts = parts
         self._timeout_s = timeout_s
@@ -101,7 +102,7 @@ class CleanStop:
         return ended
 
     def _failed(self, failure: Failure) -> None:
-        if not self._is_hurried:  # else the parts have been stopped meanwhile
+        if not self._is_hurried:  # otherwise the parts have been stopped meanwhile
             self._log.failure("stopped without a last epoch", failure=failure)
 
     async def _run(self) -> None:

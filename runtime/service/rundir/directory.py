@@ -1,4 +1,4 @@
-"""Run directory that this process has locked: it is the only writer, and the contents fit the configuration."""
+"""Run directory that this process has locked: no other process writes there, and the contents fit the configuration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["RunDirectory"]
 
 
 class RunDirectory:
-    """A new run directory with its first epochs, or one that is resumed."""
+    """New run directory with its first epochs, or existing one that is resumed."""
 
     def __init__(
         self,
@@ -43,7 +43,9 @@ class RunDirectory:
         on_epoch: Callable[[Footer], None],
         on_update: Callable[[Update], None],
     ) -> None:
-        """``on_epoch`` is called with epochs on the committer, ``on_update`` with express versions on a worker.
+        """Lock and open the directory.
+
+        ``on_epoch`` is called with epochs on the committer, ``on_update`` with express versions on a worker.
 
         Raises `ServiceError` for a directory that is in use or does not fit the configuration, and `SparkLaneError` if
         Spark is to run and is not installed.
@@ -55,14 +57,14 @@ class RunDirectory:
             self._lock = DirectoryLock(directory, holder)
             undone.callback(self._lock.release)
             self.claim = DirectoryClaim(directory, holder, disk)
-            """Check that the directory still belongs to this process."""
+            """Claim that checks if the directory still belongs to this process."""
             self.writer = EpochWriter(
                 directory, now_ns, on_epoch, disk=disk, claim=self.claim, committer=CommitterThread()
             )
-            """Writer of its epochs."""
+            """Writer of the directory's epochs."""
             undone.callback(self.writer.close)
             self.express = ExpressLane(self.writer, directory, on_update, default_kernels())
-            """Its express lane."""
+            """Express lane of the directory."""
             check_inputs(config, self.writer)
             if config.feed is not None:
                 begin_feed(self.writer, config.protocol, str(directory))
@@ -95,21 +97,21 @@ class RunDirectory:
 
     def close(self) -> None:
         """Close the writer and release the lock."""
-        with ExitStack() as parts:  # both, even if the first raises
+        with ExitStack() as parts:  # both are called, even if the first one raises
             parts.callback(self._lock.release)
             parts.callback(self.writer.close)
 
     def _check_streams(self) -> None:
-        """Raise `ServiceError` for a stream that would wait for ever, created when there were no upstreams."""
+        """Raise `ServiceError` for a stream that was created when there were no upstreams, and would wait for ever."""
         missing = missing_of(self._config.upstreams)
         for stream in decode_program(self.writer.control).streams:
             for name in missing.keys() & set(stream.reads):
                 raise ServiceError(f"stream {stream.name}: {missing[name]}")
 
     def _place_express_views(self) -> None:
-        """Seal a program in which Spark keeps all express views, or none, if the newest program differs.
+        """Seal a program in which Spark maintains all express views, or none, if the newest program differs.
 
-        Programs of earlier releases have them on the express lane only.
+        Programs of earlier releases have these views on the express lane only.
         """
         program = decode_program(self.writer.control)
         placed = with_record(program, on_spark=self.runs_spark)

@@ -19,8 +19,9 @@ __all__ = ["DirectoryLock", "left_as_found"]
 class DirectoryLock:
     """Exclusive lock of a run directory until it is released; the file names the process that holds it.
 
-    The system releases it with the process. On a disk without such locks there is none: then the lock of the state
-    database keeps a second process out, or else the first one detects it by its claim. Not thread-safe.
+    The operating system releases the lock with the process. On a disk without such locks there is no lock: then the
+    lock of the state database keeps a second process out, or else the first process detects the second by its claim.
+    Not thread-safe.
     """
 
     def __init__(self, directory: Path, holder: Claim) -> None:
@@ -48,7 +49,7 @@ class DirectoryLock:
 
 @contextmanager
 def left_as_found(directory: Path) -> Iterator[None]:
-    """Context manager that restores a missing or empty directory if its body raises.
+    """Restore a missing or empty directory if the body of the ``with`` statement raises.
 
     A runtime whose start is refused, for example because a view does not compile, would otherwise leave a directory
     that the next start takes for an existing run. A directory that was not empty is not touched, nor one that another

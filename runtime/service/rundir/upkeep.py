@@ -2,7 +2,7 @@
 
 Relation snapshots and full results are taken periodically; epochs and results that they replace are retired once every
 consumer has passed them. If the directory still exceeds its limit, the owner is notified to pause all inputs until
-there is room; then everything that is not needed is retired, even what the settings keep for a replay.
+there is room; then all files that are not needed are retired, even those that the settings keep for a replay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["SnapshotConfig", "Upkeep", "UpkeepConfig", "used_bytes"]
 _ROOM: Final = 0.9
 """Fraction of the limit at which a paused source resumes."""
 _TICKS: Final = 10
-"""Ticks between two checks: each visits all files of the directory, which may be ten thousand."""
+"""Number of ticks between two checks: each check visits all files of the directory, which may be ten thousand."""
 _MOST_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -31,11 +31,11 @@ class SnapshotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Intervals of relation snapshots, which are taken at whichever limit comes first, and of full results."""
 
     epochs: int = 1000
-    """Epochs between two snapshots; 0 for no snapshots at all, so that the log is never retired."""
+    """Number of epochs between two snapshots; 0 for no snapshots at all, so that the log is never retired."""
     megabytes: int = 64
-    """Size of the log between two snapshots."""
+    """Size of the log between two snapshots, in megabytes."""
     results: int = 500
-    """Results between two full results."""
+    """Number of results between two full results."""
 
 
 class UpkeepConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,7 +46,7 @@ class UpkeepConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retention: RetentionConfig = RetentionConfig()
     """Part of the log that is kept for a replay."""
     limit_megabytes: int = 64_000
-    """Size of the run directory at which all inputs are paused."""
+    """Size of the run directory at which all inputs are paused, in megabytes."""
 
 
 class Upkeep:
@@ -70,12 +70,12 @@ class Upkeep:
         on_full: Callable[[bool], None],
         fence: Callable[[], None] = lambda: None,
     ) -> None:
-        """``epoch`` is the newest of the log in ``directory``.
+        """Start without a run; ``epoch`` is the newest epoch of the log in ``directory``.
 
-        ``passed`` return for each consumer the epoch up to which it will never read again, ``put_full`` appends a full
-        result to the result log, ``on_full`` is called when the directory has reached its limit, and when there is room
-        again; all on the thread of the upkeep. ``fence`` raises if another process has taken the directory: then
-        nothing is taken or retired.
+        Each callable of ``passed`` returns the epoch up to which a consumer will never read again. ``put_full`` appends
+        a full result to the result log. ``on_full`` is called when the directory has reached its limit, and when there
+        is room again. All of them are called on the thread of the upkeep. ``fence`` raises if another process has taken
+        the directory: then no snapshot is taken and no file is retired.
         """
         self._config = config
         self._directory = directory
@@ -95,8 +95,8 @@ class Upkeep:
         self._is_full = False
         self._ticks = 0
         self._thread: threading.Thread | None = None
-        self._is_retiring_due = True  # the run before may have been killed before its turn
-        self._failures: frozenset[str] = frozenset()  # of the last run; retried by ticks, not every epoch
+        self._is_retiring_due = True  # the run before may have been killed before it retired files
+        self._failures: frozenset[str] = frozenset()  # failures of the last run, which ticks retry, not every epoch
         self._damaged: frozenset[str] = frozenset()
         self._times_failed = 0
         self._has_retired = False
@@ -105,7 +105,7 @@ class Upkeep:
 
     @property
     def used_bytes(self) -> int:
-        """Size of the run directory at the last check."""
+        """Size of the run directory in bytes at the last check."""
         return self._used
 
     @property
@@ -162,7 +162,7 @@ class Upkeep:
         return limits.epochs > 0 and since > 0 and (is_time or self._is_full)
 
     def _work(self) -> None:
-        """Run all tasks; a failed one does not prevent the others, so that the limit is enforced in any case."""
+        """Run all tasks; a failed task does not prevent the others, so that the limit is enforced in any case."""
         parts = (self._snapshot, self._full_result, self._retire, self._measure)
         fenced = self._failed(self._fence)
         failures = {fenced} if fenced else {failure for part in parts if (failure := self._failed(part))}
@@ -173,7 +173,8 @@ class Upkeep:
     def _note_damaged(self) -> bool:
         """Log damaged snapshots and results skipped since the last call; return True if there are new ones.
 
-        Retirement may remove damaged files and meets the remaining ones again, so after it only those are kept.
+        Retirement may remove damaged files, and reports the remaining ones again, so that only those are remembered
+        after it.
         """
         damaged = frozenset((*self._snapshots.torn.values(), *self._results.torn))
         self._snapshots.torn.clear()
@@ -191,7 +192,7 @@ class Upkeep:
         except Exception as error:  # noqa: BLE001 (the log is unchanged, whatever the cause)
             if (failure := f"{type(error).__name__}: {error}") not in self._failures:
                 text = "the run directory {directory} is not kept small"
-                if isinstance(error, (EpochLogError, OSError)):  # the message states what is wrong and where
+                if isinstance(error, (EpochLogError, OSError)):  # the message states the error and the place
                     self._log.error(text + ": {reason}", directory=self._directory, reason=str(error))
                 else:
                     self._log.failure(text, directory=self._directory)
@@ -226,8 +227,9 @@ class Upkeep:
         freed += self._results.retire(passed, bases)
         output = self._directory / "spark" / "output.log"
         if output.exists() and output.stat().st_size > _MOST_OUTPUT_BYTES:
-            os.truncate(output, 0)  # its writers append
-        # A consumer that is behind, such as a Spark that starts, keeps it due until it has passed the newest snapshot.
+            os.truncate(output, 0)  # truncated, because its writers append
+        # A consumer that is behind, such as a Spark that starts, keeps retirement due until it has passed the newest
+        # snapshot.
         self._is_retiring_due, self._has_retired = passed < self._taken, True
         if freed:
             self._log.debug("{bytes} bytes after epoch {passed} are free again", bytes=freed, passed=passed)
@@ -242,7 +244,7 @@ class Upkeep:
 
 
 def used_bytes(directory: Path) -> int:
-    """Return the size of all files below a directory; files that are removed meanwhile do not count."""
+    """Return the size in bytes of all files below a directory; files that are removed meanwhile do not count."""
     total = 0
     for place, _, names in os.walk(directory):
         for name in names:

@@ -1,4 +1,4 @@
-"""SQL of clients in processes of their own: nothing that a question does can stop or stall the runtime.
+"""SQL of clients in separate processes: no question can stop or stall the runtime.
 
 ```
 runtime                                              process
@@ -8,9 +8,9 @@ runtime                                              process
                                                                           settings, limits
 ```
 
-A process is started by the first question that needs it and then kept, as many as questions may run at a time. It has
-no secrets in its environment, an end to its address space, and ends with its runtime. This package imports little, as
-each process has to import it.
+A process is started by the first question that needs it and then kept; there are as many processes as questions may run
+at a time. A process has no secrets in its environment, a limited address space, and ends with its runtime. This package
+imports little, as each process has to import it.
 """
 
 from runtime.service.sandbox.limits import AskError, AskLimits, CostlyError

@@ -35,7 +35,8 @@ _CLOCK: Final = (
     "CREATE MACRO current_localtime() AS CAST(CAST(main.now() AS TIMESTAMP) AS TIME)",
     "CREATE MACRO age(a) AS system.main.age(CAST(main.today() AS TIMESTAMP), a), (a, b) AS system.main.age(a, b)",
 )
-"""Statements that define DuckDB's functions of the clock by ``now()``; ``current_timestamp`` and its like call them."""
+"""Statements that define DuckDB's functions of the clock by ``now()``, which ``current_timestamp`` and the like also
+call."""
 
 
 class Answer(msgspec.Struct, frozen=True, eq=False):
@@ -44,7 +45,7 @@ class Answer(msgspec.Struct, frozen=True, eq=False):
     columns: tuple[AnsweredColumn, ...]
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
-    """Raises the errors of `Sandbox.answer`."""
+    """Iterator of the rows; it raises the errors of `Sandbox.answer`."""
 
 
 class Sandbox:
@@ -64,7 +65,7 @@ class Sandbox:
     def answer(self, sql: str, given: Given, tables: Sequence[pa.Table]) -> Answer:
         """Return the answer to a checked question; raises `SqlError`, `CostlyError`, `AskError`.
 
-        ``tables`` are the rows of those of ``given``, with Arrow's decimals for numbers that have a scale.
+        ``tables`` are the rows of the tables in ``given``, with Arrow's decimals for numbers that have a scale.
         """
         with self._explaining(sql):
             for number, (table, rows) in enumerate(zip(given.tables, tables, strict=True)):
@@ -95,7 +96,7 @@ class Sandbox:
         )
 
     def _set_clock(self, time_us: int | None) -> None:
-        """Define the clock as the epoch's time; NULL if it has none."""
+        """Define the clock as the epoch's time in microseconds; as NULL if the epoch has none."""
         time = f"'{(_EPOCH + timedelta(microseconds=time_us)).isoformat()}'" if time_us is not None else "NULL"
         self.connection.execute(f"CREATE MACRO now() AS CAST({time} AS TIMESTAMP WITH TIME ZONE)")
 
@@ -113,7 +114,7 @@ class Sandbox:
 
     @contextmanager
     def _explaining(self, sql: str) -> Iterator[None]:
-        """Raise errors of DuckDB as those of the question."""
+        """Convert errors of DuckDB within the ``with`` statement to errors of the question."""
         try:
             yield
         except duckdb.InterruptException:
@@ -124,19 +125,19 @@ class Sandbox:
             raise self._with_place(sql, error) from None
         except MemoryError:
             raise self._limits.growth_error() from None
-        except pa.ArrowException as error:  # DuckDB's errors while rows are fetched come through Arrow
+        except pa.ArrowException as error:  # DuckDB's errors while rows are fetched are raised by Arrow
             if "Out of Memory" in str(error):
                 raise self._too_large(error) from None
             raise AskError(" ".join(str(error).split())) from None
 
     def _too_large(self, error: Exception) -> CostlyError:
-        if "bad alloc" in str(error):  # not DuckDB's own limit
+        if "bad alloc" in str(error):  # raised by Arrow's or the C library's allocation, not by DuckDB's own limit
             return self._limits.growth_error()
         most = self._limits.memory_bytes >> 20
         return CostlyError(f"expected a question within {most} MiB of memory, was one that needs more")
 
     def _with_place(self, sql: str, error: duckdb.Error) -> Exception:
-        """Return the error with its place, which DuckDB reports only if the question is executed this way."""
+        """Return the error with its position, which DuckDB reports only if the question is executed this way."""
         if not isinstance(error, duckdb.ProgrammingError):
             return located(sql, error)
         try:

@@ -1,4 +1,4 @@
-"""Limits of questions, and the errors of their check and their run."""
+"""Limits of questions, and the errors of checking and running them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,30 @@ class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Bounds of each question, and of all of them together."""
 
     at_once: int = 2
-    """Questions that are answered at a time, each in a process of its own; 0: the service has no such route."""
+    """Greatest number of questions that are answered at a time, each in its own process; 0 if the service has no such
+    route."""
     waiting: int = 256
-    """Questions that wait for their turn, see `Asker.ask`."""
+    """Greatest number of questions that wait for their turn, see `Asker.ask`."""
     seconds: float = 10.0
-    """Time from a question's arrival to its answer; the process of a question that takes longer is killed."""
+    """Timeout in seconds from a question's arrival to its answer; the process of a question that takes longer is
+    killed."""
     memory_bytes: int = 512 * 1024 * 1024
-    """DuckDB's memory for a question; nothing is written to disk."""
+    """DuckDB's memory for a question, in bytes; nothing is written to disk."""
     growth_bytes: int = 3 * 1024 * 1024 * 1024
-    """Growth of the address space of a question's process, above that of one that has answered nothing.
+    """Greatest growth of the address space of a question's process, in bytes, above that of a process without a
+    question.
 
-    It holds what the question reads, DuckDB's memory, and what expressions make, which DuckDB does not count.
+    The growth has the tables that the question reads, DuckDB's memory, and the results of expressions, which DuckDB
+    does not count.
     """
     read_bytes: int = 1024 * 1024 * 1024
-    """Size in memory of the relations and views that a question reads."""
+    """Greatest size in memory of the relations and views that a question reads, in bytes."""
     answer_rows: int = 100_000
-    """Rows of an answer."""
+    """Greatest number of rows of an answer."""
     answer_bytes: int = 256 * 1024 * 1024
-    """Size in memory of the rows of an answer."""
+    """Greatest size in memory of the rows of an answer, in bytes."""
     kept_bytes: int = 512 * 1024 * 1024
-    """Size of the relations that are kept for the next question."""
+    """Greatest size of the relations that are kept for the next question, in bytes."""
 
     def growth_error(self) -> CostlyError:
         """Return the error of a question whose process grows by more than `growth_bytes`."""

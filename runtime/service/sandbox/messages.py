@@ -8,8 +8,8 @@ Worker ◀─Started── process
        ◀─Answered, an Arrow stream, Ended──     its rows
 ```
 
-At each of its turns the process replies with `Refused` instead if it cannot go on; another `Asked` may follow at any of
-the worker's turns. A message is msgpack behind its length; rows are Arrow's IPC streams, in batches.
+At each of its turns the process replies with `Refused` instead if it cannot continue; at any of its turns the worker
+may send another `Asked`. A message is its length followed by msgpack; rows are Arrow's IPC streams, in batches.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ __all__ = [
 
 _LENGTH_BYTES: Final = 4
 _MOST_BYTES: Final = 64 * 1024 * 1024
-"""Largest message; the names of all columns of an answer are in one."""
+"""Greatest size of a message in bytes; one message has the names of all columns of an answer."""
 
 
 class Beside(msgspec.Struct, frozen=True, eq=False):
     """Tables and functions of the runtime that a question may name in addition to relations and views."""
 
     tables: Mapping[str, pa.Table] = {}
-    """Name → rows."""
+    """Table name → rows."""
     macros: Sequence[str] = ()
     """Statements that create functions."""
 
@@ -64,17 +64,17 @@ class Rows(msgspec.Struct, frozen=True, eq=False):
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
-    """First message of a process, which waits for its first question."""
+    """First message of a process, which then waits for its first question."""
 
 
 class Asked(msgspec.Struct, frozen=True, tag=True):
     """Question to be checked."""
 
     number: int
-    """Number of the question in this process, rising from 1; an interrupt names it."""
+    """Number of the question in this process, ascending from 1; an interrupt names it."""
     sql: str
     epoch: int | None = None
-    """Epoch of the request; the text may name one, too."""
+    """Epoch of the request; the text may name an epoch, too."""
 
 
 class Checked(msgspec.Struct, frozen=True, tag=True):
@@ -82,7 +82,7 @@ class Checked(msgspec.Struct, frozen=True, tag=True):
 
     question: CheckedQuestion
     epoch: int | None
-    """Epoch of the request or of the text; None for the newest."""
+    """Epoch of the request or of the text; None for the newest epoch."""
 
 
 class GivenTable(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class GivenTable(msgspec.Struct, frozen=True):
 
     name: str
     columns: tuple[Column, ...] = ()
-    """Columns of a relation or a view; a table without them is read as it is."""
+    """Columns of a relation or a view; a table without them is read unchanged."""
 
 
 class Given(msgspec.Struct, frozen=True, tag=True):
@@ -103,11 +103,11 @@ class Given(msgspec.Struct, frozen=True, tag=True):
     macros: tuple[str, ...] = ()
     """Statements that create functions."""
     most_rows: int | None = None
-    """Limit of rows in place of `AskLimits.answer_rows`."""
+    """Limit of rows in place of `AskLimits.answer_rows`; None for that one."""
     describes: bool = False
     """True for an answer that has columns and no rows."""
     explains: bool = False
-    """True for an answer of the lines of DuckDB's plan."""
+    """True for an answer with the lines of DuckDB's plan."""
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):
@@ -120,26 +120,26 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     """Error of a question."""
 
     kind: Literal["ask", "costly", "sql"]
-    """`AskError`, `CostlyError` or `SqlError`."""
+    """Kind of the error: `AskError`, `CostlyError` or `SqlError`."""
     reason: str
     file: str = ""
     line: int = 0
     column: int = 0
     is_spent: bool = False
-    """True if the process is not to be asked again."""
+    """True if the process must not be used for another question."""
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
     """End of an answer."""
 
     refused: Refused | None = None
-    """Error that has ended the stream early; its rows are not to be used."""
+    """Error that has ended the stream early, so that its rows must not be used; None if it is complete."""
     is_spent: bool = False
-    """True if the process is not to be asked again, as it has not returned the memory that the question took."""
+    """True if the process must not be used for another question, as it has not returned the memory of this one."""
 
 
 def send(stream: BinaryIO, message: msgspec.Struct) -> None:
-    """Write a message and flush the stream; raises `ValueError` for one that is too long."""
+    """Write a message and flush the stream; raises `ValueError` for a message that is too long."""
     data = msgspec.msgpack.encode(message)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"expected a message of at most {_MOST_BYTES} bytes, was one of {len(data)}")
@@ -148,7 +148,7 @@ def send(stream: BinaryIO, message: msgspec.Struct) -> None:
 
 
 def receive(stream: BinaryIO, kind: Any) -> Any:
-    """Return the next message, of one of the types of a union.
+    """Return the next message, whose type is one of a union.
 
     Raises `EOFError` at the end of the stream, `ValueError` and `msgspec.DecodeError` for anything else.
     """
@@ -166,14 +166,14 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 
 def is_readable(descriptor: int, wait_s: float | None) -> bool:
-    """Return whether there are bytes to read, or the end, within a time; None waits for them."""
-    poll = select.poll()  # select has an end at descriptor 1,024
+    """Return True if there are bytes to read, or the end, within ``wait_s`` seconds; None waits without a limit."""
+    poll = select.poll()  # poll, because select fails for descriptors from 1,024 on
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(None if wait_s is None else wait_s * 1000))
 
 
 class _BoundedReader:
-    """File for Arrow that ends with an error, before anything is allocated, once too much has been read from it."""
+    """File for Arrow that raises an error, before anything is allocated, once too much has been read from it."""
 
     closed = False
 
@@ -182,14 +182,14 @@ class _BoundedReader:
         self._most_bytes = self._left_bytes = most_bytes
 
     def read(self, size: int = -1) -> bytes:
-        """Return so many bytes, fewer at the end; raises `ValueError` if they exceed the limit."""
+        """Return at most ``size`` bytes, fewer at the end; raises `ValueError` if they exceed the limit."""
         if not 0 <= size <= self._left_bytes:
             raise ValueError(f"expected a stream of at most {self._most_bytes} bytes, was a longer one")
         self._left_bytes -= size
         return self._stream.read(size)
 
     def close(self) -> None:
-        """Leave the stream open: further messages follow."""
+        """Leave the stream open, because further messages follow."""
 
 
 def arrow_stream(stream: BinaryIO, most_bytes: int) -> Any:

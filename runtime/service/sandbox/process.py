@@ -1,4 +1,4 @@
-"""Process in which questions run, one after the other, each in a database of its own.
+"""Process in which questions run, one after another, each in a database of its own.
 
 ```
 python -m runtime.service.sandbox.process INTERRUPTS addresses|memory LIMITS
@@ -47,31 +47,33 @@ __all__ = ["main"]
 
 _INTERRUPT_S: Final = 0.05
 _LATE_S: Final = 5.0
-"""Time after the deadline of a question at which the process ends by itself, as its runtime has not ended it."""
+"""Time in seconds after the deadline of a question at which the process ends by itself, if its runtime has not ended
+it."""
 _MOST_FILE_BYTES: Final = 64 * 1024
-"""Largest file that the process can write: its standard error."""
+"""Size in bytes of the largest file that the process can write: its standard error."""
 _OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
 _SPENT: Final = 1 / 8
-"""Part of `AskLimits.growth_bytes` above which a process is replaced after a question."""
+"""Fraction of `AskLimits.growth_bytes` above which a process is replaced after a question."""
 
 
 class _Interrupts:
     """Thread that interrupts the question that runs, and ends the process with its runtime.
 
-    DuckDB discards an interrupt that comes before it runs: a question is interrupted again and again until it ends.
+    DuckDB discards an interrupt that arrives before it runs, so that a question is interrupted repeatedly until it
+    ends.
     """
 
     def __init__(self, pipe: int, most_bytes: int | None) -> None:
-        """``most_bytes``: memory at which the process ends; None if the system limits it."""
+        """Start the thread; ``most_bytes`` is the memory at which the process ends, None if the system limits it."""
         self._pipe, self._most_bytes = pipe, most_bytes
-        self._lock = threading.Lock()  # of the sandbox, which is not to be closed in the middle of an interrupt
+        self._lock = threading.Lock()  # guards the sandbox, which must not be closed during an interrupt
         self._sandbox: Sandbox | None = None
         self._number = 1
         self._cancelled = 0
         threading.Thread(target=self._run, name="interrupts", daemon=True).start()
 
     def set(self, number: int, sandbox: Sandbox | None) -> None:
-        """Set the number of the question that runs, or will next, and its sandbox while it runs."""
+        """Set the number of the current or next question, and its sandbox while it runs."""
         with self._lock:
             self._number, self._sandbox = number, sandbox
 
@@ -81,7 +83,7 @@ class _Interrupts:
             if is_readable(self._pipe, _INTERRUPT_S if is_looking else None):
                 number = os.read(self._pipe, NUMBER_BYTES)
                 if not number:
-                    os._exit(0)  # even if the question does not let itself be interrupted
+                    os._exit(0)  # even if the question cannot be interrupted
                 self._cancelled = int.from_bytes(number, "big")
             if self._most_bytes is not None and _memory_bytes() > self._most_bytes:
                 os._exit(TOO_LARGE)
@@ -91,15 +93,15 @@ class _Interrupts:
 
 
 class _Questions:
-    """The questions of a process. Belongs to its main thread."""
+    """Questions of a process. Belongs to the process's main thread."""
 
     def __init__(
         self, requests: BinaryIO, replies: BinaryIO, interrupts: _Interrupts, limits: AskLimits, begin_bytes: int
     ) -> None:
-        """``begin_bytes``: memory of the process that has answered nothing."""
+        """Open a sandbox; ``begin_bytes`` is the memory of the process before the first question."""
         self._requests, self._replies, self._interrupts, self._limits = requests, replies, interrupts, limits
         self._begin_bytes = begin_bytes
-        self._sandbox = Sandbox(limits)  # opened before there is a question, as it takes 15 ms
+        self._sandbox = Sandbox(limits)  # opened before there is a question, because that takes 15 ms
 
     def run(self) -> None:
         """Answer questions; raises `EOFError` at the end of standard input."""
@@ -135,10 +137,10 @@ class _Questions:
         return sql
 
     def _answered(self, sql: str, given: Given) -> Ended | Refused:
-        """Send the columns and rows of the answer; return what is to be sent behind them."""
+        """Send the columns and rows of the answer; return the message to send after them."""
         try:
             tables = [arrow_stream(self._requests, self._most_bytes).read_all() for _ in given.tables]
-        except MemoryError:  # the rest of the tables is not read any more
+        except MemoryError:  # the other tables are not read
             send(self._replies, msgspec.structs.replace(_refused(self._limits.growth_error()), is_spent=True))
             raise EOFError from None
         try:
@@ -152,7 +154,7 @@ class _Questions:
         return self._sent(answer)
 
     def _sent(self, answer: Answer) -> Ended:
-        """Send the rows of an answer; return its end."""
+        """Send the rows of an answer; return the message at its end."""
         with pa.ipc.new_stream(pa.PythonFile(self._replies, "w"), answer.schema) as writer:
             try:
                 for batch in answer.batches:
@@ -165,12 +167,12 @@ class _Questions:
 
     @property
     def _most_bytes(self) -> int:
-        """Size of the stream of a table, whose rows have at most `AskLimits.read_bytes`."""
+        """Greatest size in bytes of the stream of a table, whose rows have at most `AskLimits.read_bytes`."""
         return 2 * self._limits.read_bytes + 1024 * 1024
 
     @contextmanager
     def _running(self, number: int) -> Iterator[None]:
-        """Context manager of the work on a question, which may be interrupted and has an end in any case."""
+        """Let a question be interrupted within the ``with`` statement, which ends after a limited time in any case."""
         self._interrupts.set(number, self._sandbox)
         signal.setitimer(signal.ITIMER_REAL, self._limits.seconds + _LATE_S)
         try:
@@ -187,10 +189,10 @@ def main() -> None:
     """Answer the questions of a runtime until it ends."""
     pipe, limit, limits = int(sys.argv[1]), sys.argv[2], msgspec.json.decode(sys.argv[3], type=AskLimits)
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # output that a library prints must not be sent as an answer
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with suppress(OSError):
-        _OOM_SCORE.write_text("1000")  # where memory runs out, this process ends before its runtime does
+        _OOM_SCORE.write_text("1000")  # if memory runs out, this process ends before its runtime does
     _warm_up(limits)
     begin_bytes = _memory_bytes()
     most = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: _MOST_FILE_BYTES}
@@ -206,10 +208,10 @@ def main() -> None:
 
 
 def _warm_up(limits: AskLimits) -> None:
-    """Answer a question, so that everything that is loaded late is loaded."""
+    """Answer a question, so that everything that is loaded lazily is loaded."""
     sandbox = Sandbox(limits)
     sql = checked("SELECT now() AS a, 'x' AS b, x.* FROM x", sandbox.connection).sql
-    rows = pa.Table.from_arrays([pa.nulls(1, pa.float64())], ["0"])  # Arrow imports pandas for values of Python's
+    rows = pa.Table.from_arrays([pa.nulls(1, pa.float64())], ["0"])  # Arrow imports pandas for Python values
     answer = sandbox.answer(sql, Given((GivenTable("x"),)), [rows])
     with pa.ipc.new_stream(pa.BufferOutputStream(), answer.schema) as writer:
         for batch in answer.batches:
@@ -224,7 +226,7 @@ def _refused(error: SqlError | AskError) -> Refused:
 
 
 def _memory_bytes() -> int:
-    """Return the size of the address space; the peak of the memory if the system reports nothing else."""
+    """Return the size of the address space in bytes; the peak of the memory if the system reports nothing else."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 __all__ = ["CheckedQuestion", "checked", "located", "with_epoch"]
 
 _NAME: Final = "question"
-"""Name of the text in messages."""
+"""Name of the question's text in messages."""
 _CLOCK: Final = frozenset(
     ("age", "current_date", "current_localtime", "current_localtimestamp", "current_time", "current_timestamp",
      "get_current_time", "get_current_timestamp", "localtime", "localtimestamp", "now", "today",
      "transaction_timestamp")
 )  # fmt: skip
-"""Functions of the clock, with the names that call one without brackets."""
+"""Functions of the clock, with the names that call a function without brackets."""
 _TABLE_FUNCTIONS: Final = frozenset(("generate_series", "range", "unnest"))
 _BEHIND_OWN_NAME: Final = ("right", "child")
-"""Parts of a node with a name of its own that see this name: the recursive side, and the query after MATERIALIZED."""
+"""Parts of a node with its own name that can see this name: the recursive side, and the query after MATERIALIZED."""
 _NO_PLACE: Final = 2**63
 _AS_OF: Final = ("AS", "OF", "EPOCH")
 
 
 class CheckedQuestion(msgspec.Struct, frozen=True):
-    """A question that has passed the check."""
+    """Question that has passed the check."""
 
     sql: str
-    """Its SELECT."""
+    """SELECT of the question."""
     names: tuple[tuple[str, int], ...]
-    """Names of its relations and views in lower case, each with its first offset in bytes; without tables of WITH."""
+    """Names of relations and views in lower case, each with its first offset in bytes; without tables of WITH."""
     reads_clock: bool = False
-    """True if it may call a function of the clock."""
+    """True if the question may call a function of the clock."""
 
 
 def with_epoch(sql: str, epoch: int | None) -> tuple[str, int | None]:
@@ -71,7 +71,7 @@ def with_epoch(sql: str, epoch: int | None) -> tuple[str, int | None]:
 
 
 def checked(sql: str, connection: duckdb.DuckDBPyConnection) -> CheckedQuestion:
-    """Check a question; raises `SqlError` with the place for anything but one SELECT over relations and views.
+    """Check a question; raises `SqlError` with the position for anything except one SELECT over relations and views.
 
     ``connection`` is an empty database, which parses the question without running it.
     """
@@ -103,7 +103,7 @@ def checked(sql: str, connection: duckdb.DuckDBPyConnection) -> CheckedQuestion:
 
 
 def located(sql: str, error: duckdb.Error) -> SqlError:
-    """Return DuckDB's error at the place that its message shows."""
+    """Return DuckDB's error at the position that its message shows."""
     reason, _, shown = str(error).partition("\nLINE ")
     reason = " ".join(reason.split())
     match = re.match(r"(\d+): (.*)\n( *)\^", shown)
@@ -195,8 +195,8 @@ def _nodes(tree: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
 def _parts(node: dict[str, Any], local: frozenset[str]) -> list[tuple[Any, frozenset[str]]]:
     """Return the parts of a node, each with the tables of WITH that it can see.
 
-    A table of WITH sees those before it, and itself where it is recursive: in the right side of its UNION. Everything
-    else in the query, and in the queries inside it, sees all of them.
+    A table of WITH sees the tables before it, and itself if it is recursive: in the right side of its UNION. All other
+    parts of the query, and of the queries inside it, see all tables of WITH.
     """
     parts: list[tuple[Any, frozenset[str]]] = []
     tables = node.get("cte_map")

@@ -1,4 +1,4 @@
-"""Processes in which questions run, as the runtime sees them: start, questions, interrupts, end."""
+"""Processes in which questions run, from the side of the runtime: start, questions, interrupts, end."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from runtime.service.sandbox.messages import (
 __all__ = ["NUMBER_BYTES", "TOO_LARGE", "Cancel", "Worker", "Workers"]
 
 NUMBER_BYTES: Final = 8
-"""Size of the number of a question on the pipe of interrupts."""
+"""Size in bytes of the number of a question on the pipe of interrupts."""
 TOO_LARGE: Final = 77
-"""Exit code of a process that has grown too much, where the system does not limit the address space."""
+"""Exit code of a process that has grown too much, if the system does not limit the address space."""
 _KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "TZ")
-"""Variables of the environment that reach the process: nothing else does, as it may be secret."""
+"""Variables of the environment that the process gets; no others, because they may be secret."""
 _LOOK_S: Final = 0.05
 _EXIT_S: Final = 1.0
 _STDERR_CHARACTERS: Final = 300
@@ -50,16 +50,19 @@ _SLACK_BYTES: Final = 1024 * 1024
 
 
 class Worker:
-    """One process. A question takes `check` and then `answer`; other threads may interrupt it and kill the process."""
+    """Process for questions.
+
+    A question takes `check` and then `answer`; other threads may interrupt it and kill the process.
+    """
 
     def __init__(self, limits: AskLimits, *, limits_addresses: bool = sys.platform == "linux") -> None:
         """Start the process, see `await_start`.
 
-        With ``limits_addresses`` the system limits its address space, else it watches its memory itself. Raises
-        `AskError` if it cannot be started.
+        With ``limits_addresses`` the system limits the process's address space, otherwise the process watches its
+        memory itself. Raises `AskError` if the process cannot be started.
         """
         self._limits = limits
-        self._lock = threading.Lock()  # of the pipe of interrupts, which is not to be closed in the middle of one
+        self._lock = threading.Lock()  # guards the pipe of interrupts, which must not be closed during an interrupt
         self._number = 0
         self._is_ready = True
         self._is_started = self._is_killed = self._is_closed = False
@@ -76,7 +79,7 @@ class Worker:
                 cwd="/",
                 env=_environ(os.environ),
                 pass_fds=(interrupts,),
-                # Not interrupted from the keyboard with its parent, which ends it.
+                # Not interrupted from the keyboard together with its parent, which ends it.
                 process_group=0,
             )
         except OSError as error:
@@ -92,18 +95,18 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Number of the process."""
+        """Process id."""
         return self._process.pid
 
     @property
     def is_ready(self) -> bool:
-        """True if it runs and waits for a question."""
+        """True if the process runs and waits for a question."""
         return self._is_ready and not self._is_killed and self._process.poll() is None
 
     def await_start(self, check: Callable[[], None] = lambda: None) -> None:
-        """Wait until the process takes questions; ``check`` is called now and then, and may raise an error.
+        """Wait until the process accepts questions; ``check`` is called from time to time, and may raise an error.
 
-        A process that is not waited for any more goes on to start, so that a busy machine has one at last.
+        A process continues to start after such an error, so that even a busy machine has one in the end.
         """
         while not self._is_started:
             if is_readable(self._replies.fileno(), _LOOK_S):
@@ -124,10 +127,10 @@ class Worker:
     def answer(self, given: Given, tables: Sequence[tuple[pa.Schema, Iterator[pa.RecordBatch]]]) -> Rows:
         """Return the answer to the checked question; raises `SqlError`, `AskError`, `CostlyError`.
 
-        ``tables`` are the rows of those of ``given``; errors of their iterators are raised, too.
+        ``tables`` are the rows of the tables in ``given``; errors of their iterators are raised, too.
         """
         with self._conversing():
-            with suppress(BrokenPipeError):  # then it has replied why, or has ended
+            with suppress(BrokenPipeError):  # the process has then replied with the reason, or has ended
                 self._send(given)
                 for schema, batches in tables:
                     with pa.ipc.new_stream(pa.PythonFile(self._requests, "w"), schema) as writer:
@@ -142,18 +145,18 @@ class Worker:
             return Rows(answered.columns, table)
 
     def interrupt(self) -> None:
-        """Interrupt the question that runs, or the one that was sent last if that has not begun yet."""
+        """Interrupt the current question, or the one that was sent last if that has not begun yet."""
         with self._lock, suppress(OSError):
             if not self._is_closed:
                 os.write(self._interrupts, self._number.to_bytes(NUMBER_BYTES, "big"))
 
     def kill(self) -> None:
-        """End the process now: the thread that waits for it gets an error."""
+        """Kill the process; the thread that waits for it gets an error."""
         self._is_killed = True
         self._process.kill()
 
     def end(self) -> None:
-        """End the process, and release what belongs to it; no other thread may wait for it."""
+        """End the process and release its resources; no other thread may wait for it."""
         self._process.kill()
         self._process.wait()
         with self._lock:
@@ -162,16 +165,16 @@ class Worker:
             self._is_closed = True
             os.close(self._interrupts)
         for stream in (self._requests, self._replies, self._stderr):
-            with suppress(OSError):  # what was not written yet has nobody to read it
+            with suppress(OSError):  # bytes that are not written yet have no reader
                 stream.close()
 
     @contextmanager
     def _conversing(self) -> Iterator[None]:
-        """Context manager of a turn of the question, after which the process is ready only if the turn is whole."""
+        """Mark the process as not ready within the ``with`` statement, and end it after an error of its pipes."""
         self._is_ready = False
         try:
             yield
-        except SqlError:  # a ValueError
+        except SqlError:  # a SqlError is a ValueError
             raise
         except (EOFError, OSError, ValueError, pa.ArrowException, msgspec.MsgspecError) as error:
             self._raise_end(error)
@@ -192,7 +195,7 @@ class Worker:
         raise (CostlyError if refused.kind == "costly" else AskError)(refused.reason)
 
     def _raise_end(self, error: Exception) -> NoReturn:
-        """Raise the reason for which the process has ended; one that has sent something else than messages is ended."""
+        """Raise the reason why the process has ended; first end a process that has sent anything except messages."""
         try:
             code = self._process.wait(_EXIT_S)
         except subprocess.TimeoutExpired:
@@ -229,7 +232,7 @@ class Cancel:
                 self._worker.interrupt()
 
     def kill(self) -> None:
-        """End the process that works on the question, if there is one; to be called after `stop`."""
+        """Kill the process that works on the question, if there is one; called after `stop`."""
         with self._lock:
             if self._worker is not None:
                 self._worker.kill()
@@ -241,7 +244,7 @@ class Cancel:
 
     @contextmanager
     def stopping(self, worker: Worker) -> Iterator[None]:
-        """Context manager within which a cancellation reaches a worker, and explains its errors."""
+        """Let a cancellation reach a worker within the ``with`` statement, and explain the worker's errors."""
         with self._lock:
             self._worker = worker
         try:
@@ -258,7 +261,7 @@ class Cancel:
 class Workers:
     """Pool of processes, started when they are needed and then kept. May be called from any thread.
 
-    Its owner bounds the number that are taken at a time, and so that of all of them.
+    The owner bounds the number of processes that are taken at a time, and so the number of all processes.
     """
 
     def __init__(self, limits: AskLimits) -> None:
@@ -280,7 +283,10 @@ class Workers:
         return self._started(self._taken.add)
 
     def give(self, worker: Worker) -> None:
-        """Return a process; one that is of no use any more is replaced, so that the next question finds one."""
+        """Return a process to the pool.
+
+        One that cannot be used again is replaced, so that the next question need not wait.
+        """
         with self._lock:
             self._taken.discard(worker)
             if worker.is_ready and not self._is_closed:
@@ -291,7 +297,7 @@ class Workers:
             self._started(self._idle.append)
 
     def close(self) -> None:
-        """End all processes; those that are taken when they are returned, though their questions end now."""
+        """End all processes; those that are taken end when they are returned, though their questions end now."""
         with self._lock:
             self._is_closed = True
             for worker in self._taken:
@@ -312,7 +318,7 @@ class Workers:
 
 
 def _environ(own: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a process, out of that of the runtime."""
+    """Return the environment of a process, selected from that of the runtime."""
     root = str(Path(__file__).parents[3])
     path = os.pathsep.join(part for part in (root, own.get("PYTHONPATH", "")) if part)
     # Arrow's and the C library's own pools reserve addresses that they do not use, which the limit would count.

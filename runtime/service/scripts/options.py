@@ -41,7 +41,7 @@ _LINE: Final = b"\n"
 _DELIMITER: Final = "tuple_delimiter"
 _SHORT: Final = {"delimiter", "fields"}  # DBToaster's names for the field delimiter of csv
 _WITHOUT_PATHS: Final = ("csv", "native", "itch")
-"""Formats that define the places of fields themselves."""
+"""Formats that determine the places of fields themselves."""
 _IGNORED: Final = ("schema", "eventtype")
 """Options of DBToaster's adaptors that repeat the declaration."""
 _WRITTEN: Final[dict[ColumnType, tuple[str, ...]]] = {
@@ -51,11 +51,11 @@ _WRITTEN: Final[dict[ColumnType, tuple[str, ...]]] = {
     "string": ("string", "char"),
     "timestamp": ("timestamp(s)", "timestamp(ms)", "timestamp(us)"),
 }
-"""Column type → the input types whose values it can all represent."""
+"""Column type → input types whose values it can represent."""
 
 
 class Options:
-    """Options of one declaration; each is taken once, and options that are never taken are unknown."""
+    """Options of one declaration; each option is taken once, and options that are never taken are unknown."""
 
     def __init__(self, declaration: StreamDeclaration) -> None:
         self._declaration = declaration
@@ -72,7 +72,7 @@ class Options:
         return next((name for name in names if name in self._declaration.options), "")
 
     def text(self, name: str, default: str = "") -> str:
-        """Take an option as it was written."""
+        """Take an option as text."""
         self._known.add(name)
         return self._left.pop(name, default)
 
@@ -84,7 +84,7 @@ class Options:
         return text
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Take an option that is yes or no, in any spelling."""
+        """Take an option that is yes or no, in one of the spellings of `_YES`."""
         text = self.text(name)
         if not text:
             return default
@@ -102,7 +102,7 @@ class Options:
         return int(text)
 
     def by_column(self, prefix: str, columns: Mapping[str, Column]) -> dict[str, str]:
-        """Take the options ``prefix.column`` of single columns, by column."""
+        """Take the options ``prefix.column`` of single columns; return column → value."""
         self._known.add(f"{prefix}.COLUMN")
         options = {}
         for name in [n for n in self._left if n.startswith(f"{prefix}.")]:
@@ -114,7 +114,7 @@ class Options:
         return options
 
     def rest(self, known: Collection[str]) -> dict[str, str]:
-        """Take all options of these names, which must be all that are left."""
+        """Take all remaining options, whose names must be known."""
         self._known.update(known)
         taken = {name: self._left.pop(name) for name in list(self._left) if name in known}
         self.end()
@@ -138,7 +138,7 @@ def stream_schema(
 ) -> Schema:
     """Return the schema of the rows of a stream whose adaptor is a format; raises `ServiceError`.
 
-    With ``numbered`` and ``deletions`` each row begins with its order, as in DBToaster's files.
+    With ``numbered`` and ``deletions`` each row begins with its order number, as in DBToaster's files.
     """
     columns = {column.name: column for column in declaration.columns}
     settings: dict[str, Any] = policies(options)
@@ -169,14 +169,14 @@ def stream_schema(
             paths=paths,
             **settings,
         )
-        schema.format.indexer(schema, Pushdown())  # reports what a format cannot read before the start
+        schema.format.indexer(schema, Pushdown())  # reports, before the start, a schema that the format cannot read
         return schema
     except FormatError as error:
         raise ServiceError(f"stream {declaration.name}: {error}") from None
 
 
 def policies(options: Options) -> dict[str, Any]:
-    """Return the policies for malformed tuples and values, and the longest tuple."""
+    """Return the policies for malformed tuples and values, and the greatest length of a tuple."""
     limits = Limits()
     malformed = options.choice("malformed", "dead_letter", "skip", "fail")
     nullable = options.text("malformed_nullable", "null").lower()
@@ -190,7 +190,7 @@ def policies(options: Options) -> dict[str, Any]:
 
 
 def stream_codec(options: Options, path: Path) -> Codec | None:
-    """Return the compression of a stream's file, by its options or else its suffix; None if it has none."""
+    """Return the compression of a stream's file, by its options or else by its suffix; None if it has none."""
     name = options.choice("codec", "", "gzip", "zstd", "lz4")
     mode = options.choice("codec_mode", "sequential", "per_buffer")
     default = Codec("gzip")
@@ -215,7 +215,7 @@ def stream_codec(options: Options, path: Path) -> Codec | None:
 
 
 def _format(declaration: StreamDeclaration, options: Options) -> Format:
-    """Return the declared format, with the options that are left."""
+    """Return the declared format, created with the options that are left."""
     if declaration.adaptor not in format_names():
         known = ", ".join(sorted([*format_names(), "orderbook"]))
         raise ServiceError(f"expected an adaptor out of {known} for {declaration.name}, was {declaration.adaptor!r}")

@@ -39,9 +39,9 @@ def script_origins(
 ) -> dict[int, Origin]:
     """Return the origins that fill these relations, each at its position at the end of the writer's last epoch.
 
-    ``columns`` are those of each relation that are read, None for all; others are not parsed. With ``numbered``, each
-    row of a stream with deletions begins with its order, as in DBToaster's files. Raises `ServiceError` for an unknown
-    adaptor or option, `MissingFileError` for a missing file.
+    ``columns`` maps each relation to the columns that are read, None for all; other columns are not parsed. With
+    ``numbered``, each row of a stream with deletions begins with its order number, as in DBToaster's files. Raises
+    `ServiceError` for an unknown adaptor or option, `MissingFileError` for a missing file.
     """
     groups: dict[tuple[str, ...], list[StreamDeclaration]] = {}
     for declaration in declarations:
@@ -66,7 +66,7 @@ def script_origins(
 
 
 def script_inputs(declarations: Sequence[StreamDeclaration]) -> tuple[DerivedInput, ...]:
-    """Return the relations that derived streams may read: all but order books, whose changes have no time column.
+    """Return the relations that derived streams may read: all except order books, whose changes have no time column.
 
     Tables, and streams with deletions, are looked up. Raises `ServiceError` for an invalid time column.
     """
@@ -80,13 +80,13 @@ def script_inputs(declarations: Sequence[StreamDeclaration]) -> tuple[DerivedInp
 
 
 def script_times(declarations: Sequence[StreamDeclaration]) -> dict[str, str]:
-    """Return the streams whose rows advance event time → their time columns; raises `ServiceError`."""
+    """Return stream → its time column, for the streams whose rows advance event time; raises `ServiceError`."""
     times = {each.name: time_of(each.relation(), each.options) for each in declarations if not each.is_table}
     return {name: column for name, column in times.items() if column}
 
 
 def _sharing(declaration: StreamDeclaration) -> tuple[str, ...]:
-    """Return the key that streams of one origin have in common."""
+    """Return the key that streams of one origin share."""
     path = str(_path(declaration))
     if declaration.adaptor == "orderbook":
         brokers = declaration.options.get("brokers", "10")
@@ -107,7 +107,7 @@ def _path(declaration: StreamDeclaration) -> Path:
 def _book_adaptor(
     group: Sequence[StreamDeclaration], options: Options, writer: EpochWriter, name: str, cut: Cut
 ) -> Adaptor:
-    """The adaptor of order books that are read together."""
+    """Return the adaptor of order books that are read together."""
     for declaration in group:
         if declaration.delimiter != b"\n":
             raise ServiceError(

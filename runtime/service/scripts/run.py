@@ -59,35 +59,36 @@ _PATIENCE_SECONDS: Final = 600.0
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A view's full result at a version."""
+    """Full result of a view at a version."""
 
     query: str
     """Name of the view."""
     columns: tuple[Column, ...]
     """Columns of the rows."""
     rows: list[list[Any]]
-    """The rows as JSON values, sorted."""
+    """Rows as JSON values, sorted."""
     epoch: int
-    """The version."""
+    """Epoch of the version."""
     view_class: str
-    """linear or reevaluated; ``stream`` of a derived stream, whose rows are those that it keeps."""
+    """Class of the view: linear or reevaluated; ``stream`` for a derived stream, whose rows are those that it
+    retains."""
 
 
 class Counts(msgspec.Struct, frozen=True):
     """Counts of a run."""
 
     messages: int
-    """Well-formed messages of all origins."""
+    """Number of well-formed messages of all origins."""
     dead_letters: int
-    """Malformed messages."""
+    """Number of malformed messages."""
     nulled: int
-    """Malformed values that became NULL."""
+    """Number of malformed values that became NULL."""
     epochs: int
-    """Epochs sealed."""
+    """Number of sealed epochs."""
     counters: dict[str, int]
     """Counters of the adaptors."""
     origins: dict[str, OriginCounters]
-    """Counters of the tuples of each file."""
+    """File → counters of its tuples."""
     late: dict[str, int] = {}
     """Derived stream → number of rows that arrived too late for it, which are dead letters."""
 
@@ -104,7 +105,7 @@ class _Listener(IngestListener):
 
 
 def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, frozenset[str]]:
-    """Return the columns of each declared relation that a map of the program reads, and all that a stream reads.
+    """Return relation → the columns that a map of the program reads, and all columns if a stream reads it.
 
     If the program reads the time of epochs, the columns that determine it are included.
     """
@@ -120,13 +121,13 @@ def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict
 
 
 def times_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, str]:
-    """Return the time columns of declared streams if the program reads the time of epochs; raises `ServiceError`."""
+    """Return stream → its time column if the program reads the time of epochs, else nothing; raises `ServiceError`."""
     reads = any(map_.relation == EPOCH_TIME.name for map_ in program.maps)
     return script_times(streams) if reads else {}
 
 
 class ScriptRun:
-    """One run of a script in its own directory."""
+    """Run of a script in a directory of its own."""
 
     def __init__(
         self,
@@ -140,7 +141,10 @@ class ScriptRun:
         derived: Sequence[StreamSelect] = (),
         runs_spark: bool | None = None,
     ) -> None:
-        """``runs_spark`` says whether Spark keeps all views; None: if there are views without the express lane.
+        """Compile the script.
+
+        ``runs_spark`` is True if Spark maintains all views; None to run it if there are views that the express lane
+        does not have.
 
         Raises `ServiceError` if Spark is not to run and there are such views, and the errors of `begun_program`.
         """
@@ -171,7 +175,7 @@ class ScriptRun:
         yield from self._log_results(stream_views(self.program), "", last, every_epoch=every_epoch)
         express = self._log_results(lane_program(self.program, "express"), "view/", last, every_epoch=every_epoch)
         if self._runs_spark:
-            for _ in express:  # records failed views
+            for _ in express:  # exhausted in order to record failed views
                 pass
             kept = {view.name: view for view in self.program.views}
             yield from self._spark_results(kept, last, every_epoch, on_starting)
@@ -183,7 +187,7 @@ class ScriptRun:
     def _without_failed(
         self, views: Mapping[str, MaterialisedView], failed: Mapping[str, str], epoch: int
     ) -> dict[str, MaterialisedView]:
-        """Return the views that have not failed, and note why the others have."""
+        """Return the views that have not failed, and record why the others have."""
         for name, reason in failed.items():
             if name in views:
                 self._failures[name] = f"view {name} failed at epoch {epoch}: {reason}"

@@ -1,4 +1,4 @@
-"""Change streams of committed epochs, which a restart resumes without contradicting what was sent, even after a kill.
+"""Change streams of committed epochs; a restart resumes them consistently with all sent messages, even after a kill.
 
 Views of the express lane are ahead of the committed epochs. A subscriber therefore begins with a snapshot taken at the
 end of an epoch and sent once that epoch is committed; its changes are the rows of the epoch's segment, which the
@@ -42,7 +42,7 @@ class Epochs(msgspec.Struct, frozen=True):
     history: History
     """Reader of past epochs."""
     in_thread: Callable[[Callable[[], Past]], Deferred[Past]]
-    """Runs a slow call on another thread."""
+    """Callable that runs a slow call on another thread."""
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -51,11 +51,11 @@ class Start(msgspec.Struct, frozen=True):
     epochs: Mapping[str, int] = {}
     """View → the newest epoch that the subscriber has; views that are missing here begin with a snapshot."""
     run: str = ""
-    """Identity of the run that the epochs belong to; empty if it is not known."""
+    """Identity of the run that the epochs belong to; empty if it is unknown."""
 
 
 class _ViewState:
-    """A view and its committed changes."""
+    """State of a view and its committed changes."""
 
     __slots__ = ("closed", "delivered", "followers", "is_open", "pinned", "since", "stream", "view", "wanting")
 
@@ -64,17 +64,17 @@ class _ViewState:
         self.since = since
         self.stream = stream
         self.delivered = delivered
-        """Newest epoch up to which everything was sent to the subscribers that follow the view."""
+        """Newest epoch up to which all changes were sent to the subscribers that follow the view."""
         self.followers: dict[EpochSubscription, None] = {}
-        """Subscriptions to the view, whether they follow it already or not."""
+        """Subscriptions to the view, including those that do not follow it yet."""
         self.closed = delivered
-        """Newest epoch whose end a view of the express lane has reached."""
+        """Newest epoch that a view of the express lane has reached the end of."""
         self.is_open = False
-        """True if the view has changed since the end of that epoch."""
+        """True if the view has changed since the end of the epoch ``closed``."""
         self.wanting: dict[EpochSubscription, None] = {}
         """Subscriptions that wait for a snapshot at the end of an epoch."""
         self.pinned: Message | None = None
-        """That snapshot, until its epoch is committed."""
+        """Snapshot at the end of an epoch, until that epoch is committed."""
 
 
 class CommittedViews:
@@ -90,7 +90,10 @@ class CommittedViews:
         failure: Callable[[str], str],
         now_ns: Callable[[], int],
     ) -> None:
-        """``rows`` returns a view's current full result; ``failure`` the reason why it failed, empty if it has not."""
+        """Start without views.
+
+        ``rows`` returns a view's current full result; ``failure`` the reason why it failed, empty if it has not.
+        """
         self._epochs = epochs
         self._queue = queue
         self._rows = rows
@@ -115,7 +118,7 @@ class CommittedViews:
         """Return the newest committed epoch of a lane's views."""
         return self._at[lane][0]
 
-    # Events from the hub
+    # Called by the hub
 
     def adopt(self, view: View, since: int) -> None:
         """Add a view that exists from an epoch on, which may not be committed yet."""
@@ -129,7 +132,7 @@ class CommittedViews:
             state.delivered = state.closed = epoch
 
     def drop(self, name: str, epoch: int, reason: str) -> None:
-        """Remove a view that ends with an epoch; its subscribers are notified when that is committed."""
+        """Remove a view that ends with an epoch; its subscribers are notified when that epoch is committed."""
         state = self._views.pop(name)
         if state.view.lane != "spark" and epoch > self._at[state.view.lane][0]:
             self._ending.append((epoch, state, reason))
@@ -137,14 +140,14 @@ class CommittedViews:
             self._end(state, reason)
 
     def updated(self, update: Update, lane: Lane = "express") -> None:
-        """Take over a version of a lane of this process, which may be the end of an epoch."""
+        """Apply a version of a lane of this process, which may be the end of an epoch."""
         if update.closes:
             self._closed_cuts[lane] = update.cuts
         for state in self._states(lane):
             if update.closes:
                 state.closed, state.is_open = update.epoch, False
                 if state.view.name in update.changes:
-                    state.pinned = None  # it belongs to the same end of epoch, but is incomplete
+                    state.pinned = None  # the snapshot is of the same end of an epoch, but incomplete
                 self._pin(state)
             elif state.view.name in update.changes:
                 state.is_open = True
@@ -152,7 +155,7 @@ class CommittedViews:
     def committed(self, footer: Footer, rows: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
         """Publish a committed epoch, with the changes of the express lane's views and of streams.
 
-        ``rows`` are those of its segment, by section; sections of no view are ignored.
+        ``rows`` are the rows of its segment, by section; sections that belong to no view are ignored.
         """
         epoch = footer.to_epoch
         self._at["express"] = self._at["stream"] = (epoch, footer.cuts)
@@ -198,7 +201,7 @@ class CommittedViews:
         for subscription in tuple(self._subscriptions):
             subscription.heartbeat(message)
 
-    # Calls of subscriptions; all names are those of existing views
+    # Called by subscriptions; all names are those of existing views
 
     def subscribe(self, names: Sequence[str], listener: Listener, start: Start) -> EpochSubscription:
         """Return a subscription to these views; its `catch_up` sends the pending messages."""
@@ -238,7 +241,7 @@ class CommittedViews:
         return self._find(name).stream
 
     def delivered(self, name: str) -> int:
-        """Return the newest epoch up to which everything was sent to the subscribers that follow a view."""
+        """Return the newest epoch up to which all changes were sent to the subscribers that follow a view."""
         return self._find(name).delivered
 
     def settle(self, name: str) -> int:
@@ -250,7 +253,7 @@ class CommittedViews:
     def snapshot(self, name: str) -> Message | None:
         """Return a view's full result at the newest epoch.
 
-        Return None if it has none yet or is not at the end of an epoch, see `want`.
+        Return None if the view has no result yet or is not at the end of an epoch, see `want`.
         """
         state = self._find(name)
         epoch, cuts = self._at[state.view.lane]
@@ -289,7 +292,7 @@ class CommittedViews:
         return FrameHeader(kind, name, begin, end, feed, self._now_ns())
 
     def _find(self, name: str) -> _ViewState:
-        """Return an existing view, or one that is still followed up to its end."""
+        """Return the state of an existing view, or of one that is still followed up to its end."""
         state = self._views.get(name)
         return state or next(state for _, state, _ in self._ending if state.view.name == name)
 
@@ -307,7 +310,7 @@ class CommittedViews:
             self._publish(state, changes, footer.attributes.get(f"failed/{name}", ""), is_anew=is_anew)
 
     def _publish(self, state: _ViewState, rows: pa.Table | None, failed: str, *, is_anew: bool = False) -> None:
-        """Send the changes of a view up to the newest epoch, if there are any, to the subscribers that follow it."""
+        """Send a view's changes up to the newest epoch, if there are any, to the subscribers that follow it."""
         if failed:
             self._send(state, self._message(state, "error", None, failed))
         elif is_anew:
@@ -339,7 +342,7 @@ class CommittedViews:
         for subscription in touched:
             subscription.flush()
         beginning, self._beginning = self._beginning, {}
-        for subscription in beginning:  # only now: snapshots must not contain what the epoch changed in other views
+        for subscription in beginning:  # only now: snapshots must not contain the epoch's changes of other views
             subscription.catch_up()
 
     def _message(self, state: _ViewState, kind: Kind, rows: pa.Table | None, reason: str = "") -> Message:
@@ -357,7 +360,7 @@ class CommittedViews:
         return self._at[state.view.lane][0]
 
     def _pin(self, state: _ViewState) -> None:
-        """Take the snapshot that subscribers wait for: the view is at the end of an epoch."""
+        """Take the snapshot that subscribers wait for, as the view is at the end of an epoch."""
         if state.wanting and (state.pinned is None or state.pinned.header.to_epoch < state.closed):
             state.pinned = self._snapshot(state, state.closed, self._closed_cuts.get(state.view.lane, {}))
 

@@ -16,13 +16,13 @@ __all__ = ["EpochSource", "EpochSubscription"]
 
 
 class EpochSource(Source, Protocol):
-    """Committed epochs."""
+    """Source of committed epochs."""
 
     def snapshot(self, name: str) -> Message | None:
         """Return a view's full result at the newest epoch; None if it is not at the end of an epoch, see `want`."""
 
     def delivered(self, name: str) -> int:
-        """Return the newest epoch up to which everything was sent to the subscribers that follow a view."""
+        """Return the newest epoch up to which all changes were sent to the subscribers that follow a view."""
 
     def settle(self, name: str) -> int:
         """Send the progress of a view up to the newest epoch, and return that epoch."""
@@ -43,8 +43,8 @@ class EpochSource(Source, Protocol):
 class EpochSubscription(Subscription):
     """Subscription in which each view has a position, the epoch up to which it was delivered; spans have no gaps.
 
-    A view that is not followed is caught up from its position: from the stream in which it waits, from the logs where
-    the stream does not reach back, or else with a snapshot that states the reason.
+    A view that is not followed catches up from its position: from the stream in which it waits, from the logs if the
+    stream does not reach back that far, or else with a snapshot that states the reason.
     """
 
     _source: EpochSource
@@ -52,22 +52,22 @@ class EpochSubscription(Subscription):
     def __init__(self, names: Sequence[str], listener: Listener, source: EpochSource, start: Mapping[str, int]) -> None:
         super().__init__(names, listener, source)
         self._at = dict(start)
-        """Positions of views that are not followed; a view that is missing here begins with a snapshot."""
+        """View that is not followed → its position; a view without a position begins with a snapshot."""
         self._goal: dict[str, int] = {}
-        """Epochs at which the streams of waiting views begin; the logs are needed up to there."""
+        """Waiting view → the epoch at which its stream begins; the logs are needed up to that epoch."""
         self._reasons: dict[str, str] = {}
-        """Reasons why views begin with a snapshot."""
+        """View → reason why it begins with a snapshot."""
         self._pending: dict[str, object] = {}
-        """Views that wait for the logs or for the end of the open epoch, each with a token of the request."""
+        """View that waits for the logs or for the end of the open epoch → a token of the request."""
         self._is_reading = False
         """True while the logs are read: for one view at a time, so that at most one message waits for room."""
         self._ready: dict[str, Message] = {}
-        """Messages read from the logs that wait for room."""
+        """View → message that was read from the logs and waits for room."""
 
     def began(self, name: str, snapshot: Message) -> None:
         """Send the snapshot that was requested with `EpochSource.want`, and follow the view from there."""
         if self._pending.pop(name, None) is None or self._full:
-            return  # a snapshot would be kept for an unbounded time; another one is requested when there is room
+            return  # the snapshot could wait for an unbounded time; another one is requested when there is room
         self._followed.add(name)
         self._listener.write(self._explained(name, snapshot))
         self._listener.flush()
@@ -126,7 +126,7 @@ class EpochSubscription(Subscription):
             self._source.read(name, position, goal, lambda past: self._read_done(name, token, past))
             return []
         taken = self._waiting.pop(name).take(self)
-        if taken is None:  # the stream has overrun: the logs have the changes
+        if taken is None:  # the stream has overrun; the logs have the changes
             return self._continue(name)
         self._followed.add(name)
         return self._contiguous(name, position, taken)

@@ -26,9 +26,9 @@ class Past(msgspec.Struct, frozen=True, eq=False):
     """Changes of a view from an epoch on."""
 
     reached: int
-    """Last epoch that is covered: the requested one, or an earlier one if the changes are too many for one read."""
+    """Last epoch that is covered: the requested one, or an earlier one if there are too many changes for one read."""
     rows: pa.Table | None = None
-    """Columns and ``weight``, added up; None if nothing changed."""
+    """Changed rows with their columns and ``weight``, added up; None if nothing changed."""
     cuts: Mapping[str, Cut] = {}
     """Cuts of the origins at ``reached``."""
     gone: str = ""
@@ -51,7 +51,7 @@ class History:
         self._lock = threading.Lock()
 
     def read(self, view: View, since: int, begin: int, end: int) -> Past:
-        """Return what an existing view changed in the epochs ``(begin, end]``, or in the first of them.
+        """Return the changes of an existing view in the epochs ``(begin, end]``, or in the first of them.
 
         ``since`` is the first epoch of a view of the Spark lane.
         """
@@ -117,12 +117,12 @@ def _sum(view: View, name: str, segments: Iterator[Segment], begin: int, end: in
 
 
 def section_of(view: View) -> str:
-    """Return the section with the changes of a view: in the epoch log, or for the Spark lane in the result log."""
+    """Return the name of the section with the changes of a view: in the epoch log, or in Spark's result log."""
     return f"view/{view.name}" if view.lane == "express" else view.name
 
 
 def _identity(program: Program, name: str) -> tuple[int, str] | None:
-    """Return what distinguishes a view, or a derived stream, from others of the same name; None if it is missing."""
+    """Return the home and lane that identify a view or derived stream among those of its name; None if missing."""
     views = (*program.views, *stream_views(program).views)
     match = next((view for view in views if view.name == name), None)
     return (match.home, match.lane) if match else None

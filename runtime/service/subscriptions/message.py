@@ -14,12 +14,12 @@ __all__ = ["Message", "added_up", "arrow_frame"]
 
 
 class Message:
-    """A header and its rows; immutable."""
+    """Header and rows of a message; immutable."""
 
     __slots__ = ("_encoded", "body", "header", "rows")
 
     def __init__(self, header: FrameHeader, rows: pa.Table | None = None, body: bytes = b"") -> None:
-        """``body``: the rows as encoded by `encode_rows`, if they are encoded already."""
+        """Create a message; ``body`` is the rows as encoded by `encode_rows`, if they are already encoded."""
         self.header = header
         self.rows = rows
         self.body = body
@@ -33,7 +33,7 @@ class Message:
         return data
 
     def since(self, epoch: int) -> Message:
-        """Return the message for a subscriber at an earlier epoch; nothing must have changed in between."""
+        """Return the message for a subscriber at an earlier epoch; the view must not have changed in between."""
         if self.header.from_epoch == epoch:
             return self
         return Message(msgspec.structs.replace(self.header, from_epoch=epoch), self.rows, self.body)

@@ -36,9 +36,9 @@ from runtime.service.subscriptions.websocket import WebSocket
 __all__ = ["Page", "Views"]
 
 _MOST_ROWS: Final = 50_000
-"""Limit of rows of one change, which is encoded on the reactor's thread and drawn by a page."""
+"""Greatest number of rows of one change, which is encoded on the reactor's thread and drawn by a page."""
 _FRAME_BYTES: Final = 1024 * 1024
-"""Size from which on a frame takes no more views."""
+"""Size in bytes from which on a frame takes no more views."""
 _REQUESTS_PER_S: Final = 200.0
 _BURST: Final = 400.0
 _SAFE: Final = 2**53 - 1
@@ -54,7 +54,7 @@ class Views(Protocol):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """All views."""
+        """All views that exist."""
 
     def subscribe(self, names: list[str], listener: Listener, start: Start | None = None) -> Subscription | None:
         """See `Hub.subscribe`."""
@@ -64,7 +64,7 @@ class Views(Protocol):
 
 
 class _Followed(Listener):
-    """One subscription of a page."""
+    """Subscription of a page."""
 
     def __init__(self, page: Page, name: str, credit: int) -> None:
         self.subscription: Subscription | None = None
@@ -114,7 +114,7 @@ class _Followed(Listener):
 
 
 class Page:
-    """One connection of a page. Belongs to the reactor's thread."""
+    """Connection of a page. Belongs to the reactor's thread."""
 
     def __init__(
         self, socket: WebSocket, views: Views, seconds: Callable[[], float], now_ns: Callable[[], int]
@@ -139,7 +139,7 @@ class Page:
         self._socket.send(data.decode())
 
     def received(self, text: str) -> None:
-        """See `Receiver`."""
+        """Handle a request; see `Receiver`."""
         if not self._is_allowed():
             self.tell(Failed(f"expected at most {_REQUESTS_PER_S:g} requests a second, was more"))
             self._socket.close(TOO_BUSY, "too many requests")
@@ -163,19 +163,19 @@ class Page:
             self._unknown(request.id)
 
     def full(self) -> None:
-        """See `Receiver`."""
+        """Pause all subscriptions; see `Receiver`."""
         self.is_full = True
         for followed in tuple(self._followed.values()):
             followed.update(is_full=True)
 
     def drained(self) -> None:
-        """See `Receiver`."""
+        """Resume the subscriptions; see `Receiver`."""
         self.is_full = False
         for followed in tuple(self._followed.values()):
             followed.update(is_full=self.is_full)
 
     def lost(self) -> None:
-        """See `Receiver`."""
+        """End all subscriptions; see `Receiver`."""
         for name in tuple(self._followed):
             self._forget(name)
 

@@ -13,10 +13,10 @@ __all__ = ["Listener", "Source", "Subscription", "VersionSource", "VersionSubscr
 
 
 class Listener(Protocol):
-    """A connection to a subscriber."""
+    """Connection to a subscriber."""
 
     reads_arrow: bool = False
-    """True if it sends messages as Arrow streams, which are encoded for it before they are published."""
+    """True if it sends messages as Arrow streams, which are encoded before they are published."""
 
     def write(self, message: Message) -> None:
         """Send a message; never blocks."""
@@ -25,11 +25,11 @@ class Listener(Protocol):
         """Mark the messages written since the last call as belonging together."""
 
     def finish(self) -> None:
-        """Close the connection after everything written has been sent."""
+        """Close the connection after all written messages have been sent."""
 
 
 class Source(Protocol):
-    """Views that subscriptions follow."""
+    """Source of views that subscriptions follow."""
 
     def stream(self, name: str) -> ViewStream:
         """Return the queue in which a view's changes wait."""
@@ -39,7 +39,7 @@ class Source(Protocol):
 
 
 class VersionSource(Source, Protocol):
-    """Views whose versions are sent as they are published."""
+    """Source of views whose versions are sent as they are published."""
 
     def snapshot(self, name: str) -> Message:
         """Return a view's full result."""
@@ -52,10 +52,11 @@ class VersionSource(Source, Protocol):
 
 
 class Subscription(ABC):
-    """Views of one subscriber. Not thread-safe: belongs to the hub's thread.
+    """Subscription of one subscriber to views. Not thread-safe: belongs to the hub's thread.
 
     Messages of a followed view are sent at once. While the connection is full or the view is held back, the view waits:
-    its messages stay in the view's stream. Afterwards their sum is sent, or a snapshot if the stream has overrun.
+    its messages stay in the view's stream. Afterwards the sum of these messages is sent, or a snapshot if the stream
+    has overrun.
     """
 
     def __init__(self, names: Sequence[str], listener: Listener, source: Source) -> None:
@@ -72,13 +73,13 @@ class Subscription(ABC):
         return tuple(self._names)
 
     def pause(self) -> None:
-        """Stop sending: the connection is full."""
+        """Stop sending, because the connection is full."""
         self._full = True
         for name in tuple(self._followed):
             self._wait(name)
 
     def resume(self) -> None:
-        """Send again: the connection has room."""
+        """Send again, because the connection has room."""
         self._full = False
         self.catch_up()
 
@@ -133,7 +134,7 @@ class Subscription(ABC):
         self._names.clear()
 
     def heartbeat(self, message: Message) -> None:
-        """Send a heartbeat if all of these views are fresh."""
+        """Send a heartbeat if all views of the subscription are fresh."""
         if not self._full and not any(self._source.is_held(name) for name in self._names):
             self._listener.write(message)
             self._listener.flush()

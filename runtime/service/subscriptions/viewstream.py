@@ -13,10 +13,10 @@ from runtime.tuples import OverrunError, OwnQueues, SharedQueue, TupleQueue
 __all__ = ["QueueConfigured", "ViewStream", "queues"]
 
 QueueConfigured = Callable[[], TupleQueue[Message]]
-"""Factory of the queue of a view."""
+"""Callable that returns a new queue for a view."""
 
 _MESSAGE_BYTES: Final = 4096
-"""Size that each message counts in addition to its rows, which bounds the number of messages to add up."""
+"""Size in bytes that each message counts in addition to its rows, which bounds the number of messages to add up."""
 
 
 def _size(message: Message) -> int:
@@ -24,7 +24,7 @@ def _size(message: Message) -> int:
 
 
 def queues(case: Literal["shared", "own"], capacity_bytes: int) -> QueueConfigured:
-    """Return a factory of queues of case B or A; beyond the capacity, waiting subscribers overrun."""
+    """Return a factory of shared or own queues; subscribers that wait beyond the capacity overrun."""
     if case == "own":
         return lambda: OwnQueues[Message](capacity_bytes, at_limit="overrun", size=_size)
     return lambda: SharedQueue[Message](capacity_bytes, at_limit="overrun", size=_size)
@@ -37,7 +37,7 @@ class ViewStream:
     """
 
     def __init__(self, schema: pa.Schema, queue: TupleQueue[Message]) -> None:
-        """``schema`` has the view's columns and ``weight``."""
+        """Create an empty stream; ``schema`` has the view's columns and ``weight``."""
         self._schema = schema
         self._queue = queue
         self._sum: tuple[int, int, Message] | None = None
@@ -45,7 +45,7 @@ class ViewStream:
 
     def add(self, message: Message) -> None:
         """Queue a message for all waiting subscribers."""
-        if self._waiting:  # mostly there are none, and measuring a message takes longer than sending it
+        if self._waiting:  # mostly no subscriber waits, and measuring a message takes longer than sending it
             self._queue.add(message)
 
     def wait(self, subscriber: Hashable) -> None:

@@ -25,9 +25,9 @@ __all__ = ["NotUpgradedError", "Receiver", "WebSocket", "upgraded"]
 _PING_S: Final = 20.0
 _SILENCE_S: Final = 60.0
 _LINGER_S: Final = 5.0
-"""Time after which a peer that does not answer a close frame is disconnected."""
+"""Time in seconds after which a peer that does not answer a close frame is disconnected."""
 _LONGEST_REASON: Final = 120
-"""Length limit of the reason in a close frame, in bytes; the protocol allows 123."""
+"""Greatest length of the reason in a close frame, in bytes; the protocol allows 123."""
 
 
 class NotUpgradedError(ValueError):
@@ -35,24 +35,24 @@ class NotUpgradedError(ValueError):
 
 
 class Receiver(Protocol):
-    """Callbacks of a WebSocket."""
+    """Receiver of a WebSocket's events."""
 
     def received(self, text: str) -> None:
-        """Called with each whole message."""
+        """Handle a whole message."""
 
     def full(self) -> None:
-        """Called when the send buffer is full."""
+        """Stop sending, because the send buffer is full."""
 
     def drained(self) -> None:
-        """Called when the send buffer has room again."""
+        """Send again, because the send buffer has room."""
 
     def lost(self) -> None:
-        """Called when the connection is lost."""
+        """Handle the loss of the connection."""
 
 
 @implementer(IPushProducer)
 class WebSocket:
-    """One connection. While its send buffer is full, nothing is read from the peer."""
+    """WebSocket connection. While its send buffer is full, nothing is read from the peer."""
 
     def __init__(self, connection: Connection, channel: Any, clock: Any, longest_bytes: int) -> None:
         self._connection = connection
@@ -78,7 +78,7 @@ class WebSocket:
         self._receiver = receiver
 
     def send(self, text: str) -> None:
-        """Send a message. It is buffered without a bound: the caller must stop on `Receiver.full`."""
+        """Send a message. It is buffered without a bound, so that the caller must stop on `Receiver.full`."""
         if self.is_open:
             self._write(TextMessage(data=text))
 
@@ -119,21 +119,21 @@ class WebSocket:
         self._lost_channel(reason)
 
     def pauseProducing(self) -> None:
-        """Stop reading: the transport's buffer is full."""
+        """Stop reading, because the transport's buffer is full."""
         if not self._is_closing:
             self.transport.pauseProducing()
         if self._receiver is not None:
             self._receiver.full()
 
     def resumeProducing(self) -> None:
-        """Read again: the transport's buffer has room."""
+        """Read again, because the transport's buffer has room."""
         if not self._is_closing:
             self.transport.resumeProducing()
         if self._receiver is not None:
             self._receiver.drained()
 
     def stopProducing(self) -> None:
-        """Do nothing: `connectionLost` follows."""
+        """Do nothing, because `connectionLost` follows."""
 
     def _handle(self, event: Any) -> None:
         if isinstance(event, TextMessage):
@@ -175,7 +175,7 @@ class WebSocket:
         self.transport.write(self._connection.send(event))
 
     def _begin_close(self) -> None:
-        if self._is_closing:  # the peer answers a close frame with one
+        if self._is_closing:  # the peer answers a close frame with another one
             return
         self._is_closing = True
         self._channel.loseConnection()  # also unregisters the producer, for which TLS would wait

@@ -1,7 +1,7 @@
 """Aggregation: cells, the partial aggregates of groups, and the windows that they are kept for.
 
 ```
-rows ──▶ cells: a row per group ──▶ windowed: added to the open groups, given out when their window has ended
+rows ──▶ cells: a row per group ──▶ windowed: added to the open groups, yielded when their window has ended
             │ exactsums: integers of any size
 ```
 """

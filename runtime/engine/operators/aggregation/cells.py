@@ -1,7 +1,7 @@
-"""Aggregates as cells: columns with a value per group that are made of rows, and of other cells of the same groups.
+"""Aggregates as cells: columns with a value per group, made from rows or from other cells of the same groups.
 
 SUM is a total and the number of values in it, AVG likewise, COUNT a number, MIN, MAX, FIRST and LAST one of the values.
-Cells are ordinary Arrow columns, so that groups in the making are ordinary batches.
+Cells are ordinary Arrow columns, so that incomplete groups are ordinary batches.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ class Aggregate(msgspec.Struct, frozen=True):
     """One aggregate of every group."""
 
     name: str
-    """Name of its column in the output."""
+    """Name of the aggregate's column in the output."""
     kind: Kind
-    """SUM, AVG, MIN and MAX of no value other than NULL are NULL; FIRST and LAST are of the first and last row."""
+    """Kind of the aggregate. SUM, AVG, MIN and MAX are NULL if all values are NULL; FIRST and LAST take the value of
+    the first and last row, NULL or not."""
     column: str = ""
-    """Column that it aggregates; not needed for ``count_rows``."""
+    """Column to aggregate; not needed for ``count_rows``."""
 
 
 class Cells:
-    """The cells of some aggregates over rows of one schema, and the way from rows to cells to results."""
+    """Cells of some aggregates over rows of one schema, with the conversions between rows, cells and results."""
 
     def __init__(self, schema: pa.Schema, keys: Sequence[str], aggregates: Sequence[Aggregate]) -> None:
         self.keys = tuple(keys)
@@ -53,12 +54,12 @@ class Cells:
             fields += _cell_fields(number, part, schema)
             outputs.append(_output_field(part, schema, grouped=bool(keys)))
         self.schema = pa.schema(fields)
-        """Keys and cells."""
+        """Schema of keys and cells."""
         self.output = pa.schema(outputs)
-        """Keys and results."""
+        """Schema of keys and results."""
 
     def of_rows(self, batch: pa.RecordBatch, codes: Integers, first: Integers) -> pa.RecordBatch:
-        """Return the cells of a batch's groups: each row's group, and each group's first row."""
+        """Return the cells of a batch's groups; ``codes`` is each row's group, ``first`` each group's first row."""
         arrays = take([batch.column(key) for key in self.keys], first)
         for part in self.aggregates:
             column = batch.column(part.column) if part.column else None
@@ -66,11 +67,11 @@ class Cells:
         return self._cells(arrays)
 
     def grouped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the cells of a batch's rows, a row per group."""
+        """Return the cells of a batch's rows, with one row per group."""
         return self.of_rows(batch, *group_codes([batch.column(key) for key in self.keys], batch.num_rows))
 
     def merged(self, cells: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the cells with one row per group, earlier rows first."""
+        """Return the cells merged to one row per group, where earlier rows count as the first."""
         codes, first = group_codes([cells.column(key) for key in self.keys], cells.num_rows)
         if len(first) == cells.num_rows:
             return cells
@@ -83,7 +84,7 @@ class Cells:
         return self._cells(arrays)
 
     def results(self, cells: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the values of the groups' cells."""
+        """Return the results of the groups from their cells."""
         arrays = list(cells.columns[: len(self.keys)])
         place = len(self.keys)
         for part, field in zip(self.aggregates, list(self.output)[len(self.keys) :], strict=True):
@@ -93,7 +94,7 @@ class Cells:
         return pa.RecordBatch.from_arrays(arrays, schema=self.output)
 
     def _scale(self, part: Aggregate) -> int:
-        """Digits after the point in what is aggregated."""
+        """Return the number of digits after the point in the values that are aggregated."""
         kind = self._input.field(part.column).type if part.column else None
         return kind.scale if kind is not None and pa.types.is_decimal(kind) else 0
 
@@ -166,10 +167,10 @@ def _combined(operation: str, column: pa.Array, codes: Integers, groups: int) ->
 
 
 def _added(column: pa.Array, codes: Integers, groups: int) -> pa.Array:
-    """Exact sums of integers, int64 where no sum can pass it; float sums in the order of the rows."""
+    """Return the exact sums of integers, int64 unless a sum could pass 64 bits; float sums in the order of the rows."""
     if pa.types.is_float64(column.type):
         totals = np.zeros(groups, np.float64)
-        with np.errstate(invalid="ignore"):  # an infinity and its opposite are NaN
+        with np.errstate(invalid="ignore"):  # the sum of an infinity and its opposite is NaN
             np.add.at(totals, codes, column.to_numpy(zero_copy_only=False))
         return pa.array(totals)
     values = exact_of(column)
@@ -183,7 +184,7 @@ def _added(column: pa.Array, codes: Integers, groups: int) -> pa.Array:
 
 
 def _picked(kind: str, column: pa.Array, codes: Integers, groups: int) -> pa.Array:
-    """Return one value of each group, NULL where it has none; FIRST and LAST are of rows, NULL or not."""
+    """Return one value of each group, NULL for a group without one; FIRST and LAST take a row's value, NULL or not."""
     rows = len(column)
     places = np.full(groups, -1, np.int64)
     if kind == "first":
@@ -198,7 +199,7 @@ def _picked(kind: str, column: pa.Array, codes: Integers, groups: int) -> pa.Arr
         best = np.full(groups, np.iinfo(np.int64).max if kind == "min" else np.iinfo(np.int64).min)
         (np.minimum if kind == "min" else np.maximum).at(best, codes, order)
         hits = np.flatnonzero(order == best[codes])[::-1]
-        places[codes[hits]] = hits  # the first of equals
+        places[codes[hits]] = hits  # the first of equal values
     return take([column], places)[0]
 
 
@@ -214,7 +215,10 @@ def _result(part: Aggregate, cells: Sequence[pa.Array], field: pa.Field, scale: 
 
 
 def _quotients(total: pa.Array, count: pa.Array, unit: int) -> pa.Array:
-    """Averages: exact integers are divided once, and only then rounded; ``unit``: the total of a value of 1."""
+    """Return the averages: exact integers are divided once, and only then rounded.
+
+    ``unit`` is the total of one value of 1.
+    """
     counts = count.to_numpy(zero_copy_only=False)
     is_wide = pa.types.is_decimal(total.type)
     totals = np.array(total.to_pylist(), object) if is_wide else total.to_numpy(zero_copy_only=False)

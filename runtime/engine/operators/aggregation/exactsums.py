@@ -23,7 +23,7 @@ Exact = npt.NDArray[Any]
 _ROOM: Final = 2**62
 _MOST: Final = 2**126
 _FEW: Final = 32
-"""Number of values up to which a loop over them is faster."""
+"""Number of values up to which a Python loop is faster than numpy."""
 
 
 def largest(values: Exact) -> int:
@@ -35,7 +35,7 @@ def largest(values: Exact) -> int:
 
 
 def fit(bound: int, *arrays: Exact) -> tuple[Exact, ...]:
-    """Return the arrays as they are if results up to this magnitude cannot wrap, else all with Python integers."""
+    """Return the arrays unchanged if results up to magnitude ``bound`` cannot wrap, else as Python integers."""
     if bound < _ROOM:
         for array in arrays:
             if array.dtype == object:
@@ -46,21 +46,21 @@ def fit(bound: int, *arrays: Exact) -> tuple[Exact, ...]:
 
 
 def _checked(values: Exact) -> Exact:
-    """Return the values, none of which has more than 126 bits; raise `StateOverflowError` otherwise."""
+    """Return the values; raise `StateOverflowError` if one has more than 126 bits."""
     if values.dtype == object and largest(values) >= _MOST:
         raise StateOverflowError(f"expected a sum of at most 126 bits, was {largest(values)}")
     return values
 
 
 def arrow_of(values: Exact) -> pa.Array:
-    """int64, or decimal128(38, 0) for Python integers; raise `StateOverflowError` past 126 bits."""
+    """Return an int64 array, or decimal128(38, 0) for Python integers; raise `StateOverflowError` past 126 bits."""
     if values.dtype != object:
         return pa.array(np.ascontiguousarray(values))
     return decimals_of_integers(_checked(values).tolist())
 
 
 def exact_of(array: pa.Array) -> Exact:
-    """Return the inverse of `arrow_of`."""
+    """Return the integers of an array; the inverse of `arrow_of`."""
     if array.type.equals(pa.int64()):
         plain: Exact = array.to_numpy(zero_copy_only=False)
         return plain
@@ -70,7 +70,7 @@ def exact_of(array: pa.Array) -> Exact:
 
 
 def _of_integers(values: Sequence[int]) -> Exact:
-    """Python integers as a column."""
+    """Return Python integers as a column: int64 if all of them fit."""
     if all(-_ROOM < value < _ROOM for value in values):
         return np.array(values, np.int64)
     result = np.empty(len(values), object)

@@ -1,4 +1,4 @@
-"""Streaming aggregation by event time: the groups of each window, given out when event time has passed its end."""
+"""Streaming aggregation by event time: groups of each window, yielded when event time has passed its end."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ class WindowSpan(msgspec.Struct, frozen=True):
     """Columns and lengths that determine the ends of windows."""
 
     start: str
-    """The column of the input with each row's window start; the first key."""
+    """Name of the input's column with each row's window start; the first key."""
     end: str
-    """The column of the output with the window's end."""
+    """Name of the output's column with the window's end."""
     size: int
     """Length from start to end; for sessions, from the last row to the end."""
     slide: int = 0
     """Distance from one window to the next; 0 for sessions."""
     time: str = ""
-    """The time of the rows, for sessions."""
+    """Name of the time column of the rows, for sessions."""
 
 
 class WindowAggregation(Operator):
-    """A row for each group of each window: window start, window end, the other keys, the aggregates.
+    """Aggregation with a row for each group of each window: window start, window end, the other keys, the aggregates.
 
-    A group is its *cells*, a row of partial aggregates in the object space; the rows of a batch are added to the cells
-    of their groups, and only those of groups that changed are written. `advance` gives out the groups of windows that
-    end at or before the bound, in the order of the end, then the keys, and deletes their cells. Rows of one group are
-    added in their order, so that even sums of floats do not depend on how rows are cut into batches.
+    A group is stored as its *cells*, a row of partial aggregates in the object space. The rows of a batch are added to
+    the cells of their groups, and only the cells of groups that changed are written. `advance` yields the groups of
+    windows that end at or before the bound, in the order of the end, then the keys, and deletes their cells. Rows of
+    one group are added in their order, so that even sums of floats do not depend on how rows are cut into batches.
 
     COUNT(DISTINCT …) keeps the values of each open group in a table of its own.
     """
@@ -64,7 +64,10 @@ class WindowAggregation(Operator):
         space: ObjectSpace,
         most_rows: int = MOST_ROWS,
     ) -> None:
-        """``keys``: the columns beside the window's start."""
+        """Create an aggregation over rows of ``schema``, with its state in ``space``.
+
+        ``keys`` are the columns that are keys besides the window's start.
+        """
         super().__init__(self.schema_of(schema, keys, aggregates, span))
         self._span = span
         self._keys = (span.start, *keys)
@@ -101,7 +104,7 @@ class WindowAggregation(Operator):
             if part.kind == "count_distinct":
                 column = self._first_of_each(batch, part)
                 batch = batch.append_column(f"distinct {part.name}", column)
-        if self._has_floats:  # cell by cell, so that the order in which they are added is that of the rows
+        if self._has_floats:  # row by row, so that floats are added in the order of the rows
             rows = np.arange(batch.num_rows)
             cells = self._cells.of_rows(batch, rows, rows)
             _, first = group_codes([batch.column(key) for key in self._keys], batch.num_rows)
@@ -142,7 +145,7 @@ class WindowAggregation(Operator):
         yield from pieces(pa.RecordBatch.from_arrays(arrays, schema=self.schema), self.most_rows)
 
     def watermark(self, bound: int) -> int:
-        """In terms of the windows' ends: the least end that is not complete."""
+        """Return the least window end that is not complete at this bound."""
         if bound == ENDED:
             return ENDED
         if not self._span.slide:
@@ -155,7 +158,7 @@ class WindowAggregation(Operator):
     def _ends_of(self, slots: Integers) -> Integers:
         """Return the ends of the windows of open groups."""
         if self._span.time:
-            last: Integers = self._open.values(slots)[-1]  # the last word of the last cell
+            last: Integers = self._open.values(slots)[-1]  # last word of the last cell
             return last + self._span.size
         return self._open.first_words(slots) + self._span.size
 
@@ -164,7 +167,7 @@ class WindowAggregation(Operator):
         return ticks_of(column) + self._span.size
 
     def _first_of_each(self, batch: pa.RecordBatch, part: Aggregate) -> pa.Array:
-        """1 where a value is the first of its kind in its group, otherwise NULL."""
+        """Return 1 for each value that is the first of its kind in its group, otherwise NULL."""
         seen = self._distinct[part.name]
         columns = [batch.column(key) for key in (*self._keys, part.column)]
         _, first = group_codes(columns, batch.num_rows)
@@ -179,7 +182,7 @@ class WindowAggregation(Operator):
         return pa.array(np.ones(batch.num_rows, np.int64), mask=missing)
 
     def _forget(self, distinct: KeyedRows, closed: Integers) -> None:
-        """Delete the values of these groups, which are still held."""
+        """Delete the values of closed groups."""
         slots = distinct.live_slots()
         if not len(slots):
             return

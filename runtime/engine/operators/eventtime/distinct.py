@@ -1,4 +1,4 @@
-"""Deduplication: the first row of each key, remembered until event time has passed the key."""
+"""Deduplication: the first row of each key, which is remembered until event time has passed the key."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["Deduplicate"]
 
 
 class Deduplicate(Operator):
-    """The first row of each key; NULL is equal to NULL.
+    """Operator that yields the first row of each key; NULL is equal to NULL.
 
-    One of the keys is a time: a key is forgotten once event time is ``span`` past it, when no row with it can come any
-    more. Keys that may still come lie in the object space; the end of the input forgets none, as rows may be appended
-    to it.
+    One of the keys is a time: a key is forgotten once event time is ``span`` past it, when no further row can have the
+    key. Other keys lie in the object space. The end of the input forgets none of them, because rows may be appended to
+    it.
     """
 
     keeps = "each key until event time has passed it"
@@ -40,7 +40,7 @@ class Deduplicate(Operator):
     ) -> None:
         super().__init__(schema)
         self.most_rows = most_rows
-        self._keys = (time, *(key for key in keys if key != time))  # the time is the first word
+        self._keys = (time, *(key for key in keys if key != time))  # the time becomes the first word
         self._span = span
         kept = pa.schema([schema.field(key).with_nullable(schema.field(key).nullable and key != time)
                           for key in self._keys])  # fmt: skip

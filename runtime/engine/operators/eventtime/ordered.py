@@ -14,7 +14,7 @@ __all__ = ["InOrder", "Union"]
 
 
 class InOrder(Operator):
-    """The rows as they are: what puts them in order of time is the sequencer before every such operator."""
+    """Operator that yields its rows unchanged; the sequencer before every such operator sorts them by time."""
 
     def __init__(self, schema: pa.Schema, *, most_rows: int = MOST_ROWS) -> None:
         super().__init__(schema)
@@ -25,10 +25,13 @@ class InOrder(Operator):
 
 
 class Union(Operator):
-    """The rows of all inputs in order of time; at equal times those of a lower port come first. Equal rows stay."""
+    """Operator that yields the rows of all inputs in order of time, of equal times those of a lower port first.
+
+    Equal rows are all kept.
+    """
 
     def __init__(self, schema: pa.Schema, times: Sequence[str], *, most_rows: int = MOST_ROWS) -> None:
-        """``times``: the time column of each input."""
+        """Create a union; ``times`` has the time column of each input."""
         super().__init__(schema)
         self.ports = len(times)
         self.most_rows = most_rows

@@ -1,4 +1,4 @@
-"""The row before: values of the previous row of the same key, as LAG has them."""
+"""Previous rows: values of the row before of the same key, as LAG returns them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["Previous"]
 
 
 class Previous(Operator):
-    """Rows with the values that some columns had in the previous row of the same key, as last columns.
+    """Operator that appends the values that some columns had in the previous row of the same key, as last columns.
 
-    NULL for the first row of a key. The last values of every key lie in the object space; a key is never forgotten.
+    The values are NULL for the first row of a key. The last values of every key lie in the object space; a key is never
+    forgotten.
     """
 
     keeps = "the last values of each key"
@@ -35,7 +36,7 @@ class Previous(Operator):
         space: ObjectSpace,
         most_rows: int = MOST_ROWS,
     ) -> None:
-        """``columns``: which, and the name of each one's previous value."""
+        """Create the operator; ``columns`` pairs each column with the name of its previous value."""
         made = [pa.field(new, schema.field(old).type, nullable=True) for old, new in columns]
         super().__init__(pa.schema([*schema, *made]))
         self.most_rows = most_rows

@@ -1,4 +1,4 @@
-"""Sequencer: rows held until event time has passed them, and given out in order of time, then arrival."""
+"""Sequencer: rows held until event time has passed them, and then yielded in order of time, then arrival."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["Sequencer"]
 Integers = npt.NDArray[np.int64]
 
 _PASSED: Final = b"passed"
-"""Metadata of a run: rows of earlier runs below this time have been given out."""
+"""Metadata of a run: all rows of earlier runs before this time have been yielded."""
 _LEAST: Final = -(2**63)
 _PART_ROWS: Final = 1 << 14
-"""Rows up to which parts are joined, and into which stored rows are cut."""
+"""Number of rows up to which parts are joined, and into which stored rows are cut."""
 
 
 class _Part(NamedTuple):
-    """Rows that arrived one after the other, and the range of their times."""
+    """Rows that arrived one after another, with the range of their times."""
 
     rows: pa.RecordBatch
     times: Integers
@@ -38,31 +38,34 @@ class _Part(NamedTuple):
     """The greatest of the times."""
 
     def chosen(self, rows: npt.NDArray[np.bool_]) -> _Part:
-        """Return a part of these rows alone."""
+        """Return a part that has only the flagged rows."""
         return _part(self.rows.filter(pa.array(rows)), self.times[rows])
 
 
 def _part(rows: pa.RecordBatch, times: Integers) -> _Part:
-    """Return rows, of which there is one at least, as a part."""
+    """Return rows, at least one, as a part."""
     return _Part(rows, times, int(times.min()), int(times.max()))
 
 
 class Sequencer:
     """Rows of one input that wait for the watermark, in the order in which they arrived.
 
-    They lie in parts of some ten thousand rows, of which `release` only looks into those that the bound divides: its
-    cost follows the rows that have arrived and those that leave, not those that wait.
+    They lie in parts of some ten thousand rows. `release` only reads the parts that the bound divides, so that its cost
+    depends on the rows that arrive and leave, not on the rows that wait.
 
-    A run of the object space holds the rows that arrived since the run before it and still wait, and the time below
-    which rows of earlier runs have gone; rows that arrive and leave between two checkpoints cost nothing there. The end
-    of the input is no such time, as rows may be appended to it after a restart: the next run then stands alone. Not
-    thread-safe: owned by the query's thread.
+    A run of the object space holds the rows that arrived since the run before it and still wait, and the time before
+    which rows of earlier runs have been yielded; rows that arrive and leave between two checkpoints are not stored. The
+    end of the input is not stored as such a time, because rows may be appended to the input after a restart: the next
+    run then depends on no earlier one. Not thread-safe: owned by the query's thread.
     """
 
     def __init__(
         self, schema: pa.Schema, time: str, name: str, space: ObjectSpace, *, keys: Sequence[str] = ()
     ) -> None:
-        """``keys``: columns by which rows of equal times are ordered before their arrival."""
+        """Restore the rows that wait from the object space.
+
+        ``keys`` are columns by which rows of equal times are ordered, before their arrival.
+        """
         for field in schema:
             if pa.types.is_nested(field.type):
                 raise PlanError(f"expected a column that can be kept, was {field.name}, a {field.type}: UNNEST it "
@@ -72,17 +75,17 @@ class Sequencer:
         self._time = time
         self._keys = tuple(keys)
         self._none = concat([], schema)
-        self._stored: list[_Part] = []  # rows that are in a run
-        self._fresh: list[_Part] = []  # rows behind these
-        self._arrived: list[pa.RecordBatch] = []  # rows behind these, since the last release or save
-        self._rows = 0  # number of all of them
+        self._stored: list[_Part] = []  # rows that a saved run has
+        self._fresh: list[_Part] = []  # rows after the stored ones that no run has
+        self._arrived: list[pa.RecordBatch] = []  # rows after these, since the last release or save
+        self._rows = 0  # number of all rows that wait
         self._passed = _LEAST
-        self._has_gone = False  # whether rows of stored runs were given out since the last save
+        self._has_gone = False  # True if rows of stored runs were yielded since the last save
         self._runs: deque[int] = deque()  # the latest time in each run that may contain waiting rows
         self.wants_base = False
-        """True if a run was lost, so that the next one must hold everything."""
+        """True if a run was lost, so that the next run must hold everything."""
         space.queue(f"{name}/waiting", self)
-        if self._passed == ENDED:  # as former releases wrote it
+        if self._passed == ENDED:  # as earlier releases wrote it
             self._passed, self._has_gone = _LEAST, True
             self.drop()
         else:
@@ -90,11 +93,11 @@ class Sequencer:
 
     @property
     def rows(self) -> int:
-        """Rows that wait."""
+        """Number of rows that wait."""
         return self._rows
 
     def push(self, batch: pa.RecordBatch) -> None:
-        """Add rows as they arrive."""
+        """Add rows in the order of their arrival."""
         if batch.num_rows:
             self._arrived.append(batch)
             self._rows += batch.num_rows
@@ -106,7 +109,7 @@ class Sequencer:
         self._stored, self._fresh, self._arrived, self._rows = [], [], [], 0
 
     def release(self, bound: int, *, inclusive: bool) -> pa.RecordBatch:
-        """Return the rows earlier than the bound (``inclusive``: or at it) that were not given out, in their order."""
+        """Return the rows before the bound (``inclusive``: or at it) in their order, and remove them."""
         if not self._rows:
             return self._none
         self._settle()
@@ -122,7 +125,7 @@ class Sequencer:
         return self._in_order(_joined(ready, self._schema)) if ready else self._none
 
     def _before(self, parts: list[_Part], end: int) -> list[_Part]:
-        """Take the rows earlier than this from some parts; return them."""
+        """Remove the rows before ``end`` from some parts, and return them."""
         ready: list[_Part] = []
         waiting: list[_Part] = []
         for part in parts:
@@ -148,7 +151,7 @@ class Sequencer:
         return rows
 
     def _settle(self) -> None:
-        """Put the rows that arrived behind those that were held."""
+        """Append the rows that have arrived to the other rows that wait."""
         arrived, self._arrived = self._arrived, []
         if arrived:
             self._append(self._fresh, concat(arrived, self._schema))
@@ -158,13 +161,13 @@ class Sequencer:
             self._append(self._stored, batch)
 
     def _append(self, parts: list[_Part], rows: pa.RecordBatch) -> None:
-        """Put rows behind others, joined with parts that are no more than twice as large: so there are few."""
+        """Append rows to others, joined with parts that are at most twice as large, so that there are few parts."""
         part = _part(rows, ticks_of(rows.column(self._time)))
         while parts and len(parts[-1].times) <= min(2 * len(part.times), _PART_ROWS - len(part.times)):
             part = _joined([parts.pop(), part], self._schema)
         parts.append(part)
 
-    # As `QueueHolder`
+    # Methods of `QueueHolder`
 
     @property
     def dirty(self) -> bool:
@@ -173,18 +176,18 @@ class Sequencer:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the rows that wait."""
+        """Number of bytes of the rows that wait."""
         return sum(part.rows.nbytes for parts in (self._stored, self._fresh) for part in parts)
 
     @property
     def runs_in_use(self) -> int:
-        """Number of the newest runs that have rows that wait, the newest run included."""
+        """Number of newest runs that are needed for the rows that wait, the newest run included."""
         while len(self._runs) > 1 and self._runs[0] < self._passed:
             self._runs.popleft()
         return len(self._runs)
 
     def save(self) -> Run:
-        """Return the rows that arrived since the last save and wait."""
+        """Return a run of the rows that arrived since the last save and still wait."""
         self._settle()
         fresh, self._fresh = self._fresh, []
         for part in fresh:
@@ -192,21 +195,24 @@ class Sequencer:
         return self._run(fresh)
 
     def save_all(self) -> Run:
-        """Return all rows that wait."""
+        """Return a run of all rows that wait."""
         self.save()
         self.wants_base = False
         self._runs.clear()
         return self._run(self._stored)
 
     def on_saved(self) -> None:
-        """The last save is durable."""
+        """Note that the last save is durable."""
 
     def on_failed(self) -> None:
-        """The last save is lost."""
+        """Note that the last save is lost, so that the next run must hold everything."""
         self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run; raise `CorruptStateError`, or `KindError` for rows with other columns."""
+        """Apply a saved run.
+
+        Raise `CorruptStateError` if it is damaged, or `KindError` if its rows have other columns.
+        """
         rows = decode_run(data, self._name)
         passed = (rows.schema.metadata or {}).get(_PASSED)
         rows = rows.replace_schema_metadata()

@@ -1,4 +1,4 @@
-"""Windows over event time: each row with the start of every window that it is in."""
+"""Windows over event time: each row with the start of every window that contains it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Sessions", "Windows"]
 
 
 class Windows(Operator):
-    """Rows with the start of each window that they are in, as last column.
+    """Operator that appends the start of each window that contains a row, as last column.
 
     Windows begin at the multiples of ``slide``, are ``size`` long and contain their start, not their end. With a slide
-    of ``size`` they are tumbling windows; hopping ones overlap, and a row comes once for each, the latest window first.
-    A batch is expanded piece by piece.
+    of ``size`` they are tumbling windows. Hopping windows overlap, and a row is yielded once for each of its windows,
+    the latest window first. A batch is expanded piece by piece.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Windows(Operator):
 
 
 class Sessions(Operator):
-    """Rows with the start of the session that they are in, as last column.
+    """Operator that appends the start of the session that contains a row, as last column.
 
-    A session of a key goes on while each row comes less than ``gap`` after the one before. Start and last row of every
-    open session lie in the object space, those of a session that event time has ended are deleted.
+    A session of a key continues while each row is less than ``gap`` after the row before. The times of the first and
+    last row of every open session lie in the object space; those of a session that event time has ended are deleted.
     """
 
     keeps = "start and last row of each open session"
@@ -95,7 +95,7 @@ class Sessions(Operator):
         codes, times = codes[order], times[order]
         is_head = np.ones(len(codes), np.bool_)
         is_head[1:] = codes[1:] != codes[:-1]
-        heads = np.flatnonzero(is_head)  # the groups in the order of their codes
+        heads = np.flatnonzero(is_head)  # groups in the order of their codes
         before = np.empty_like(times)
         before[1:] = times[:-1]
         keys = take(columns, first)
@@ -108,7 +108,7 @@ class Sessions(Operator):
         anchors = np.where(begins | is_head, np.arange(len(times)), 0)
         anchors = np.maximum.accumulate(anchors)
         starts = times[anchors]
-        carried = ~begins[anchors]  # the first rows of a group that continue an open session
+        carried = ~begins[anchors]  # flags of the first rows of groups that continue an open session
         starts[carried] = old[0][codes[carried]]
         tails = np.append(heads[1:], len(codes)) - 1
         self._open.put(pa.RecordBatch.from_arrays(

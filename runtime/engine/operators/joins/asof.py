@@ -20,18 +20,19 @@ __all__ = ["AsofJoin"]
 Integers = npt.NDArray[np.int64]
 
 _SWEEP_FACTOR: Final = 4
-"""Rows behind the tolerance are looked for when so many times the new rows are as many as those held."""
+"""Rows past the tolerance are searched for when this factor times the number of new rows reaches the number held."""
 
 
 class AsofJoin(Operator):
     """Joins each row of port 0 with the row of port 1 that has the greatest time not above its own.
 
-    With ``by``, pairs of columns, only rows in which these are equal are looked at; NULL is equal to nothing. Of right
-    rows at the same time the last one counts. ``tolerance`` is how far back a match may lie, in the unit of the times.
-    ``outer``: left rows without a match come too, with NULL. Output is in the order of the left input.
+    With ``by``, pairs of columns, only rows in which these are equal match; NULL is equal to nothing. Of right rows at
+    the same time the last one counts. ``tolerance`` is the greatest difference to the time of a match, in the unit of
+    the times. ``outer``: True if left rows without a match are yielded, too, with NULL. Output is in the order of the
+    left input.
 
-    The last right row of each key lies in the object space, and a barrier reads those that its left rows need. Rows
-    that have fallen behind the tolerance are looked for, among all, and deleted when a quarter of the rows are new.
+    The last right row of each key lies in the object space, and a barrier reads those that its left rows need. When a
+    quarter of the rows are new, rows that are past the tolerance are searched for among all, and deleted.
     """
 
     ports = 2
@@ -63,7 +64,7 @@ class AsofJoin(Operator):
         order = dict.fromkeys((*self._by[1], *right.names))
         self._kept = KeyedRows(pa.schema([right.field(each) for each in order]), len(self._keys), name, space)
         self._rows: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
-        self._fresh = 0  # new rows since rows behind the tolerance were looked for
+        self._fresh = 0  # new rows since rows past the tolerance were searched for
 
     def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
         if batch.num_rows:
@@ -82,11 +83,11 @@ class AsofJoin(Operator):
         return len(self._kept) + sum(int(batch.num_rows) for rows in self._rows for batch in rows)
 
     def _past(self, left: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the last right rows of earlier barriers, those of the keys of these left rows at least."""
+        """Return the last right rows of earlier barriers, at least those with the keys of these left rows."""
         names = self._kept.schema.names[: len(self._keys)]
         keys = [left.column(self._keys[name]) for name in names]
         if any(key.type != self._kept.schema.field(name).type for key, name in zip(keys, names, strict=True)):
-            slots = self._kept.live_slots()  # equal values of other types are other words
+            slots = self._kept.live_slots()  # equal values of other types have other words
         else:
             _, first = group_codes(keys, left.num_rows)
             keys = take(keys, first)
@@ -98,12 +99,12 @@ class AsofJoin(Operator):
         return kept.select(self._right.names)
 
     def _with_key(self, right: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows without NULL in their key."""
+        """Return the rows without a NULL in their key."""
         nulls = null_rows([right.column(name) for name in self._by[1]])
         return right if nulls is None else right.filter(pa.array(~nulls))
 
     def _remember(self, right: pa.RecordBatch, bound: int) -> None:
-        """Keep the last row of each key."""
+        """Store the last row of each key, and delete rows past the tolerance from time to time."""
         if right.num_rows:
             codes, first = group_codes([right.column(name) for name in self._by[1]], right.num_rows)
             last = np.zeros(len(first), np.int64)
@@ -129,14 +130,15 @@ class AsofJoin(Operator):
     def _matches(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Integers:
         """Return the right row of each left row, -1 for none.
 
-        Both are in order of time, with the carried rows before the others, which is all that matters of their order:
-        rows of both sides are merged by time, then each key's last right row so far is the match.
+        Both inputs are in order of time, except that rows of earlier barriers, in any order, precede the others. Rows
+        of both sides are merged by time; the match is then each key's last right row so far.
         """
         count = left.num_rows
         if not right.num_rows:
             return np.full(count, -1)
         mine, theirs = ticks_of(left.column(self._on[0])), ticks_of(right.column(self._on[1]))
-        reached = np.searchsorted(np.maximum.accumulate(theirs), mine, side="right")  # right rows not later
+        # Number of right rows that are not later.
+        reached = np.searchsorted(np.maximum.accumulate(theirs), mine, side="right")
         matches = self._by_key(left, right, reached) if self._by[0] else reached - 1
         if self._tolerance is not None:
             matches = np.where(mine - theirs[np.maximum(matches, 0)] > self._tolerance, -1, matches)

@@ -1,4 +1,4 @@
-"""Sort-merge join of two inputs on equal times and keys, and the pairs of two sorted blocks that belong together."""
+"""Sort-merge join of two inputs on equal times and keys, and the matching pairs of two sorted blocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class Matches:
-    """Rows of the other block that match each row of the driving block: ``counts`` neighbours from ``starts`` on."""
+    """Matches in another block of each row of the driving block: ``counts`` adjacent rows from ``starts`` on."""
 
     def __init__(self, codes: Integers, others: Integers, starts: Integers, counts: Integers) -> None:
         self._codes = codes
@@ -33,10 +33,10 @@ class Matches:
         self.counts = counts
 
     def pairs(self, most: int, *, optional: bool, with_others: bool) -> Iterator[tuple[Integers, Integers]]:
-        """Pairs of rows in the order of the driving block, at most so many at a time.
+        """Yield pairs of rows in the order of the driving block, at most ``most`` at a time.
 
-        ``optional``: a driving row without a match is paired with -1. ``with_others``: so is every row of the other
-        block that matched none, in its place by key.
+        ``optional``: True if a driving row without a match is paired with -1. ``with_others``: True if every row of the
+        other block without a match is paired with -1, too, in its place by key.
         """
         rows = np.arange(len(self.counts))
         starts = np.where(self.counts > 0, self.starts, -1)
@@ -50,7 +50,7 @@ class Matches:
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
         if total == len(counts) and (len(counts) == 0 or int(counts.max()) == 1):
-            for begin in range(0, total, most):  # one pair each, as where keys are unique
+            for begin in range(0, total, most):  # one pair each, as for unique keys
                 yield rows[begin : begin + most], starts[begin : begin + most]
             return
         for begin in range(0, total, most):
@@ -97,12 +97,15 @@ JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
 JOIN_KINDS: Final = ("inner", "left", "right", "full", "semi", "anti")
 
 _KEEPS_LEFT: Final = frozenset(("left", "full", "anti"))
-"""Joins that give out left rows without a match."""
+"""Kinds of joins that yield left rows without a match."""
 _KEEPS_RIGHT: Final = frozenset(("right", "full"))
 
 
 def join_schema(kind: JoinKind, left: pa.Schema, right: pa.Schema) -> pa.Schema:
-    """Return the columns of a join: those of both sides, or of the left one; raise `PlanError` for names on both."""
+    """Return the columns of a join: those of both sides, or of the left one.
+
+    Raise `PlanError` if both sides share a name.
+    """
     if kind not in JOIN_KINDS:
         raise PlanError(f"expected a join of {', '.join(JOIN_KINDS)}, was {kind}")
     if kind in ("semi", "anti"):
@@ -113,11 +116,10 @@ def join_schema(kind: JoinKind, left: pa.Schema, right: pa.Schema) -> pa.Schema:
 class MergeJoin(Operator):
     """Joins port 0, the left input, with port 1, the right one, on equal keys, the first of which is the time.
 
-    Both inputs come sorted by their keys, NULL last, and complete up to the same time, so that rows of different
+    Both inputs are sorted by their keys, NULL last, and complete up to the same time, so that rows of different
     barriers never match. A key with a NULL matches nothing, as in SQL. Output is in the order of the keys.
 
-    Rows of an input are dropped as they come once the other input has ended, unless the join gives out rows without a
-    match.
+    Once one input has ended, new rows of the other are dropped, unless the join yields rows without a match.
     """
 
     ports = 2

@@ -1,4 +1,4 @@
-"""Rows of a table by the columns that they are looked up by, in the object space."""
+"""Index of a table's rows by the columns of a lookup, in the object space."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ Integers = npt.NDArray[np.int64]
 
 
 class TableIndex:
-    """The rows of a table, a multiset that changes by deltas, and where the rows of a key are.
+    """Rows of a table, a multiset that changes by deltas, with an index by key.
 
-    The rows lie in the object space, each with its number of copies. The index over them is made anew when the table
-    has changed and is looked up in, in the time that it takes to sort the table.
+    The rows lie in the object space, each with its number of copies. The first look-up after a change of the table
+    rebuilds the index, in the time that it takes to sort the table.
 
     Not thread-safe: owned by one operator.
     """
 
     def __init__(self, schema: pa.Schema, keys: Sequence[str], *, name: str, space: ObjectSpace) -> None:
         self.schema = schema
-        """The columns of the table, without weight."""
+        """Schema of the table, without the weight."""
         self.keys = tuple(keys)
         kept = pa.schema([*schema, pa.field("weight", pa.int64(), nullable=False)])
         self._rows = KeyedRows(kept, len(schema), name, space)
-        self._sorted: pa.RecordBatch | None = None  # the rows by key, None when they have to be read again
+        self._sorted: pa.RecordBatch | None = None  # rows by key; None if they have to be read again
         self._coders: list[_Coder] = []  # one for each key column
-        self._prefixes: list[Integers] = []  # for each further one the codes that the columns up to it have
-        self._codes: Integers = np.zeros(0, np.int64)  # of the sorted rows
+        self._prefixes: list[Integers] = []  # for each further key column, the codes of the columns up to it
+        self._codes: Integers = np.zeros(0, np.int64)  # codes of the sorted rows
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def update(self, batch: pa.RecordBatch) -> None:
-        """Take over deltas, whose last column is their weight; raise `OperatorError` for a row that is not there."""
+        """Apply deltas, whose last column is their weight; raise `OperatorError` if a deleted row is missing."""
         if not batch.num_rows:
             return
         rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=self.schema)
@@ -68,7 +68,7 @@ class TableIndex:
         self._sorted = None
 
     def look_up(self, keys: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Integers, Integers]:
-        """Return the rows of the table by key, and for each of these keys the first of its rows and their number."""
+        """Return the rows of the table by key, and the first row and the number of rows of each of ``keys``."""
         rows = self._indexed()
         codes = self._coded(keys, len(keys[0]))
         starts = np.searchsorted(self._codes, codes, side="left")
@@ -84,7 +84,7 @@ class TableIndex:
         rows = records.select(self.schema.names)
         if len(copies) and int(copies.max()) > 1:
             rows = rows.take(pa.array(np.repeat(np.arange(len(copies)), copies)))
-        if rows.num_rows:  # by all columns, so that the order of matches does not depend on what was deleted before
+        if rows.num_rows:  # by all columns, so that the order of matches does not depend on earlier deletions
             (order,) = order_codes([[rows.column(name) for name in self.schema.names]])
             rows = rows.take(pa.array(np.argsort(order, kind="stable")))
         columns = [rows.column(key) for key in self.keys]
@@ -97,12 +97,12 @@ class TableIndex:
         return self._sorted
 
     def _coded(self, columns: Sequence[pa.Array], rows: int) -> Integers:
-        """Return a number for each key that may be in the table; -1 for others and for NULL."""
+        """Return a number for each key that the table may have; -1 for other keys and for NULL."""
         codes = np.zeros(rows, np.int64)
         for place, (column, coder) in enumerate(zip(columns, self._coders, strict=True)):
             part = coder.codes(column)
             codes = np.where((part < 0) | (codes < 0), -1, codes * (len(coder) + 1) + part)
-            if place:  # numbered anew, so that no number of columns can pass 64 bits
+            if place:  # renumbered, so that the codes of any number of columns fit 64 bits
                 if len(self._prefixes) < place:
                     self._prefixes.append(np.unique(codes[codes >= 0]))
                 codes = _places(self._prefixes[place - 1], codes)
@@ -110,7 +110,7 @@ class TableIndex:
 
 
 def _places(known: Integers, codes: Integers) -> Integers:
-    """Return the place of each code among known ones, -1 for others."""
+    """Return the place of each code among the known codes, -1 for others."""
     if not len(known):
         return np.full(len(codes), -1)
     places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
@@ -118,7 +118,7 @@ def _places(known: Integers, codes: Integers) -> Integers:
 
 
 class _Coder:
-    """The distinct values of a column, numbered."""
+    """Distinct values of a column, numbered."""
 
     def __init__(self, column: pa.Array) -> None:
         self._texts: dict[str, int] | None = None
@@ -137,7 +137,7 @@ class _Coder:
         return self._size
 
     def codes(self, column: pa.Array) -> Integers:
-        """Return the number of each value, -1 for one that is not among them."""
+        """Return the number of each value, -1 for a value that is not among them."""
         if not self._size:
             return np.full(len(column), -1)
         if self._texts is not None:

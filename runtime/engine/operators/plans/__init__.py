@@ -2,7 +2,7 @@
 
 ```
 sql: SELECT (sqlsources, sqlscope, grouping, spans, expressions; dialect)
-   │ building: what goes together, which times and which order come of it
+   │ building: checks of inputs, times and order of the output
    ▼
 steps ──▶ derived: operators in work, rows as they come, a close at every barrier        drawing: `explain`
 ```

@@ -44,14 +44,14 @@ On = Sequence[tuple[str, str]]
 
 
 def filtered(step: Step, where: Expr, text: str) -> Step:
-    """Return the rows for which the condition is true."""
+    """Return a step with the rows for which the condition is true."""
     schema = step.schema
     return Step("arrival", f"filter {text}", schema, (step,), lambda place: Filter(schema, where), times=step.times,
                 is_ordered=step.is_ordered)  # fmt: skip
 
 
 def projected(step: Step, outputs: Sequence[tuple[str, Lowered]], text: str) -> Step:
-    """Expressions as columns."""
+    """Return a step with expressions as columns."""
     schema = schema_of(outputs, step.schema)
     exprs = [value.expr for _, value in outputs]
     lags = dict(step.times)
@@ -62,7 +62,7 @@ def projected(step: Step, outputs: Sequence[tuple[str, Lowered]], text: str) -> 
 
 
 def _lag(expr: Expr, lags: dict[str, int]) -> int | None:
-    """Return the lag of an expression that is an event time: a time, or that time of a full join that is not NULL."""
+    """Return the lag of an expression that is an event time, such as a time column or a full join's time; else None."""
     if isinstance(expr, Col):
         return lags.get(expr.name)
     if isinstance(expr, Call) and expr.op == "coalesce":
@@ -71,12 +71,12 @@ def _lag(expr: Expr, lags: dict[str, int]) -> int | None:
 
 
 def _either(*names: str) -> str:
-    """Return the name of a full join's time: no column, but the one of these that is not NULL."""
+    """Return the name under which a full join's time is recorded: whichever of these columns is not NULL."""
     return f"either of {', '.join(sorted(names))}"
 
 
 def flat(step: Step) -> Step:
-    """Return a column per field of each struct, if there are structs."""
+    """Return a step with a column per field of each struct; the step itself if there are no structs."""
     schema = step.schema
     if not any(pa.types.is_struct(field.type) for field in schema):
         return step
@@ -85,7 +85,7 @@ def flat(step: Step) -> Step:
 
 
 def in_time_order(step: Step) -> Step:
-    """Return the rows in order of time, if they are not known to be."""
+    """Return a step with the rows in order of time; the step itself if it is ordered."""
     if step.is_ordered or step.time is None:
         return step
     schema = step.schema
@@ -95,7 +95,7 @@ def in_time_order(step: Step) -> Step:
 
 
 def in_windows(step: Step, time: str, start: str, slide: int, size: int) -> Step:
-    """Return the rows with the start of each window that they are in."""
+    """Return a step with the rows and the start of each window that contains them."""
     schema = step.schema
     made = Windows(schema, time, start, slide, size).schema
     text = f"tumbling windows of {size}" if slide == size else f"hopping windows of {size} every {slide}"
@@ -105,7 +105,7 @@ def in_windows(step: Step, time: str, start: str, slide: int, size: int) -> Step
 
 
 def in_sessions(step: Step, time: str, start: str, keys: Sequence[str], gap: int) -> Step:
-    """Return the rows with the start of the session that they are in."""
+    """Return a step with the rows and the start of the session that contains them."""
     schema = step.schema
     lag = _checked_time(step, time)
     by = f" of {', '.join(keys)}" if keys else ""
@@ -117,7 +117,10 @@ def in_sessions(step: Step, time: str, start: str, keys: Sequence[str], gap: int
 
 
 def with_previous(step: Step, time: str, keys: Sequence[str], columns: On) -> Step:
-    """Return the rows with values of the row before; ``columns``: which, and what they are called."""
+    """Return a step with values of the row before.
+
+    ``columns`` pairs each column with the name of its previous value.
+    """
     lag = _checked_time(step, time)
     schema = step.schema
     made = [pa.field(new, schema.field(old).type, nullable=True) for old, new in columns]
@@ -129,7 +132,10 @@ def with_previous(step: Step, time: str, keys: Sequence[str], columns: On) -> St
 
 
 def deduplicated(step: Step, time: str, keys: Sequence[str], bound: str, span: int) -> Step:
-    """Return the first row of each key in order of ``time``; a key goes ``span`` behind its value of ``bound``."""
+    """Return a step with the first row of each key in order of ``time``.
+
+    A key is forgotten when event time is ``span`` past its value of ``bound``.
+    """
     lag = _checked_time(step, time)
     schema = step.schema
     return Step("ordered", f"first row of each {', '.join(keys)}", schema, (step,),
@@ -141,7 +147,7 @@ def deduplicated(step: Step, time: str, keys: Sequence[str], bound: str, span: i
 def aggregated(
     step: Step, time: str, keys: Sequence[str], aggregates: Sequence[Aggregate], span: WindowSpan, *, label: str
 ) -> Step:
-    """Return the groups of each window."""
+    """Return a step with the groups of each window."""
     lag = _checked_time(step, time)
     schema = step.schema
 
@@ -155,7 +161,7 @@ def aggregated(
 
 
 def joined(left: Step, right: Step, on: On, kind: JoinKind) -> Step:
-    """Sort-merge join on equal columns, among them the times of both sides."""
+    """Return a sort-merge join on equal columns, among them the times of both sides."""
     _check_on(left, right, on)
     lags = dict(left.times), dict(right.times)
     times = next((pair for pair in on if pair[0] in lags[0] and pair[1] in lags[1]), None)
@@ -197,7 +203,7 @@ def asof_joined(left: Step, right: Step, on: tuple[str, str], by: On, *, outer: 
 
 
 def looked_up(step: Step, table: Step, on: On, kind: LookupKind) -> Step:
-    """Lookup join with a table."""
+    """Return a lookup join with a table."""
     _check_on(step, table, on)
     mine, theirs = [left_name for left_name, _ in on], [right_name for _, right_name in on]
     schema = step.schema
@@ -213,7 +219,7 @@ def looked_up(step: Step, table: Step, on: On, kind: LookupKind) -> Step:
 
 
 def unnested(step: Step, lists: Sequence[str], *, outer: bool, ordinality: str) -> Step:
-    """Return a row for each element."""
+    """Return a step with a row for each element of the lists."""
     if not lists:
         raise PlanError("expected a list to unnest, was none")
     fields = list(step.schema)
@@ -235,7 +241,7 @@ def unnested(step: Step, lists: Sequence[str], *, outer: bool, ordinality: str) 
 
 
 def united(steps: Sequence[Step]) -> Step:
-    """UNION ALL in order of time, columns by their place."""
+    """Return UNION ALL in order of time; columns are matched by their position."""
     first = steps[0].schema
     fields = list(first)
     for step in steps[1:]:
@@ -261,7 +267,7 @@ def united(steps: Sequence[Step]) -> Step:
 
 
 def limited(step: Step, count: int, offset: int) -> Step:
-    """Return the first rows in order of time."""
+    """Return a step with the first ``count`` rows after ``offset`` rows, in order of time."""
     if count < 0 or offset < 0:
         raise PlanError(f"expected a limit and an offset from 0, were {count} and {offset}")
     time, lag = _expected_time(step, "LIMIT")
@@ -274,7 +280,7 @@ def limited(step: Step, count: int, offset: int) -> Step:
 
 
 def numbered(step: Step, name: str) -> Step:
-    """Return the rows with their number in order of time."""
+    """Return a step with the rows and their number in order of time."""
     if name in step.schema.names:
         raise PlanError(f"expected a name that is free for the row number, was {name}")
     time, lag = _expected_time(step, "ROW_NUMBER() OVER ()")
@@ -285,7 +291,7 @@ def numbered(step: Step, name: str) -> Step:
 
 
 def _based(times: Sequence[tuple[str, int]], lag: int) -> tuple[tuple[str, int], ...]:
-    """Return the times of a step whose own watermark is that of the column with this lag."""
+    """Return the times of a step relative to the watermark of the column with this lag."""
     return tuple((name, own - lag) for name, own in times)
 
 
@@ -296,7 +302,7 @@ def _expected_time(step: Step, what: str) -> tuple[str, int]:
 
 
 def _checked_time(step: Step, time: str) -> int:
-    """Return the lag of a column that must be an event time."""
+    """Return the lag of a column that must be an event time; raise `PlanError` if it is none."""
     lags = dict(step.times)
     if time not in lags:
         known = ", ".join(name for name in lags if name in step.schema.names) or "none"
@@ -315,7 +321,7 @@ def _check_on(left: Step, right: Step, on: On) -> None:
     for left_name, right_name in on:
         mine, theirs = _orderable(left.schema, left_name), _orderable(right.schema, right_name)
         same = mine.type.equals(theirs.type)
-        if not same:  # integers of either width, if their scales meet
+        if not same:  # integers of either width match if their scales are equal
             kinds = (type_of(mine), type_of(theirs))
             same = {kind.kind for kind in kinds} == {"int"} and len({kind.scale for kind in kinds}) == 1
         if not same:

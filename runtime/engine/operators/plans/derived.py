@@ -1,4 +1,4 @@
-"""Derived queries: one SELECT kept over event time, whose rows come out once, in order, as watermarks pass them.
+"""Derived queries: a SELECT maintained over event time; each row is returned once, in order, when watermarks pass it.
 
 >>> import pyarrow as pa
 >>> from runtime.compiler.script import NamedSelect
@@ -50,28 +50,28 @@ __all__ = [
 ]
 
 _MOST_LATE = 10_000
-"""Late rows that wait to be taken; more of them are only counted."""
+"""Greatest number of late rows kept for `DerivedQuery.take_late`; further ones are only counted."""
 
 
 class StreamInput(msgspec.Struct, frozen=True):
-    """A relation that a derived query may read."""
+    """Relation that a derived query may read."""
 
     schema: pa.Schema
-    """The columns of its rows, without weight."""
+    """Schema of the rows, without weight."""
     time: str = ""
-    """Its time column: int64 (nanoseconds), timestamp or date; empty for a table."""
+    """Name of the time column: int64 (nanoseconds), timestamp or date; empty for a table."""
     is_table: bool = False
-    """True if its rows come and go: they are looked up, and `DerivedQuery.add` takes them with a last column
+    """True if rows are inserted and deleted: they are looked up, and `DerivedQuery.add` takes them with a last column
     ``weight``."""
 
 
 class DerivedQuery:
-    """One SELECT over streams and tables, kept up to date over event time. Owned by one thread at a time.
+    """SELECT over streams and tables, maintained over event time. Owned by one thread at a time.
 
     Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut; but
-    what is looked up in a table is as of the end of an epoch. All state lies in the object space, under names that
-    begin with that of the query; the owner of the space commits it after `close`. A query that is made over a restored
-    space resumes after that commit.
+    rows are looked up in a table as of the end of an epoch. All state lies in the object space, under names that begin
+    with the query's; the owner of the space commits it after `close`. A query created over a restored space resumes
+    after that commit.
     """
 
     def __init__(  # noqa: PLR0917 (what a stream is made of; the last two are mostly named)
@@ -83,10 +83,13 @@ class DerivedQuery:
         lateness: int = 0,
         most_held: int = MOST_HELD,
     ) -> None:
-        """``lateness``: how far watermarks are held back, in the unit of the times; ``most_held``: rows in all.
+        """Plan the query, and restore its state from the space; without a space the state is in memory.
 
-        Without a space the state is in memory. Raises `SqlError` with the position of what is refused, and
-        `OtherPlanError` if the space has state of another plan.
+        ``lateness`` is the time by which watermarks are held back, in the unit of the times; ``most_held`` is the
+        greatest total number of rows, keys and groups that may be held.
+
+        Raises `SqlError` with the position of a refused part of the query, and `OtherPlanError` if the space has state
+        of another plan.
         """
         space = ObjectSpace(MemoryStore()) if space is None else space
         query = Query(select, dialect=StreamDialect)
@@ -100,22 +103,22 @@ class DerivedQuery:
             raise query.error("expected the time of the rows in SELECT, as it is in an input or as window_end: a "
                               "stream needs one; add it as t")  # fmt: skip
         self.schema = step.schema
-        """The columns of the output."""
+        """Schema of the output."""
         self.time, self._lag = step.time
-        """The output's time column."""
+        """Name of the output's time column."""
         steps = list(in_order(step))
         read = [each.label for each in steps if each.kind in ("stream", "table")]
         self.reads: tuple[str, ...] = tuple(dict.fromkeys(read))
-        """The relations that it reads."""
+        """Names of the relations that the query reads."""
         self.late = 0
-        """Late rows since the last `take_late`."""
+        """Number of late rows since the last `take_late`."""
         self._late_rows: list[tuple[str, pa.RecordBatch]] = []
         self._late_held = 0
         self._inputs = {relation: _Input(each, scans[relation]) for relation, each in inputs.items()
                         if relation in self.reads}  # fmt: skip
         self._lateness = lateness
         self.most_held = most_held
-        """Rows, keys and groups that it may hold in all."""
+        """Greatest total number of rows, keys and groups that may be held."""
         self._name = name
         self._step = step
         self._check_plan(space)
@@ -130,13 +133,15 @@ class DerivedQuery:
         kept = space.get_or_create(PersistedDictionary, f"{name}/watermarks", Schema(int, str))
         self._kept: PersistedDictionary[str, int] = kept
         for relation, watermark in kept.items():
-            if relation in self._inputs and watermark != ENDED:  # as former releases kept it
+            if relation in self._inputs and watermark != ENDED:  # earlier releases saved this value for an ended input
                 self._inputs[relation].watermark = watermark
 
     def _check_plan(self, space: ObjectSpace) -> None:
-        """Keep what the plan's state depends on; raise `OtherPlanError` for state that depends on something else.
+        """Save the properties of the plan on which its state depends.
 
-        State of a release that did not keep it is taken as it is.
+        Raise `OtherPlanError` for state of a different plan.
+
+        State of a release that did not save them is accepted.
         """
         plan = fingerprint(self._step)
         kept = space.get_or_create(PersistedValue, f"{self._name}/plan", Schema(list[str]), initial=plan)
@@ -150,7 +155,7 @@ class DerivedQuery:
             )
 
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
-        """Take rows of an input: of a stream those that were inserted, of a table its deltas."""
+        """Add rows of an input: inserted rows of a stream, or deltas of a table."""
         known = self._inputs.get(relation.lower())
         if known is None:
             raise OperatorError(f"expected rows of {', '.join(self.reads)}, was {relation}")
@@ -167,8 +172,9 @@ class DerivedQuery:
     def close(self, watermarks: Mapping[str, int], ended: Collection[str] = ()) -> list[pa.RecordBatch]:
         """Close an epoch at its barrier; return the rows that are complete now, in order of time.
 
-        An input that has ended holds back nothing in this epoch. Its watermark stays what it is, so that rows which are
-        appended to it later are not late. Raises `HeldTooMuchError` if more rows wait for their watermark than may.
+        An input that has ended holds back nothing in this epoch. Its watermark does not change, so that rows which are
+        appended to it later are not late. Raises `HeldTooMuchError` if more than ``most_held`` rows, keys and groups
+        are held.
         """
         for relation, watermark in watermarks.items():
             known = self._inputs.get(relation.lower())
@@ -189,14 +195,17 @@ class DerivedQuery:
         return made
 
     def watermark(self) -> int:
-        """Return the time before which no further row comes out, as of the last `close`.
+        """Return the time before which the query yields no further row, as of the last `close`.
 
-        It is -2^63 if it is unknown, and 2^63 - 1 if the inputs have ended.
+        The time is -2^63 if it is unknown, and 2^63 - 1 if the inputs have ended.
         """
         return ENDED if self._has_ended else self._watermark
 
     def take_late(self) -> list[tuple[str, pa.RecordBatch]]:
-        """Return rows that were late since the last call, by relation: at most the first 10,000; `late` counts all."""
+        """Return the relations and rows that were late since the last call: at most the first 10,000 rows.
+
+        `late` counts all.
+        """
         rows, self._late_rows = self._late_rows, []
         self.late = self._late_held = 0
         return rows
@@ -206,11 +215,11 @@ class DerivedQuery:
         return drawn(self._step)
 
     def held_rows(self) -> int:
-        """Return the rows, keys and groups that are held."""
+        """Return the number of rows, keys and groups that are held."""
         return sum(node.held_rows() for node in self._holders)
 
     def state_rows(self) -> int:
-        """Return those of `held_rows` that wait for no output: the rows of tables, and what is known of each key."""
+        """Return the number of `held_rows` that wait for no output: rows of tables, and the state of each key."""
         operators = [node.operator for node in self._holders if node.operator is not None]
         return sum(operator.held_rows() for operator in operators if operator.holds_state)
 
@@ -223,7 +232,7 @@ class DerivedQuery:
                                    f"values")  # fmt: skip
 
     def _without_late(self, relation: str, known: _Input, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that are in time; the others are set aside. A row without time is late."""
+        """Return the rows that are not late, and set the late ones aside; a row without a time is late."""
         column = rows.column(known.input.time)
         is_late = np.zeros(rows.num_rows, np.bool_)
         if known.watermark is not None:
@@ -238,12 +247,13 @@ class DerivedQuery:
                 self._late_held += kept.num_rows
                 self._late_rows.append((relation, kept))
             rows = rows.filter(pa.array(~is_late))
-        return pa.RecordBatch.from_arrays(rows.columns, schema=known.scan)  # whose time is never NULL
+        # The time is not NULL in rows that are not late.
+        return pa.RecordBatch.from_arrays(rows.columns, schema=known.scan)
 
-    # --- the graph
+    # Graph of operators
 
     def _given(self, node: _Node, batches: Batches) -> None:
-        """Rows that a node gives out."""
+        """Pass the rows that a node yields on to its consumers, or to the output."""
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -253,7 +263,7 @@ class DerivedQuery:
                 self._taken(consumer, port, batch)
 
     def _taken(self, node: _Node, port: int, batch: pa.RecordBatch) -> None:
-        """Rows that come to a node."""
+        """Pass rows to a node at one of its ports."""
         if node.sequencers:
             if not node.is_useless(port):
                 node.sequencers[port].push(batch)
@@ -263,7 +273,7 @@ class DerivedQuery:
             self._given(node, node.operator_.add_input(batch, port))
 
     def _advance(self, node: _Node) -> None:
-        """Let a node come as far as its inputs are; those have done so before."""
+        """Advance a node to the watermarks of its inputs, which have advanced before."""
         step = node.step
         if step.kind in ("stream", "table"):
             known = self._inputs[step.label]
@@ -299,20 +309,20 @@ class DerivedQuery:
 
 @dataclass(slots=True)
 class _Input:
-    """A relation that is read."""
+    """Relation that the query reads."""
 
     input: StreamInput
     """Declaration of the relation."""
     step: Step
-    """Its scan."""
+    """Step that scans the relation."""
     schema: pa.Schema = field(init=False)
     """Schema of the rows that are added."""
     scan: pa.Schema = field(init=False)
     """Schema of the rows that are scanned."""
     watermark: int | None = None
-    """Watermark at the last barrier; None before it has one."""
+    """Watermark at the last barrier; None before the first watermark."""
     has_ended: bool = False
-    """True if no further row came as of the last barrier."""
+    """True if no further row would come, as of the last barrier."""
 
     def __post_init__(self) -> None:
         self.scan = self.step.schema
@@ -323,39 +333,39 @@ class _Input:
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """One step of the running plan."""
+    """Step of the running plan."""
 
     step: Step
-    """The step itself."""
+    """Plan's step."""
     inputs: list[_Node]
-    """Nodes that feed its ports."""
+    """Nodes that feed the node's ports."""
     operator: Operator | None
-    """None for an input."""
+    """Operator of the step; None for an input."""
     sequencers: list[Sequencer]
-    """One for each port, where it takes rows in order."""
+    """One sequencer for each port, if the operator takes rows in order."""
     consumers: list[tuple[_Node, int]] = field(default_factory=list)
-    """Nodes that take its rows, each with a port."""
+    """Nodes that take the output, each with a port."""
     waiting: list[pa.RecordBatch] = field(default_factory=list)
-    """Rows that wait for the barrier alone."""
+    """Rows that wait for the next barrier only."""
     watermark: int | None = None
-    """Watermark of its output; None while it is unknown."""
+    """Watermark of the output; None while it is unknown."""
     input_watermarks: list[int | None] = field(default_factory=list)
-    """Watermarks of its inputs, as of the last barrier."""
+    """Watermarks of the inputs, as of the last barrier."""
 
     @property
     def operator_(self) -> Operator:
-        """Its operator, where it has one."""
+        """Operator of a node that has one."""
         assert self.operator is not None
         return self.operator
 
     @property
     def may_hold(self) -> bool:
-        """True if `held_rows` may be another number than 0."""
+        """True if `held_rows` may return a number other than 0."""
         operator_holds = self.operator is not None and type(self.operator).held_rows is not Operator.held_rows
         return bool(self.sequencers) or self.step.kind == "barrier" or operator_holds
 
     def is_useless(self, port: int) -> bool:
-        """Return True if rows of this port cannot match any more: every other input has ended, with no rows waiting."""
+        """Return True if rows of this port cannot match any more: every other input has ended and holds no row."""
         if not (self.operator_.drops and self.operator_.drops[port]):
             return False
         others = [other for other in range(len(self.sequencers)) if other != port]
@@ -363,13 +373,13 @@ class _Node:
                    for other in others)  # fmt: skip
 
     def held_rows(self) -> int:
-        """Return rows and groups that it holds."""
+        """Return the number of rows and groups that the node holds."""
         rows = sum(each.rows for each in self.sequencers) + sum(int(batch.num_rows) for batch in self.waiting)
         return rows + (self.operator.held_rows() if self.operator is not None else 0)
 
 
 def _nodes(steps: Sequence[Step], place: Place) -> list[_Node]:
-    """Return the running plan, every step after those that feed it."""
+    """Return the nodes of the running plan, each after the nodes that feed it."""
     made: dict[int, _Node] = {}
     for number, step in enumerate(steps):
         at = Place(f"{place.name}/{number}", place.space)
@@ -387,7 +397,7 @@ def _nodes(steps: Sequence[Step], place: Place) -> list[_Node]:
 
 
 def _scan(query: Query, relation: str, given: StreamInput) -> Step:
-    """Return the rows of a relation as they come from outside."""
+    """Return the step with the rows of a relation as they come from outside."""
     try:
         schema = canonical(given.schema)
         if given.is_table:
@@ -403,7 +413,7 @@ def _scan(query: Query, relation: str, given: StreamInput) -> Step:
 
 
 def _read(scan: Step, used: frozenset[str]) -> Step:
-    """Return the part of a relation that a query reads: fields of structs by themselves, and columns that it names."""
+    """Return the step with the columns that a query reads of a relation, structs split into their fields."""
     if scan.kind == "table":
         return scan
     step = building.flat(scan)
@@ -417,10 +427,13 @@ def _read(scan: Step, used: frozenset[str]) -> Step:
 
 
 def _names_in(query: Query) -> frozenset[str]:
-    """Return the names of relations and columns in a query, in lower case; ``*`` if it has one outside of COUNT(*)."""
+    """Return the names of relations and columns in a query, in lower case.
+
+    The names include ``*`` if the query has a star outside of COUNT(*).
+    """
     tables = {node.name.lower() for node in query.tree.find_all(exp.Table)}
     if any(node.alias_column_names for node in query.tree.find_all(exp.Table)):
-        return frozenset((*tables, "*"))  # names that go by the place of the columns
+        return frozenset((*tables, "*"))  # these use columns by position
     aliases = {node.name.lower() for node in query.tree.find_all(exp.TableAlias)}
     return frozenset(tables).union(_names(query.tree, tables | aliases))
 
@@ -439,7 +452,7 @@ def _names(tree: exp.Expr, tables: set[str]) -> Iterator[str]:
 
 
 def drawn(last: Step) -> str:
-    """Return the plan that ends with this step, a line an operator and another one for what it keeps."""
+    """Return the plan that ends with this step as text: a line for each operator, and another line for its state."""
     return "\n".join(_lines(last, "", set()))
 
 

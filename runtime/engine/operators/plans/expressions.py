@@ -1,4 +1,4 @@
-"""SQL expressions over the columns of a schema. The dialect is that of derived streams: DuckDB with SESSION added."""
+"""SQL expressions over the columns of a schema, in the dialect of derived streams: DuckDB with SESSION added."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["StreamDialect", "about", "column_of", "condition", "first_free", "lo
 
 
 class StreamDialect(DuckDB):
-    """DuckDB's SQL, in which SESSION(time, gap) may stand in GROUP BY."""
+    """SQL dialect of DuckDB, with SESSION(time, gap) allowed in GROUP BY."""
 
     class Parser(DuckDBParser):
-        """Reads SESSION( as a call."""
+        """Parser that reads SESSION( as a call."""
 
         FUNC_TOKENS = DuckDBParser.FUNC_TOKENS | {TokenType.SESSION}
 
 
 @contextmanager
 def about(query: Query, node: exp.Expr) -> Iterator[None]:
-    """Raise a `PlanError` of the block as `SqlError` about this part of the query."""
+    """Convert a `PlanError` raised in the block to an `SqlError` at this part of the query."""
     try:
         yield
     except PlanError as error:
@@ -49,18 +49,18 @@ def column_of(schema: pa.Schema, name: str) -> Lowered:
 
 
 def first_free(candidates: Iterable[str], taken: Collection[str]) -> str:
-    """Return the first of these names that is not taken."""
+    """Return the first candidate name that is not taken."""
     return next(name for name in candidates if name not in taken)
 
 
 def numbered_names(name: str) -> Iterator[str]:
-    """Yield a name, then the name with the numbers from 1."""
+    """Yield a name, then the name followed by each number from 1."""
     yield name
     yield from (f"{name}_{number}" for number in itertools.count(1))
 
 
 def lowered(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """Return the expression as operators compute it; raise `PlanError` for what they cannot."""
+    """Return the expression in the form that operators compute; raise `PlanError` for an unsupported one."""
     try:
         return lower(node, leaf)
     except NotIncremental as error:
@@ -69,7 +69,7 @@ def lowered(node: exp.Expr, leaf: Leaf) -> Lowered:
 
 
 def condition(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """Return the expression, which must be true or false; raise `PlanError`."""
+    """Return the expression, which must be boolean; raise `PlanError` if it is not."""
     value = lowered(node, leaf)
     if value.type.kind not in ("bool", "null"):
         raise PlanError(f"expected a condition, was {node.sql('duckdb')}, a {value.type}")
@@ -77,7 +77,7 @@ def condition(node: exp.Expr, leaf: Leaf) -> Lowered:
 
 
 def schema_of(outputs: Sequence[tuple[str, Lowered]], inner: pa.Schema) -> pa.Schema:
-    """Return the schema of a projection of rows with the inner one."""
+    """Return the schema of a projection of rows with the schema ``inner``."""
     return pa.schema(list(_fields(outputs, inner)))
 
 

@@ -1,4 +1,4 @@
-"""GROUP BY over windows: a projection of keys and arguments, the aggregation, and a projection of what is asked for."""
+"""GROUP BY over windows: a projection of keys and arguments, the aggregation, and a projection of the outputs."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ Named = tuple[str, exp.Expr]
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Keys by which rows are grouped, and the outputs of the groups."""
+    """Keys by which rows are grouped, and outputs of the groups."""
 
     time: exp.Column
-    """The time of the windows."""
+    """Time column of the windows."""
     start: exp.Column
-    """The start of each row's window."""
+    """Column with the start of each row's window."""
     size: int
-    """Length of the windows; the gap of sessions."""
+    """Length of the windows, or the gap of sessions, in the unit of the time."""
     slide: int
-    """Distance from one window to the next; 0 for sessions."""
+    """Distance from one window to the next, in the unit of the time; 0 for sessions."""
     keys: tuple[Named, ...]
-    """The keys beside the window."""
+    """Keys besides the window."""
     outputs: tuple[Named, ...]
     """Names and expressions over keys, the window and aggregates."""
     having: exp.Expr | None
-    """A condition on the groups."""
+    """Condition on the groups; None if there is none."""
     label: str
     """Description for people."""
 
 
 def window_bound(name: str) -> exp.Column:
-    """Return the start or end of the window of GROUP BY, whatever columns of its name the rows have."""
+    """Return the start or end of the window of GROUP BY, even if the rows have a column of that name."""
     return exp.column(name, table=HIDDEN, quoted=True)
 
 
@@ -79,7 +79,7 @@ def aggregates_of(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
 
 
 def grouped(step: Step, grouping: Grouping, leaf: Leaf) -> Step:
-    """Return the groups, and expressions over keys, windows and aggregates as columns."""
+    """Return a step with the groups, and expressions over keys, windows and aggregates as columns."""
     nodes = [node for _, node in grouping.outputs] + ([] if grouping.having is None else [grouping.having])
     inner: list[tuple[str, Lowered]] = []
     start = _placed(inner, lowered(grouping.start, leaf), WINDOW_START)
@@ -91,7 +91,7 @@ def grouped(step: Step, grouping: Grouping, leaf: Leaf) -> Step:
     end = first_free(numbered_names(WINDOW_END), {name for name, _ in inner})
     for bound, column in ((WINDOW_START, start), (WINDOW_END, end)):
         known[window_bound(bound).sql()] = column
-        known.setdefault(exp.column(bound).sql(), column)  # unless a key is called like it
+        known.setdefault(exp.column(bound).sql(), column)  # unless a key has this name
     called = {
         node.unnest().sql(): name for name, node in reversed(grouping.outputs) if name not in (*names, start, end)
     }
@@ -126,7 +126,7 @@ def grouped(step: Step, grouping: Grouping, leaf: Leaf) -> Step:
 
 
 def _placed(columns: list[tuple[str, Lowered]], value: Lowered, name: str) -> str:
-    """Return the column of this value, added if it is not there yet."""
+    """Return the name of the column with this value, and add the column if it is missing."""
     for known, other in columns:
         if other == value:
             return known
@@ -169,7 +169,7 @@ def _argument(node: exp.Expr, leaf: Leaf, time: exp.Column) -> tuple[Kind, Lower
 
 
 def _ordered_argument(node: exp.Order, leaf: Leaf, time: exp.Column) -> exp.Expr:
-    """Return the argument of FIRST(… ORDER BY time), which is the order that rows have here."""
+    """Return the argument of FIRST(… ORDER BY time), as rows already have that order here."""
     (order,) = node.expressions if len(node.expressions) == 1 else (None,)
     if order is None or order.args.get("desc") or leaf(order.this) != leaf(time):
         raise PlanError(f"expected FIRST and LAST in order of the windows' time alone, was {node.sql('duckdb')}")

@@ -1,4 +1,4 @@
-"""Lengths of time in SQL, in the unit of a time column; and the windows that are written with them."""
+"""Lengths of time in SQL, in the unit of a time column; and the calls of windows that have them as arguments."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _ARGUMENTS: Final = {
 
 
 class WindowCall(msgspec.Struct, frozen=True):
-    """TUMBLE, HOP or SESSION."""
+    """Call of TUMBLE, HOP or SESSION."""
 
     kind: str
     """Name of the function in lower case."""
     time: exp.Column
     """Time column of the windows."""
     spans: tuple[exp.Expr, ...]
-    """The lengths after the column."""
+    """Lengths of time, the arguments after the column."""
 
 
 def window_call(node: exp.Expr, query: Query) -> WindowCall | None:
@@ -47,7 +47,7 @@ def window_call(node: exp.Expr, query: Query) -> WindowCall | None:
 def span_of(node: exp.Expr, kind: pa.DataType, query: Query, around: exp.Expr) -> int:
     """Return a length of time, more than 0, in the unit of a time column: nanoseconds for int64.
 
-    Raises `SqlError` about the part of the query ``around`` it, as a constant has no place of its own.
+    Raises `SqlError` at the part of the query ``around`` the length, as a constant has no position of its own.
     """
     unit = 1 if pa.types.is_int64(kind) else UNITS_NS["day"] if pa.types.is_date32(kind) else _UNITS[kind.unit]
     if isinstance(node, exp.Literal) and node.is_int and pa.types.is_int64(kind):

@@ -1,4 +1,4 @@
-"""Plans from SQL: SELECT over streams and tables, as steps."""
+"""Plans of SELECT over streams and tables, as steps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CLAUSES: Final = frozenset(
 """Clauses that a SELECT may have; ORDER BY is refused with a reason of its own."""
 _WINDOWS: Final = "TUMBLE(t, INTERVAL '1' SECOND), HOP(t, slide, size) or SESSION(t, gap)"
 _MOST_WINDOWS: Final = 10_000
-"""Greatest number of hopping windows that a row is in: each of them is a row for the aggregation."""
+"""Greatest number of hopping windows that may contain a row: each of them is a row for the aggregation."""
 _STARTS: Final = frozenset(("window_start", "tumble_start", "hop_start", "session_start"))
 _ENDS: Final = frozenset(("window_end", "tumble_end", "hop_end", "session_end"))
 
@@ -64,14 +64,14 @@ def plan_query(query: Query, relations: Mapping[str, Step]) -> Step:
 
 
 class _Planner:
-    """Plans the parts of one query."""
+    """Planner of the parts of one query."""
 
     def __init__(self, query: Query, relations: Mapping[str, Step]) -> None:
         self._query = query
         self._tables = dict(relations)
 
     def query(self, node: exp.Expr) -> Step:
-        """Return a query of any kind."""
+        """Return the step of a query of any kind."""
         before = dict(self._tables)
         with_ = node.args.get("with_")
         if with_ is not None and with_.args.get("recursive"):
@@ -94,7 +94,7 @@ class _Planner:
             self._tables = before
 
     def _named(self, step: Step, table: exp.Expr) -> Step:
-        """Return a query of WITH with the names that it gives to its columns."""
+        """Return the step of a query of WITH, with the column names that WITH gives."""
         names = column_names(self._query, step, table)
         if names == [name.lower() for name in step.schema.names]:
             return step
@@ -111,7 +111,7 @@ class _Planner:
         return building.united(self._alike(arms, node))
 
     def _alike(self, arms: Sequence[Step], node: exp.Expr) -> list[Step]:
-        """Return both parts with columns of the same types."""
+        """Return both arms of a union with columns of the same types."""
         outputs: tuple[list[tuple[str, Lowered]], ...] = ([], [])
         for name, *names in zip(arms[0].schema.names, *(arm.schema.names for arm in arms), strict=True):
             values = [column_of(arm.schema, own) for arm, own in zip(arms, names, strict=True)]
@@ -174,17 +174,17 @@ class _Selection:
         self._scope = sources.scope
         self._scope.tables.setdefault(HIDDEN, {})
         self._known_before: dict[tuple[str, ...], str] = {}
-        """Columns with values of the row before, by time, keys and column."""
+        """(time, keys and column) → name of the column with its value in the row before."""
 
     def planned(self, node: exp.Select) -> Step:
-        """Return the rows that it gives out."""
+        """Return the step with the rows that the SELECT yields."""
         node = node.copy()
         self._check_windows(node)
         qualify = [] if node.args.get("qualify") is None else conjuncts(node.args["qualify"].this)
         self._with_previous(node, qualify := [exp.Paren(this=part) for part in qualify])
         qualify = [part.this for part in qualify]
         firsts = [part for part in qualify if self._deduplicated(part)]
-        if len(firsts) > 1:  # the second would be of the rows that the first leaves
+        if len(firsts) > 1:  # the second would apply to the rows that the first keeps
             raise self._query.error("expected one ROW_NUMBER() = 1 in QUALIFY, were more: write a subquery in FROM "
                                     "with one of them", firsts[1])  # fmt: skip
         qualify = [part for part in qualify if part not in firsts]
@@ -202,7 +202,7 @@ class _Selection:
         return self._distinct(node, step)
 
     def _check_windows(self, node: exp.Select) -> None:
-        """Refuse window functions and QUALIFY where they are of other rows in SQL than in the plan."""
+        """Refuse window functions and QUALIFY that SQL would apply to other rows than the plan does."""
         qualify = node.args.get("qualify")
         parts = [*node.expressions, *([] if qualify is None else [qualify])]
         windows = [window for part in parts for window in part.find_all(exp.Window)]
@@ -238,7 +238,7 @@ class _Selection:
         return building.projected(self._scope.step, values, text)
 
     def _outputs(self, node: exp.Select) -> list[tuple[str, exp.Expr]]:
-        """Names and expressions, stars expanded."""
+        """Return the names and expressions of the outputs, with stars expanded."""
         outputs: list[tuple[str, exp.Expr]] = []
         for part in node.expressions:
             star = part if isinstance(part, exp.Star) else part.this if isinstance(part, exp.Column) else None
@@ -254,23 +254,23 @@ class _Selection:
             taken.append(first_free(numbered_names(name), taken))
         return [(name, part) for name, (_, part) in zip(taken, outputs, strict=True)]
 
-    # --- rows before, duplicates
+    # Rows before, and duplicates
 
     def _hidden_name(self, what: str) -> str:
         return first_free((f"{what} {number}" for number in itertools.count(1)), self._scope.step.schema.names)
 
     def _hidden(self, name: str) -> exp.Column:
-        """Return a column that no SQL can name."""
+        """Return a column that SQL text cannot name."""
         self._scope.tables[HIDDEN][name] = name
         return exp.column(name, table=HIDDEN, quoted=True)
 
     def _column(self, node: exp.Expr) -> str:
-        """Return the name of the column with this value."""
+        """Return the name of the column with this value, which is added if it is missing."""
         with about(self._query, node):
             return self._scope.with_value(lowered(node, self._scope.leaf))
 
     def _time_of(self, node: exp.Window) -> str:
-        """Return the time by which OVER orders."""
+        """Return the name of the time column by which OVER orders."""
         order = node.args.get("order")
         parts = [] if order is None else order.expressions
         if len(parts) != 1 or parts[0].args.get("desc") or not isinstance(parts[0].this, exp.Column):
@@ -282,7 +282,7 @@ class _Selection:
         return name
 
     def _with_previous(self, node: exp.Select, qualify: Sequence[exp.Expr]) -> None:
-        """Replace LAG in the SELECT and in QUALIFY by columns that are made here."""
+        """Replace LAG in the SELECT and in QUALIFY by columns that the plan computes."""
         for root in (*node.expressions, *qualify):
             for window in list(root.find_all(exp.Window)):
                 if not isinstance(window.this, exp.Lag):
@@ -316,7 +316,10 @@ class _Selection:
         return [self._hidden(self._known_before[(time, *keys, "", column)]) for column in columns]
 
     def _deduplicated(self, node: exp.Expr) -> bool:
-        """Return True if this part of QUALIFY is ROW_NUMBER() OVER (…) = 1, which is applied then."""
+        """Apply a part of QUALIFY that is ROW_NUMBER() OVER (…) = 1, and return True.
+
+        Return False for any other part.
+        """
         window = node.find(exp.Window)
         if window is None:
             return False
@@ -369,10 +372,10 @@ class _Selection:
         time = step.time[0]
         return building.deduplicated(step, time, step.schema.names, time, 1)
 
-    # --- windows
+    # Windows
 
     def _window_time(self, call: WindowCall, clause: exp.Expr) -> str:
-        """Return the time of a window."""
+        """Return the name of the time column of a window."""
         time = self._column(call.time)
         if time not in dict(self._scope.step.times):
             raise self._query.error(f"expected an event time in a window, was {call.time.sql('duckdb')}", clause)
@@ -451,10 +454,10 @@ class _Selection:
         return calls, keys
 
     def _time_weighted(self, root: exp.Expr, time: str, keys: Sequence[str]) -> None:
-        """Replace TIME_WEIGHTED_AVG(value, t) by sums over the time that each value held.
+        """Replace TIME_WEIGHTED_AVG(value, t) by sums over the time for which each value was valid.
 
-        The value of the row before holds from that row, or from the start of the window, up to a row; the last value
-        holds up to the end of the window.
+        A value is valid from its row, or from the start of the window if that is later, until the next row; the last
+        value is valid until the end of the window.
         """
         for node in list(root.walk()):
             if not _is_time_weighted(node):
@@ -496,7 +499,7 @@ def _with_window_names(root: exp.Expr, clause: exp.Expr) -> None:
 
 
 def _brought_to(step: Step, outputs: Sequence[tuple[str, Lowered]]) -> Step:
-    """Return the step with these columns, itself where it has them."""
+    """Return a step with exactly these columns; the step itself if it has them."""
     for (_, value), field in zip(outputs, step.schema, strict=True):
         if value.expr != Col(field.name) or value.type.with_null(False) != type_of(field).with_null(False):
             return building.projected(step, outputs, "as the other part of the union")
@@ -509,7 +512,7 @@ def _is_one(node: exp.Expr) -> bool:
 
 
 def _is_row_number(node: exp.Expr) -> bool:
-    """Return True if this is ROW_NUMBER() OVER (), of rows in their order."""
+    """Return True if the node is ROW_NUMBER() OVER (), which numbers rows in their order."""
     if not isinstance(node, exp.Window) or not isinstance(node.this, exp.RowNumber):
         return False
     return not (node.args.get("partition_by") or node.args.get("order"))

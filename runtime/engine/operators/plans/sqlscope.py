@@ -1,4 +1,4 @@
-"""Names of a SELECT's columns: which table has them, and what they are called in the rows."""
+"""Names of a SELECT's columns: the tables that have them, and their names in the rows."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from runtime.engine.operators.plans.steps import Step
 __all__ = ["HIDDEN", "SqlScope", "column_names"]
 
 HIDDEN: Final = " "
-"""No name that SQL can have."""
+"""Name of the table of hidden columns, which no SQL table can have."""
 
 
 class SqlScope:
     """Rows of some tables, and the names of their columns by table.
 
-    Columns that a query does not name, such as the value of the row before, belong to the table `HIDDEN`.
+    Columns that the query does not name, such as the value of the row before, belong to the table `HIDDEN`.
     """
 
     def __init__(self, query: Query, step: Step) -> None:
         self.step = step
-        """The rows."""
+        """Step with the rows."""
         self.tables: dict[str, dict[str, str]] = {}
-        """Table → column → what it is called in the rows; all in lower case but the last."""
+        """Table → column → name in the rows; tables and columns are in lower case."""
         self.shared: set[str] = set()
-        """Columns of USING: without a table, such a name means the first table's."""
+        """Names of columns of USING; such a name without a table means the first table's column."""
         self._query = query
 
     @classmethod
     def of(cls, query: Query, step: Step, source: exp.Expr) -> SqlScope:
-        """Return the rows of one table or subquery of FROM."""
+        """Return the scope of one table or subquery of FROM."""
         scope = cls(query, step)
         if not source.alias_or_name:
             raise query.error("expected a name for every subquery in FROM")
@@ -47,7 +47,7 @@ class SqlScope:
         return scope
 
     def leaf(self, node: exp.Expr) -> Lowered | None:
-        """Return a column; raise `SqlError` for an unknown one, or one of several tables."""
+        """Return a column as an expression; raise `SqlError` for an unknown or ambiguous name."""
         path = _struct_path(node)
         if path is not None:
             return self.leaf(path)
@@ -63,7 +63,7 @@ class SqlScope:
         return column_of(self.step.schema, columns[0])
 
     def find(self, node: exp.Column) -> list[str]:
-        """Return the possible names of a column in the rows; ``a.b.c`` may be a field of a struct."""
+        """Return the names that a column may have in the rows; ``a.b.c`` may be a field of a struct."""
         parts = [part.name.lower() for part in node.parts]
         names = self._of_tables([table for table in self.tables if table != HIDDEN], ".".join(parts))
         if len(parts) == 1 and not names:
@@ -78,7 +78,7 @@ class SqlScope:
         return [self.tables[table][name] for table in tables if name in self.tables.get(table, {})]
 
     def apart(self, taken: Sequence[str]) -> None:
-        """Give the columns other names than these."""
+        """Rename the columns whose names are among ``taken``."""
         called: dict[str, str] = {}
         for name in self.step.schema.names:
             called[name] = first_free(numbered_names(name), {*taken, *called.values()})
@@ -98,7 +98,7 @@ class SqlScope:
         self.step = building.projected(self.step, outputs, text)
 
     def with_value(self, value: Lowered, taken: Sequence[str] = ()) -> str:
-        """Return the name of a column with this value, which is computed beside the others where it is none of them."""
+        """Return the name of a column with this value; add a computed column if there is none."""
         names: list[str] = self.step.schema.names
         for name in names:
             if column_of(self.step.schema, name).expr == value.expr:
@@ -110,9 +110,9 @@ class SqlScope:
 
 
 def column_names(query: Query, step: Step, source: exp.Expr) -> list[str]:
-    """Return the names of a source's columns in lower case: those that its alias gives to the first, then their own.
+    """Return the names of a source's columns in lower case, the first of them replaced by those of its alias.
 
-    Raise `SqlError` for more names than columns, and for names that are equal.
+    Raises `SqlError` for more names than columns, and for equal names.
     """
     given = [name.lower() for name in source.alias_column_names]
     own = [name.lower() for name in step.schema.names]

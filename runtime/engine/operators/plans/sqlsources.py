@@ -1,4 +1,4 @@
-"""FROM, JOIN and WHERE of one SELECT: which rows it reads."""
+"""FROM, JOIN and WHERE of one SELECT: the rows that it reads."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class Sources:
         tables: Mapping[str, Step],
     ) -> None:
         self.scope: SqlScope
-        """The rows so far, and their names."""
+        """Scope of the rows that are joined so far."""
         self.where: list[exp.Expr] = []
-        """Conditions that are still to be applied."""
+        """Conditions of WHERE that are still to be applied."""
         self._query = query
         self._plan = plan
         self._tables = tables
 
     def read(self, select: exp.Select) -> None:
-        """FROM and its joins; `where` has what of WHERE no join has used."""
+        """Read FROM and its joins; `where` then has the conditions of WHERE that no join has used."""
         start = select.args.get("from_")
         if start is None:
             raise self._query.error("expected a SELECT that reads something", select)
@@ -66,7 +66,7 @@ class Sources:
                 self._join(join)
 
     def star(self, table: str) -> list[tuple[str, exp.Expr]]:
-        """Return all columns, or those of one table."""
+        """Return the names and expressions of all columns, or of one table's."""
         tables = self.scope.tables
         if table and table.lower() not in tables:
             raise self._query.error(f"expected one of {', '.join(tables)} before .*, was {table}")
@@ -93,7 +93,7 @@ class Sources:
             return SqlScope.of(self._query, step, node)
         raise self._query.error("expected a relation or a subquery in FROM", node)
 
-    # --- joins
+    # Joins
 
     def _join(self, join: exp.Join) -> None:
         side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
@@ -136,7 +136,7 @@ class Sources:
     def _conditions(
         self, join: exp.Join, right: SqlScope, kind: str, *, is_asof: bool
     ) -> tuple[list[Pair], list[exp.Expr]]:
-        """Equalities between both sides, the left one first, and the other conditions."""
+        """Return the equalities between both sides, as pairs of left and right, and the other conditions."""
         using = [self._using(column.name, right) for column in join.args.get("using") or []]
         if using and kind not in ("inner", "left", "semi", "anti"):
             raise self._query.error(f"USING in a {kind.upper()} JOIN is not supported", join)
@@ -173,7 +173,7 @@ class Sources:
         return (node.right, node.left) if sides == ("right", "left") else None
 
     def _side(self, node: exp.Expr, right: SqlScope) -> str:
-        """Whose columns an expression has: left, right, both, or none of either, perhaps a later table's."""
+        """Return the side of an expression's columns: "left", "right" or "both"; "none" may mean a later table."""
         sides = set()
         for column in node.find_all(exp.Column):
             mine, theirs = bool(self.scope.find(column)), bool(right.find(column))
@@ -183,7 +183,7 @@ class Sources:
         return sides.pop() if len(sides) == 1 else "both" if sides else "none"
 
     def _time(self, rest: list[exp.Expr], right: SqlScope, join: exp.Join) -> Pair:
-        """Take the one inequality of an as-of join, left ≥ right, out of the conditions, and return it."""
+        """Remove the one inequality of an as-of join, left ≥ right, from the conditions, and return it."""
         for node in rest:
             later, earlier = self._pair(node, right, exp.GTE), self._pair(node, right, exp.LTE)
             if isinstance(node, exp.GTE) and later == (node.left, node.right):
@@ -195,7 +195,7 @@ class Sources:
         raise self._query.error("expected left.time >= right.time in ON of an ASOF JOIN", join)
 
     def _tolerance(self, rest: list[exp.Expr], times: Pair, right: SqlScope) -> int | None:
-        """Take ``left.t - right.t <= length`` out of the conditions; return how far back a match may lie."""
+        """Remove ``left.t - right.t <= length`` from the conditions; return the length, or None if there is none."""
         later, earlier = times
         for node in rest:
             difference, length = (node.left, node.right) if isinstance(node, exp.LTE) else (None, None)
@@ -213,7 +213,7 @@ class Sources:
         return None
 
     def _apply_alone(self, rest: Sequence[exp.Expr], right: SqlScope, kind: str, join: exp.Join) -> None:
-        """Conditions of one side alone go to that side; others behind an inner join."""
+        """Apply conditions of one side to that side, and other conditions of an inner join after it."""
         is_asof = bool(join.args.get("method"))
         for node in rest:
             side = self._side(node, right)
@@ -229,7 +229,7 @@ class Sources:
                 raise self._query.error(f"{node.sql('duckdb')} in ON of this join is not supported", node)
 
     def _columns(self, left_value: exp.Expr, right_value: exp.Expr, right: SqlScope, join: exp.Join) -> tuple[str, str]:
-        """Return the columns of two expressions that are compared, computed where they are none yet."""
+        """Return the column names of two expressions that are compared; compute expressions that are no columns."""
         try:
             mine, theirs = aligned(lowered(left_value, self.scope.leaf), lowered(right_value, right.leaf))
         except NotIncremental:
@@ -238,7 +238,7 @@ class Sources:
         taken = [*self.scope.step.schema.names, *right.step.schema.names]
         return self.scope.with_value(mine, taken), right.with_value(theirs, [*taken, *self.scope.step.schema.names])
 
-    # --- unnest
+    # Unnesting
 
     def _unnest(self, join: exp.Join, select: exp.Select) -> None:
         source = join.this
@@ -264,14 +264,14 @@ class Sources:
         free = first_free(numbered_names(numbered), step.schema.names) if numbered else ""
         self.scope.step = building.unnested(step, list(called.values()), outer=is_outer, ordinality=free)
         columns = {numbered.lower(): free} if numbered else {}
-        for name in names:  # of a struct, its fields
+        for name in names:  # the fields, if the element is a struct
             for column in self.scope.step.schema.names:
                 if column == called[name] or column.startswith(f"{called[name]}."):
                     columns[name.lower() + column.removeprefix(called[name])] = column
         self.scope.tables[alias.this.name.lower()] = columns
 
     def _lists(self, lists: Sequence[exp.Expr], names: Sequence[str], select: exp.Select) -> dict[str, str]:
-        """Return columns for the elements: copies, without the lists themselves where nothing else reads them."""
+        """Return the columns for the elements, copies of the lists; drop the lists unless they are used elsewhere."""
         schema = self.scope.step.schema
         has_star = any(True for _ in select.find_all(exp.Star))
         copied: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Steps of a plan: what each does to the rows, which others it takes them from, and how it takes them."""
+"""Steps of a plan: their operations, the steps that feed them, and the way in which they take rows."""
 
 from __future__ import annotations
 
@@ -14,66 +14,69 @@ from runtime.state import ObjectSpace
 __all__ = ["Place", "Port", "Step", "StepKind", "earlier", "fingerprint", "in_order"]
 
 StepKind = Literal["stream", "table", "arrival", "barrier", "ordered", "complete"]
-"""Way in which rows come: from outside, as a stream or a table; to an operator that takes them on arrival, or all at
-the barrier; ordered by time as far as the watermark; or ordered, and complete on all ports up to the same time."""
+"""Way in which a step takes rows: "stream" and "table" from outside; "arrival" as they arrive; "barrier" all at the
+barrier; "ordered" by time as far as the watermark; "complete" ordered, and complete on all ports up to the same
+time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Name and object space of an operator that is made."""
+    """Name and object space of an operator that is created."""
 
     name: str
-    """Unique among the operators of the plan; the name of its state in the object space."""
+    """Name of the operator, unique in the plan, and of its state in the object space."""
     space: ObjectSpace
     """Object space of its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One input of a step that takes rows in order."""
+    """Input of a step that takes rows in order."""
 
     time: str
-    """The column by which they are ordered."""
+    """Name of the column by which the rows are ordered."""
     lag: int = 0
     """Greatest difference between the watermark of the input and that of the column."""
     keys: tuple[str, ...] = ()
-    """The columns by which rows of equal times are ordered; the others come as they arrived."""
+    """Names of the columns by which rows of equal times are ordered; further ties keep the order of arrival."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """One step; never changed, so that plans can share steps. Steps are equal only to themselves."""
+    """Step of a plan; immutable, so that plans can share steps. Steps are equal only to themselves."""
 
     kind: StepKind
-    """Way in which it takes rows."""
+    """Way in which the step takes rows."""
     label: str
     """Description for people: the operator, its keys and conditions; the name of a relation."""
     schema: pa.Schema
-    """Schema of its output."""
+    """Schema of the output."""
     inputs: tuple[Step, ...] = ()
-    """Steps that feed its ports, in their order."""
+    """Steps that feed the ports, in their order."""
     make: Callable[[Place], Operator] | None = None
-    """Makes its operator."""
+    """Callable that creates the operator; None for a relation."""
     ports: tuple[Port, ...] = ()
     """Ports of a step that takes rows in order."""
     times: tuple[tuple[str, int], ...] = ()
-    """The columns that are event times: no later row has one below the step's watermark less this number."""
+    """Columns that are event times, each with a lag: no later row has a value below the step's watermark less the
+    lag."""
     is_ordered: bool = False
-    """True if rows come in the order of each of these times."""
+    """True if rows are in the order of each of these times."""
     state: str = ""
-    """Description of its state, for people."""
+    """Description of the state, for people; empty if there is none."""
 
     @property
     def time(self) -> tuple[str, int] | None:
-        """The event time of its rows: the column ``t`` if it is one, otherwise the first; None if there is none."""
+        """Event time of the rows: the column ``t`` if it is one, otherwise the first; None if there is none."""
         return next((each for each in self.times if each[0] == "t"), next(iter(self.times), None))
 
 
 def fingerprint(last: Step) -> list[str]:
-    """Return what the state of a plan depends on, a line a step: how it takes rows, their columns, types and keys.
+    """Return the properties on which the state of a plan depends, one line for each step.
 
-    State in the object space is called by the number of its step, so that it may only be read by a plan that has the
-    same lines. Of a step without state the text of its expressions is left out.
+    The lines have each step's way of taking rows, its columns, types and keys. State in the object space is named by
+    the number of its step, so that only a plan with the same lines may read it. The line of a step without state omits
+    its expressions.
     """
     steps = list(in_order(last))
     numbers = {id(step): number for number, step in enumerate(steps)}
@@ -90,12 +93,12 @@ def fingerprint(last: Step) -> list[str]:
 
 
 def earlier(watermark: int, lag: int) -> int:
-    """Return a watermark less a lag; an input that has ended has no lag."""
+    """Return a watermark less a lag; the watermark of an input that has ended is returned unchanged."""
     return ENDED if watermark == ENDED else watermark - lag
 
 
 def in_order(last: Step) -> Iterator[Step]:
-    """Yield all steps that lead to this one, itself included, each after those that feed it."""
+    """Yield all steps that lead to this one, itself included, each after the steps that feed it."""
     done: set[int] = set()
 
     def visit(step: Step) -> Iterator[Step]:

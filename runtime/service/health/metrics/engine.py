@@ -32,25 +32,25 @@ class EngineFigures(msgspec.Struct, frozen=True):
     """Figures of the engine in ``/v1/status``."""
 
     queries_running: int = 0
-    """Queries that run."""
+    """Number of queries that run."""
     queries_failed: int = 0
-    """Queries that have failed."""
+    """Number of queries that have failed."""
     tasks: int = 0
-    """Calls of pipelines that took inputs, so far."""
+    """Number of calls of pipelines that took inputs, so far."""
     tasks_per_s: float = 0.0
-    """Rate of these calls over the last seconds."""
+    """Number of these calls a second, over the last seconds."""
     tuples_per_s: float = 0.0
-    """Rate of tuples that pipelines emitted over the last seconds."""
+    """Number of tuples that pipelines emitted a second, over the last seconds."""
     expired_inputs: int = 0
-    """Inputs that were skipped since their query had ended."""
+    """Number of inputs that were skipped because their query had ended."""
     busiest: str = ""
-    """The pipeline whose calls took the most time; empty if there was none."""
+    """Name of the pipeline whose calls took the most time; empty if there was none."""
     barriers: int = 0
-    """Barriers that were reached."""
+    """Number of barriers that were reached."""
     barrier_p50_us: int = 0
-    """Half of them took no longer than this, to a factor of 2."""
+    """Median duration of barriers in microseconds, to a factor of 2."""
     barrier_p99_us: int = 0
-    """All but a hundredth of them took no longer than this, to a factor of 2."""
+    """99th percentile of the durations of barriers in microseconds, to a factor of 2."""
 
 
 class EngineMetrics:
@@ -64,8 +64,11 @@ class EngineMetrics:
         stages: Callable[[], Iterable[tuple[str, str, Durations]]] = tuple,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``statistics`` is the engine's listener, ``now_s`` its clock; ``barriers`` and ``commits`` return their
-        durations; ``stages`` returns name, description and durations of each stage of the express lane."""
+        """Create the metrics.
+
+        ``statistics`` is the engine's listener, ``now_s`` the engine's clock; ``barriers`` and ``commits`` return their
+        durations; ``stages`` returns name, description and durations of each stage of the express lane.
+        """
         self._statistics = statistics
         self._barriers, self._commits, self._stages = barriers, commits, stages
         self._now_s = now_s
@@ -122,7 +125,7 @@ class Rate:
         self._last = 0.0
 
     def per_second(self, count: int, now: float) -> float:
-        """Return the rate since the last call, or the previous rate if that was less than half a second ago."""
+        """Return the rate since the last call, or the previous rate if that call was less than half a second ago."""
         elapsed = now - self._at
         if elapsed >= 0.5:
             self._last = (count - self._count) / elapsed if self._at else 0.0

@@ -42,12 +42,12 @@ class _TimedDisk(LocalDisk):
 
 
 class Noted:
-    """Counters written by the thread that seals epochs and by Spark's, each its own, and read by the reactor's."""
+    """Counters, each written by either the thread that seals epochs or Spark's, and read by the reactor's thread."""
 
     def __init__(
         self, directory: Path, limit_bytes: int, now_ns: Callable[[], int], now_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """``directory`` is the run directory, and ``limit_bytes`` the size at which inputs are paused."""
+        """Start at 0; ``directory`` is the run directory, and ``limit_bytes`` the size at which inputs are paused."""
         self._directory, self._limit_bytes, self._now_ns = directory, limit_bytes, now_ns
         self._syncs, self._batches = Durations(), Durations()
         self._batch_epochs = 0
@@ -60,7 +60,7 @@ class Noted:
         self._sealed_ns = footer.time_ns
 
     def published(self, epochs: int, seconds: float) -> None:
-        """Record a batch of Spark: its epochs, and its duration from the first task until its results."""
+        """Record a batch of Spark: the number of its epochs, and its duration from the first task until its results."""
         self._batch_epochs += epochs
         self._batches.add(seconds)
 

@@ -25,7 +25,7 @@ _ORIGIN_COUNTERS: Final = (
     ("nulled_values", "Malformed values that became NULL, since the start.", "nulled"),
     ("filtered", "Tuples that a condition left out, since the start.", "filtered"),
 )
-"""Name, help and field of the counters."""
+"""Name, help and field of the counters of an origin."""
 _UPSTREAM_GAUGES: Final = (
     ("epoch", "Epoch of the upstream up to which everything is committed here.", "epoch"),
     ("newest_epoch", "The newest epoch of the upstream's log.", "newest"),
@@ -38,9 +38,9 @@ _UPSTREAM_COUNTERS: Final = (
     ("bytes", "Bytes of the epochs that were read.", "bytes"),
     ("busy_seconds", "Processor time of the thread that reads the upstream.", "busy_s"),
 )
-"""Name, help and field of the counters."""
+"""Name, help and field of the counters of an upstream."""
 MOST_VIEWS: Final = 200
-"""Views that have series of their own: the first of the catalogue."""
+"""Greatest number of views that have series of their own: the first of the catalogue."""
 
 
 def origin_metrics(
@@ -49,9 +49,9 @@ def origin_metrics(
     cuts: Mapping[str, Cut],
     losses: Mapping[str, int],
 ) -> Iterator[Metric]:
-    """Yield the series of each origin: the feed, and readers.
+    """Yield the series of each origin: the feed and the readers.
 
-    ``cuts`` are those of the newest epoch; ``losses``: how often the connection of an origin broke.
+    ``cuts`` are the cuts of the newest epoch; ``losses`` are the numbers of lost connections, by origin.
     """
     own = ("origin",)
     for name, what, field in _ORIGIN_COUNTERS:
@@ -98,7 +98,10 @@ def upstream_metrics(upstreams: Mapping[str, UpstreamLine]) -> Iterator[Metric]:
 
 
 def consumer_metrics(consumers: Sequence[Consumer], damaged: int = 0) -> Iterator[Metric]:
-    """Yield the series of each runtime that reads this one as an upstream; ``damaged`` files cannot be read."""
+    """Yield the series of each runtime that reads this one as an upstream.
+
+    ``damaged`` is the number of unreadable files.
+    """
     what = "Files of consumers that cannot be read; nothing is retired while there are any."
     yield gauge(f"{_PREFIX}_consumers_damaged", what, damaged)
     if consumers:
@@ -108,7 +111,7 @@ def consumer_metrics(consumers: Sequence[Consumer], damaged: int = 0) -> Iterato
 
 
 def view_metrics(hub: Hub, lanes: Collection[Lane], differing: Collection[str] = ()) -> Iterator[Metric]:
-    """Yield the series of lanes and views; ``differing``: views whose lanes have different rows."""
+    """Yield the series of lanes and views; ``differing`` are the views whose lanes have different rows."""
     epochs = [((lane,), float(hub.epoch(lane))) for lane in lanes]
     what = "The newest epoch that the views of a lane contain."
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_lane_epoch", what, ("lane",), epochs)

@@ -21,7 +21,7 @@ class _FigureMetric(msgspec.Struct, frozen=True):
     figure: str
     """Key of the value in `Figures`."""
     name: str
-    """Name of the metric without the prefix; ``_total`` is appended to that of a count."""
+    """Name of the metric without the prefix; ``_total`` is appended to the name of a count."""
     what: str
     is_count: bool = False
 
@@ -101,7 +101,7 @@ class RuntimeMetrics:
     """Collector of all metrics of a runtime; each scrape collects on the thread that answers it."""
 
     def __init__(self, engine: EngineMetrics, figures: Callable[[], Figures], *, run_id: str = "") -> None:
-        """``figures`` returns those of status lines."""
+        """Create the collector; ``figures`` returns the figures of status lines."""
         self.engine = engine
         """Metrics of the engine."""
         self._figures = figures
@@ -110,7 +110,7 @@ class RuntimeMetrics:
         """Function that returns the exposition in the first content type that a monitor accepts, and that type."""
 
     def add(self, others: Callable[[], Iterator[Metric]]) -> None:
-        """Add a part of the runtime; ``others`` is called on the same thread."""
+        """Add a part of the runtime; ``others`` yields its metrics, on the thread of the scrape."""
         self._others.append(others)
 
     def _collect(self) -> Iterator[Metric]:
