@@ -1,4 +1,4 @@
-"""The admin port: what an operator looks at and changes, what a monitor is told, and a page that shows the market.
+"""The admin port: HTTP requests of operators and monitors, and a page that shows the market.
 
 ```
  HTTP ──▶ http.py ──────────┬──▶ reports.py   status, books, sessions, accounts, hash   ──▶ market, faces (read only)

@@ -1,4 +1,4 @@
-"""Logins of the binary ports, and what each user may do there.
+"""Logins of the binary ports, and the permissions of their users.
 
 ```
 users file (TOML) ──▶ users.py: names, brokers, limits ──▶ gate.py: is this one of them? ──▶ servers

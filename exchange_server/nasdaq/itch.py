@@ -208,7 +208,7 @@ class ItchEncoder(FeedEncoder):
     )
 
     def __init__(self, rules: MarketRules, now: Now) -> None:
-        """``now``: clock of the market whose events are encoded."""
+        """Create an encoder for the market whose clock is ``now``."""
         listed, self.unlisted = list_instruments(rules.instruments)
         """Symbol that cannot be listed → reason."""
         self.symbols = tuple(listed)
@@ -490,7 +490,7 @@ class ItchEncoder(FeedEncoder):
         return msgspec.to_builtins(state)
 
     def restore(self, state: object) -> None:
-        """Continue from a `state`; raises `msgspec.ValidationError` for an invalid one."""
+        """Continue from a `state`; raise `msgspec.ValidationError` for an invalid one."""
         kept = msgspec.convert(state, _State)
         self._midnight_ns, self._until_ns, self.is_over = kept.midnight_ns, kept.until_ns, kept.is_over
         self.undisplayed, self.undisplayed_ids = kept.undisplayed, set(kept.undisplayed_ids)

@@ -19,10 +19,12 @@ HEADER: Final = "id,timestamp,exchange_timestamp,price,volume,action,direction"
 
 _FIELDS: Final = HEADER.split(",")
 _SATOSHI_TIME: Final = "exchange.timestamp"
-"""Column of the exchange's time in captures of the R package obAnalytics, whose volumes are whole satoshi."""
+"""Name of the exchange's time column in captures of the R package obAnalytics, whose volumes are whole satoshi."""
 _SIDES: Final = {"bid": "B", "ask": "S"}
 _KEPT_NUMBERS: Final = 1 << 16
-"""Decimals that are kept with what they are in ticks or lots: most orders have the price and volume of many others."""
+"""Largest number of cached conversions of decimals to ticks or lots: most orders share price and volume with many
+others.
+"""
 
 
 def is_header(line: str) -> bool:
@@ -75,7 +77,7 @@ class BitstampLoader(LineLoader):
                 self._bad(number, error)
                 continue
             latest_ns = record.time_ns
-            # A run of deletes that may be the made-up end is held back until something else follows it.
+            # A run of deletes that may be the artificial end is held back until another record follows.
             synthetic = fields[5] == "deleted" and fields[1] == fields[2]
             if deletes and (not synthetic or fields[1] != held_time):
                 yield from deletes
@@ -115,7 +117,7 @@ def _integer(name: str, text: str) -> int:
 
 
 def decimal_converter(name: str, unit: Decimal) -> Callable[[str], int]:
-    """Return how many units a decimal is, exactly."""
+    """Return a function that converts a decimal to a number of units exactly."""
 
     @lru_cache(_KEPT_NUMBERS)
     def units(text: str) -> int:
