@@ -1,4 +1,4 @@
-"""Pegged order: a resting order that follows the touch at a fixed distance."""
+"""Pegged order: a resting order that follows the best price at a fixed distance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Peg(StrEnum):
     MARKET = "market"
     """The best price of the other side."""
     MIDPOINT = "midpoint"
-    """The middle of the two, rounded towards the order's own side."""
+    """The middle of the two best prices, rounded towards the order's own side."""
 
 
 class PeggedOrder(Composite):
