@@ -15,7 +15,7 @@ __all__ = ["RequestedViews", "same_sql"]
 def same_sql(sql: str, other: str) -> bool:
     """Return True if two texts are the same query except for white space.
 
-    >>> same_sql("SELECT 1 AS a\n FROM t;", "SELECT 1 AS a FROM t")
+    >>> same_sql("SELECT 1 AS a\\n FROM t;", "SELECT 1 AS a FROM t")
     True
     """
     return sql.split() == other.split() or " ".join(sql.split()).rstrip("; ") == " ".join(other.split()).rstrip("; ")

@@ -28,8 +28,8 @@ __all__ = ["MoldRequestServer", "MoldSender", "RequestLimits", "datagrams", "fra
 def framed_messages(packets: bytes) -> Iterator[bytes]:
     """Yield the messages of whole sequenced packets, each with its two-byte length.
 
-    >>> list(framed_messages(b"\0\4Sone\0\4Stwo"))
-    [b'\x00\x03one', b'\x00\x03two']
+    >>> list(framed_messages(b"\\0\\4Sone\\0\\4Stwo"))
+    [b'\\x00\\x03one', b'\\x00\\x03two']
     """
     at, size = 0, len(packets)
     while at < size:
