@@ -24,7 +24,7 @@ _SHOWN = 10
 
 
 def simulation(what: str, worlds: Worlds) -> click.Command:
-    """The command line of a simulation."""
+    """Return the command line of a simulation."""
 
     @click.command(help=what)
     @click.option("--seeds", type=click.IntRange(min=1), default=1000, show_default=True, help="How many seeds.")
