@@ -1,4 +1,4 @@
-"""The market once more, slow and obvious: what `exchange_server.matching` is compared with.
+"""Independent model of the market, slow and simple, with which `exchange_server.matching` is compared.
 
 ```
 inputs ──▶ ModelMarket (market.py) ──▶ the same calls of a FeedEncoder and of Tellers as the real market's
