@@ -5,9 +5,9 @@ strategy ─▶ risk gate ─▶ journal (append) ─▶ blotter ─▶ outbox �
 strategy ◀─ events ◀──── blotter, portfolio ◀─ journal (append) ◀─ private stream
 ```
 
-`algo_engine.order_sync` says how safely a request is written down before it is sent: *before* waits for the disk,
-*behind* for the operating system, and lets the disk follow. What the death of the process or a power loss leaves
-behind, by the point at which it strikes:
+`algo_engine.order_sync` describes how durably a request is written before it is sent: *before* waits for the disk,
+*behind* for the operating system, and syncs to disk afterwards. State after the death of the process or a power loss,
+by the step that it interrupts:
 
 | between | on disk | at the exchange | after the restart |
 |---|---|---|---|

@@ -16,8 +16,8 @@ A written request survives the death of the process. A power loss may take reque
   serves one UTC day. A stop order is always synced before it is sent: its trigger price, which the limits of notional
   read, is in no answer.
 
-What a power loss does take: the other options of an accepted order (`OrderOptions`; the exchange still acts on them),
-the events of requests that never arrived, and the count of rejected orders.
+A power loss does take: the other options of an accepted order (`OrderOptions`; the exchange still acts on them), the
+events of requests that never arrived, and the count of rejected orders.
 
 The reservation limits the number of requests that the disk may be behind, and `BEHIND_LIMIT_S` the time: a request that
 finds an fsync running for longer waits for the disk as in mode *before*.

@@ -44,8 +44,8 @@ class Context(abc.ABC):
     itself     name, broker_id, parameters, log
     ```
 
-    A request that the exchange or a limit refuses is an event, not an exception; so is one that comes too late. Calls
-    raise `TypeError` for lots or ticks that are no integers, and what their docstrings name.
+    A request that the exchange or a limit refuses is an event, not an exception; so is a request that comes too late.
+    Calls raise `TypeError` for lots or ticks that are not integers, and the errors that their docstrings name.
     """
 
     @property
@@ -163,17 +163,17 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def remember(self, name: str, data: bytes) -> None:
-        """Write data into the strategy's journal under a name, in place of what was there; empty data removes it.
+        """Write data into the strategy's journal under a name, in place of earlier data; empty data removes it.
 
-        It survives what own orders survive: orders that are sent in the same call of the strategy are at the exchange
-        only if the data is on the disk.
+        The data is as durable as own orders: orders that are sent in the same call of the strategy reach the exchange
+        only if the data is on disk.
         """
 
     @abc.abstractmethod
     def recovered(self) -> list[Recovered]:
-        """Return what an earlier run has remembered, with the events of own orders since.
+        """Return the data that an earlier run has remembered, with the events of own orders since.
 
-        To be called in `Strategy.on_start`: later it is empty. If it is not called there, everything is forgotten.
+        Call it in `Strategy.on_start`: later the list is empty. If it is not called there, the data is discarded.
         """
 
     @abc.abstractmethod

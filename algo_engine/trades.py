@@ -2,12 +2,13 @@
 
 The spool is one line a fill, numbered by the private stream. A fill that is declared void gets another line, which
 takes it back (see `algo_engine.void_trades`). After a crash the spool may be ahead of or behind the journal of orders:
-what it already holds by its number is not written again, and what it lacks comes again from the journal or from the
-exchange, because the journal only forgets a fill (by compaction) after the spool is on disk.
+fills that it already contains, by their numbers, are not written again, and missing fills come again from the journal
+or from the exchange, because the journal drops a fill (by compaction) only after the spool is on disk.
 
-A line ends with ``#`` and the CRC-32 of its fields, begun with that of the line before: a line that was changed, moved
-or taken out is noticed. The end of a line is written with it, so that a crash leaves a line without its end at most,
-which is cut. Releases before 0.2 wrote no checksums; such a file gets them when it is next opened to be written.
+A line ends with ``#`` and the CRC-32 of its fields, continued from the previous line's checksum: a line that was
+changed, moved or removed is detected. A line is written together with its line end, so that a crash leaves at most a
+line without its end, which is cut. Releases before 0.2 wrote no checksums; such a file gets them when it is next opened
+to be written.
 """
 
 from __future__ import annotations

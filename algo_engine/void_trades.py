@@ -5,13 +5,13 @@ private stream ──B: order, lots, price──▶ TradeHistory.find ──trad
 list of trades ──rows before it──▶ TradeHistory
 ```
 
-A void trade is taken out as if it had never been: the holding is made again from all other trades of the symbol, so
-that position, cost, realised profit and fees are those of a strategy that never made it. The result is part of the
-record in the journal. In the list of trades it is a row of its own with negative lots and a negative fee, so that sums
-over the list are right.
+A void trade is removed completely: the holding is computed again from all other trades of the symbol, so that position,
+cost, realised profit and fees are those of a strategy that never made the trade. The result is part of the record in
+the journal. In the list of trades it is a row of its own with negative lots and a negative fee, so that sums over the
+list are right.
 
-An execution has no number of its match in the private stream. Where an order was executed more than once with the same
-lots at the same price, the newest of these trades is taken: position and money are those of any of them.
+An execution has no number of its match in the private stream. If an order was executed more than once with the same
+lots at the same price, the newest of these trades is chosen: the choice does not change position and money.
 """
 
 from __future__ import annotations

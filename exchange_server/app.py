@@ -139,7 +139,7 @@ class App:
         return MarketClock(self._reactor.seconds, anchor_ns, speed=replay.speed or 1.0, running=False)
 
     def _make_flows(self) -> None:
-        """Create what starts once the expected listeners and brokers are connected: replay, agents and day."""
+        """Create the parts that start once the expected listeners and brokers are connected: replay, agents and day."""
         config, exchange, reactor = self._config, self.exchange, self._reactor
         self._player: Player | None = None
         self._day = Day(exchange, reactor, config.day, self.fail)

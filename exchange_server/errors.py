@@ -50,7 +50,7 @@ class ReplayFileError(ExchangeError, OSError):
 
 
 class RecordError(ValueError):
-    """One line of a recorded file cannot be used; it is counted and the replay goes on."""
+    """One line of a recorded file cannot be used; it is counted and the replay continues."""
 
 
 class OperationError(ExchangeError, ValueError):

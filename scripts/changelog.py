@@ -1,4 +1,6 @@
-"""``changelog.py [--check] VERSION``: give what is unreleased in CHANGELOG.md the section of a version, dated today."""
+"""``changelog.py [--check] VERSION``: move the unreleased changes in CHANGELOG.md to the section of a version, dated
+today.
+"""
 
 from __future__ import annotations
 

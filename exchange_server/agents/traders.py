@@ -1,11 +1,10 @@
-"""Kinds of agents: noise, market makers, momentum traders, informed traders, and a large one who slices.
+"""Kinds of agents: noise, market makers, momentum traders, informed traders, and a large trader that slices its orders.
 
 Noise follows Farmer, Patelli and Zovko, *The predictive power of zero intelligence in financial markets* (2005): limit
-orders at random prices, cancels and market orders at random times make most of what a book looks like.
-
-A price moves because somebody knows more: Glosten and Milgrom, *Bid, ask and transaction prices in a specialist market
-with heterogeneously informed traders* (1985). That volatility comes in clusters is put into the value (a log-normal
-stochastic volatility: Taylor, *Modelling financial time series*, 1986) and reaches prices through trades only.
+orders at random prices, cancels and market orders at random times give a book most of its shape. A price moves because
+some traders are better informed: Glosten and Milgrom, *Bid, ask and transaction prices in a specialist market with
+heterogeneously informed traders* (1985). Clusters of volatility are modelled in the value (a log-normal stochastic
+volatility: Taylor, *Modelling financial time series*, 1986) and reach prices through trades only.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ record: length of the payload (u32) │ checksum (u32) │ unsynced bytes (u32) 
 ```
 
 The journal is one stream of bytes, and a segment the part of it from `SegmentHead.start` on; its file is named after
-its first input. A record's checksum begins with its position in the stream, so that the record holds in its own place
-only. Its *unsynced bytes* are those before it that were not known to be on the disk when it was written: by them a
-reader tells what a crash has torn from what the disk has lost (`JournalReader`).
+its first input. A record's checksum begins with its position in the stream, so that the record is valid in its own
+place only. Its *unsynced bytes* are the number of bytes before it that were not known to be on disk when it was
+written: by this number a reader distinguishes bytes torn by a crash from bytes lost by the disk (`JournalReader`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class JournalEnd(msgspec.Struct, frozen=True):
-    """End of a journal: where its whole records end, and what follows them."""
+    """End of a journal's whole records, and the segments and bytes after it."""
 
     inputs: int
     """Number of inputs before the end."""
@@ -109,9 +109,9 @@ class JournalEnd(msgspec.Struct, frozen=True):
 class InputsLog:
     """Appends batches of inputs to the newest segment, each by one system call, from the journal's end on.
 
-    `fsync`: under *always* a batch is on the disk when `append` returns; under *interval* somebody calls `sync` now and
-    then, from any thread; *never* leaves it to the system. The death of the process loses nothing with any of them.
-    Once something could not be written or synced, nothing more is taken: what is on the disk then is not known.
+    `fsync`: under *always* a batch is on the disk when `append` returns; under *interval* the caller calls `sync` at
+    intervals, from any thread; *never* leaves it to the system. The death of the process loses nothing under any
+    policy. After a failed write or sync no more inputs are accepted, since the state of the disk is then unknown.
 
     A log continues a journal that was read to its end:
 

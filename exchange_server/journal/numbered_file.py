@@ -84,16 +84,16 @@ def _damage(path: Path, begin: int, end: int) -> str:
 
 
 class NumberedFile(ABC):
-    """Numbered records, the first is 1, appended in bursts and read in chunks.
+    """Numbered records, from 1, appended in bursts and read in chunks.
 
-    A derived file: its contents follow from the journal's inputs, and what a crash has cut off or left behind is
-    written anew when the inputs are applied again. It is synced for snapshots only, which count on what is before them.
-    Reading from a record on costs one look-up in the index and a scan of about one spacing. Kinds of files differ in
-    how the end of a record is found; none is longer than a scan.
+    The file is derived: its contents follow from the journal's inputs, and bytes that a crash cut off or left over are
+    rewritten when the inputs are applied again. It is synced for snapshots only, which rely on the bytes before their
+    positions. Reading from a record on costs one look-up in the index and a scan of about one spacing. Kinds of files
+    differ in how the end of a record is found; none is longer than a scan.
 
-    Every block has a checksum in memory, which goes into snapshots with the `Position` and with which everything that
-    is read is compared: `DamagedStreamError`. What a file has behind a position is not needed, so that no crash leaves
-    bytes without their checksum. The checksums of a terabyte are 64 MB.
+    Every block has a checksum in memory, which goes into snapshots with the `Position` and against which every read is
+    checked: a mismatch raises `DamagedStreamError`. The bytes of a file after a position are not needed, so that no
+    crash leaves bytes without their checksum. The checksums of a terabyte are 64 MB.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ users file (TOML) ──▶ users.py: names, brokers, limits ──▶ gate.py: 
 deltabook exchange passwd: salted hashes                         └── passwords are compared in a thread
 ```
 
-Passwords are in nobody's log, error or representation.
+No log, error or representation contains a password.
 """
 
 from exchange_server.logins.gate import Gate, GateLimits, UsersWatch

@@ -5,12 +5,12 @@
     [[user]]
     name = "ALPHA"                      # up to 6 letters and digits, upper and lower case are the same
     password = "scrypt$14$8$1$...$..."  # deltabook exchange passwd
-    broker = 7                          # whose orders they are on the feed; several users may be one broker's
+    broker = 7                          # broker of the orders on the feed; several users may share one
     protocol = "ouch5"                  # or "ouch42"; "itch" may listen and not trade
-    self_trade = "newest"               # or "allow" (unless said), "oldest", "both", "decrement"
-    cancel_on_disconnect = true         # false unless said
+    self_trade = "newest"               # or "allow" (the default), "oldest", "both", "decrement"
+    cancel_on_disconnect = true         # false by default
 
-    [user.limits]                       # none unless said
+    [user.limits]                       # none by default
     requests_per_s = 10_000
     open_orders = 5_000
 """

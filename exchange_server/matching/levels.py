@@ -30,13 +30,14 @@ NEAR: Final = 4_096
 
 
 class Levels(Mapping[int, dict[int, Order]]):
-    """Price → its queue: order id → order, first come first. Every queue in it has orders; best prices come first.
+    """Queues of orders by price; a queue maps order ids to orders, in order of arrival. No queue is empty; best prices
+    come first.
 
-    `ranks` holds the best prices from the worst to the best, as ``price * sign``: one comparison serves both sides.
-    Look-up costs what a dict costs; a new price or one that ends moves the better prices in one piece, which is nothing
-    near the touch, where prices come and go. (A SortedDict took 1.9 µs for such a pair, this takes 0.35.) Beyond `NEAR`
-    prices the worse ones are kept apart, so that no client can make that piece a large one. `queues` is the bare dict,
-    for hot code.
+    `ranks` lists the best prices from the worst to the best, as ``price * sign``: one comparison serves both sides. A
+    look-up costs as much as in a dict; adding or removing a price moves the better prices in one block, which is small
+    near the best price, where most changes happen. (A SortedDict took 1.9 µs for such a pair, this takes 0.35.) Beyond
+    `NEAR` prices the worse ones are stored separately, so that no client can make the block large. `queues` is the bare
+    dict, for hot code.
 
     >>> bids = Levels(1)
     >>> for price in (99, 101, 100):

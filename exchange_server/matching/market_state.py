@@ -1,6 +1,7 @@
-"""The state of a market apart from its books: what the books share, the accounts, and counters.
+"""The state of a market apart from its books: shared state of the books, accounts, and counters.
 
-Plain values: it imports nothing of the books, the rules of matching or the market, all of which work on it.
+The state consists of plain values: the module imports neither the books nor the rules of matching nor the market, all
+of which use it.
 """
 
 from __future__ import annotations

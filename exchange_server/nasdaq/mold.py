@@ -1,4 +1,4 @@
-"""The feed as MoldUDP64: datagrams to a group or an address, and a port that sends again what was lost.
+"""The feed as MoldUDP64: datagrams to a group or an address, and a port that resends lost messages.
 
 ```
 the exchange's stream "itch" ──▶ MoldSender ──▶ group:port       lost datagrams ──▶ MoldRequestServer ──▶ who asked

@@ -34,12 +34,13 @@ def is_header(line: str) -> bool:
 
 
 class BitstampLoader(LineLoader):
-    """Records of ``created`` (B or S), ``changed`` (what remains) and ``deleted`` (D; 0 remains if its volume is 0).
+    """Records of ``created`` (B or S), ``changed`` (the remaining volume) and ``deleted`` (D; 0 remains if its volume
+    is 0).
 
-    Quirks of such captures, and what becomes of them: the time steps back behind the snapshot at the start, so it is
-    clamped; ``changed`` carries the price of the execution, which is ignored; the file ends with deletes that the
-    capture made up, of one time that is the exchange's too (a real event reaches the capture later), which are
-    left out. Outlying prices are the market's to judge: it knows the mid. Numbers are converted exactly.
+    Quirks of such captures, and their treatment: the time steps back after the snapshot at the start, so it is clamped;
+    ``changed`` carries the price of the execution, which is ignored; the file ends with artificial deletes of the
+    capture, whose two times are equal (a real event reaches the capture later than the exchange), which are left out.
+    The market decides about outlying prices, since it knows the mid. Numbers are converted exactly.
 
     The R package obAnalytics calls a column ``exchange.timestamp``, an action also ``modified``, and has volumes in
     satoshi, as whole numbers; that name is how its files are recognised. Columns may have any order, quotes, and row

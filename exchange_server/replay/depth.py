@@ -1,15 +1,15 @@
 """Depth by price level (L2) with trades, as orders: a queue of synthetic orders for each level.
 
-Read are Tardis's ``incremental_book_L2`` (``timestamp,local_timestamp,is_snapshot,side,price,amount``) and ``trades``
-(``timestamp,local_timestamp,side,price,amount``), and Binance's ``T_DEPTH`` (``timestamp,side,update_type,price,qty``)
-and trades (``time,price,qty,is_buyer_maker``), as CSV or Parquet.
+The supported files are Tardis's ``incremental_book_L2`` (``timestamp,local_timestamp,is_snapshot,side,price,amount``)
+and ``trades`` (``timestamp,local_timestamp,side,price,amount``), and Binance's ``T_DEPTH``
+(``timestamp,side,update_type,price,qty``) and trades (``time,price,qty,is_buyer_maker``), as CSV or Parquet.
 
-Such data does not say which orders a level is made of, so where a strategy's order stands in its queue is a model:
+Such data does not contain the orders of a level, so the place of a strategy's order in its queue is a model:
 
-* A level's increase is a new order behind all that waits there, the strategy's orders included.
-* A trade executes at the front of the queue, and takes the strategy's orders in their turn; also those at better
-  prices than the trade, which it would have met first.
-* A decrease that no trade explains is a cancellation. ``queue`` says of which orders: ``back`` takes the newest
+* A level's increase is a new order behind all orders there, including the strategy's.
+* A trade executes at the front of the queue, and fills the strategy's orders in their turn, first the orders at better
+  prices than the trade.
+* A decrease that no trade explains is a cancellation. ``queue`` chooses the cancelled orders: ``back`` takes the newest
   (the strategy's order moves ahead by trades alone: pessimistic), ``front`` the oldest (optimistic), ``prorata`` a
   share of each.
 """

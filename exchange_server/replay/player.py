@@ -30,15 +30,15 @@ _NEVER: Final = 2**63 - 1
 
 
 class Player:
-    """Submits the records of one file, in batches that never hold up the reactor for long.
+    """Submits the records of one file, in batches that never block the reactor for long.
 
     At a speed, a record is due when the market's clock shows its time. At full speed (speed None) the clock follows the
-    records, and the file waits whenever a listener is too far behind: nobody is cut off for being slower than a file.
-    Paused, the clock stands still, and live orders trade with what is in the books. Records up to the market's
-    `replay_position` are skipped: they are in the journal.
+    records, and the file waits whenever a listener is too far behind: no listener is disconnected for being slower than
+    a file. While the replay is paused, the clock stands still, and live orders trade with the orders in the books.
+    Records up to the market's `replay_position` are skipped: they are in the journal.
 
     A record's input has the record's time, or the next nanosecond after the input before it: so the journal of a file
-    that is played alone is the same at every speed, with every pause and after every seek.
+    that is replayed alone is the same at every speed, with every pause and after every seek.
     """
 
     _log = Logger()

@@ -4,10 +4,9 @@
 trading ──▶ Desk ── journal: what is synced outlives it, of the rest some ── OrdersConnection ──▶ Link ──▶ exchange
 ```
 
-In every other life, the first one among them, its requests are synced behind their sending, some time later.
-
-It is killed, stands still, finds no room on its disk, has its clock set, and loses its connections as all clients do.
-At the end it must agree with what the exchange has told its broker, about every order, every lot and every fill.
+In every other process, beginning with the first, its requests are synced some time after they are sent. The desk is
+killed and paused, its disk fills, its clock is set, and it loses its connections as all clients do. At the end it must
+agree with the exchange's messages to its broker about every order, every lot and every fill.
 """
 
 from __future__ import annotations
