@@ -29,8 +29,9 @@ class LinkTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retry:
-    """Retries with doubling delays up to a longest one; fails after a while without success. The
-    first loss is logged.
+    """Retries with doubling delays up to a longest one; fails after a while without success.
+
+    The first loss is logged.
     """
 
     _log = Logger()

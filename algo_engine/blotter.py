@@ -171,8 +171,9 @@ class Blotter:
         self._pending = {intent.client_id: intent for intent in state.pending}
 
     def _noted(self, client_id: int) -> None:
-        """Note that request numbers up to ``client_id`` may be in use; reserved ones missing from
-        the journal are lost.
+        """Note that request numbers up to ``client_id`` may be in use.
+
+        Reserved ones missing from the journal are lost.
         """
         lost_to = min(client_id, self.reserved_client_id)
         if lost_to > self.last_client_id:

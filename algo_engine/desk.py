@@ -201,8 +201,9 @@ class Desk:
             self._send_cancellations()
 
     def reduce(self, client_id: int, volume_lots: int) -> None:
-        """Take lots off an order; refuse it, by an event, without an order id of the exchange. Raise `TypeError` for
-        lots that are not an integer.
+        """Take lots off an order; refuse it, by an event, without an order id of the exchange.
+
+        Raise `TypeError` for lots that are not an integer.
         """
         volume_lots = _whole("lots", volume_lots)
         order = self._blotter.order(client_id)
@@ -556,8 +557,9 @@ def _at_once(work: Callable[[], float], ended: Callable[[float | OSError], None]
 
 
 def _whole(what: str, number: int) -> int:
-    """Return a number as an integer; raise `TypeError` for a float, which neither the wire nor the journal can
-    represent.
+    """Return a number as an integer.
+
+    Raise `TypeError` for a float, which neither the wire nor the journal can represent.
     """
     try:
         return index(number)

@@ -169,8 +169,9 @@ class FileJournal(Journal):
         self._new_path.unlink(missing_ok=True)
         self._file: IO[bytes] | None = None
         self._new_file: IO[bytes] | None = None
-        """Journal that is to replace this one. Until then a crash may leave either under the name, so both receive
-        every record and are synced together.
+        """Journal that is to replace this one.
+
+        Until then a crash may leave either under the name, so both receive every record and are synced together.
         """
         self._new_bytes = 0
         self._renaming = Lock()

@@ -27,8 +27,9 @@ class ViewMirror:
         return self._views[view]
 
     def apply(self, frame: Frame) -> ViewChange | None:
-        """Apply a frame; return its change, None if it changes nothing (heartbeats, changes before
-        the first snapshot).
+        """Apply a frame.
+
+        Return its change, None if it changes nothing (heartbeats, changes before the first snapshot).
         """
         if frame.header.kind not in ("snapshot", "changes") or frame.rows is None:
             return None

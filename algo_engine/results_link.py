@@ -38,8 +38,9 @@ _offers = msgspec.json.Decoder(list[_Offer])
 
 
 def check_offer(data: bytes, wanted: Mapping[str, Iterable[str]]) -> None:
-    """Compare the runtime's list of views with the wanted views and columns; raise `ViewNotOffered`
-    for a missing one.
+    """Compare the runtime's list of views with the wanted views and columns.
+
+    Raise `ViewNotOffered` for a missing one.
     """
     try:
         offered = {offer.name: [column.name for column in offer.columns] for offer in _offers.decode(data)}

@@ -36,11 +36,16 @@ class RiskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_open_notional: dict[str, int] = {}
     """Largest sum of all open orders of a symbol in ticks × lots, by symbol as in `max_order_notional`."""
     max_gross_notional: int = 0
-    """Largest gross exposure in ticks × lots; 0 is no limit. It is the sum of the absolute positions of all symbols,
-    each valued at its mark, and each with the open orders of that side counted as filled which makes it largest."""
+    """Largest gross exposure in ticks × lots; 0 is no limit.
+
+    It is the sum of the absolute positions of all symbols, each valued at its mark, with the open orders of one side
+    counted as filled, whichever side makes it larger.
+    """
     max_net_notional: int = 0
-    """Largest net exposure in ticks × lots, long or short; 0 is no limit. It is the sum with signs, with either all
-    open purchases or all open sales counted as filled, whichever gives more."""
+    """Largest net exposure in ticks × lots, long or short; 0 is no limit.
+
+    It is the sum with signs, with either all open purchases or all open sales counted as filled, whichever gives more.
+    """
     max_open_orders: int = 50
     """Largest number of open orders, over all symbols."""
     orders_per_s: int = 50
@@ -107,8 +112,9 @@ class RiskGate:
         is_new: bool = True,
         exposures: Mapping[str, Exposure] = MappingProxyType({}),
     ) -> str:
-        """Return the reason to refuse an order; empty if it passes. Only an order that passes takes a token of the
-        rate.
+        """Return the reason to refuse an order; empty if it passes.
+
+        Only an order that passes takes a token of the rate.
 
         * ``open_orders``: all orders of the strategy that may still trade.
         * ``replacing``: the requested replacements of some of them. Until the exchange answers, both the old lots and

@@ -175,8 +175,9 @@ class RuntimeViews:
         self._ask_waiting()
 
     def stop(self) -> Deferred[Any]:
-        """Stop following all views; return a deferred that fires when the runtime has answered for
-        every dropped view.
+        """Stop following all views.
+
+        Return a deferred that fires when the runtime has answered for every dropped view.
         """
         for link in self._links.values():
             link.stop()

@@ -221,8 +221,9 @@ class Strategy(Generic[P]):
         self.parameters: P = parameters
 
     def on_start(self, context: Context) -> None:
-        """Start to trade: all declared views have a snapshot, and the state of all earlier orders is known. Called
-        first.
+        """Start to trade: all declared views have a snapshot, and the state of all earlier orders is known.
+
+        Called first.
         """
 
     def on_view_change(self, change: ViewChange) -> None:

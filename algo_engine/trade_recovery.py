@@ -80,10 +80,9 @@ def rebuild_spool(folder: Path, check: SpoolCheck) -> str:
 
 
 def open_spool(folder: Path, strategy: str, broker_id: int) -> tuple[FileSpool, str]:
-    """Open the list of trades of a strategy, restored from the journal if it is damaged; return it and a report in
-    words.
+    """Open the list of trades of a strategy, restored from the journal if it is damaged.
 
-    The journal must be locked. Raise `JournalDamaged` if trades are lost.
+    Return it and a report in words. The journal must be locked. Raise `JournalDamaged` if trades are lost.
     """
     words = ""
     check = check_spool(folder)

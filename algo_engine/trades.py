@@ -95,8 +95,9 @@ class TradeSpool(Protocol):
         ...
 
     def begin_sync(self) -> Callable[[], None]:
-        """Return the function that makes all fills so far durable, to be called once on any thread; it raises
-        `OSError`.
+        """Return the function that makes all fills so far durable, to be called once on any thread.
+
+        It raises `OSError`.
         """
         ...
 

@@ -265,8 +265,9 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
 
 
 def _beginning(path: Path) -> str:
-    """Return a hash of the beginning of a recording; return an empty string for an unreadable file, which the loader
-    reports.
+    """Return a hash of the beginning of a recording.
+
+    Return an empty string for an unreadable file, which the loader reports.
     """
     try:
         with path.open("rb") as file:

@@ -253,8 +253,9 @@ class Exchange:
 
 
 def _needed(snapshot: Snapshot, encoders: Mapping[str, FeedEncoder]) -> dict[str, Position]:
-    """Return the positions of the streams that are written now; the file of an unused form of the feed stays
-    unchanged.
+    """Return the positions of the streams that are written now.
+
+    The file of an unused form of the feed stays unchanged.
     """
     feeds = {feed_name(form) for form in encoders}
     return {name: at for name, at in snapshot.streams.items() if name in feeds or name.startswith(PRIVATE)}

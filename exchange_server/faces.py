@@ -87,8 +87,9 @@ class Faces:
         return {purpose: server for purpose, (_, server) in self.tcp.items()}
 
     def open(self) -> dict[str, int]:
-        """Open the ports; return them by purpose. Raise `ListenError` if a port cannot be opened; ports already open
-        stay open.
+        """Open the ports; return them by purpose.
+
+        Raise `ListenError` if a port cannot be opened; ports already open stay open.
         """
         if self._ouch is not None:
             self._ouch.start()

@@ -125,12 +125,13 @@ class Tail:
 
     @property
     def too_slow(self) -> bool:
-        """True if the reader has fallen behind by more than the limit since it was last closest to the end."""
+        """True if the lag exceeds the limit above the smallest lag so far."""
         return self.lag_bytes > self._allowance_bytes
 
     def burst(self, start: int, data: bytes, now_s: float) -> None:
-        """Send the records just appended, and their heartbeat; the bytes are shared by all readers and begin at
-        offset `start`.
+        """Send the records just appended, and their heartbeat.
+
+        The bytes are shared by all readers and begin at offset `start`.
         """
         if self.paused:
             return
@@ -296,8 +297,9 @@ class Reader:
             self.tail.pump(self._clock.seconds())
 
     def close(self, *, flush: bool, last_words: bytes = b"") -> None:
-        """Close the connection; with `flush`, first send pending bytes and then the last words, otherwise discard
-        them.
+        """Close the connection.
+
+        With `flush`, first send pending bytes and then the last words, otherwise discard them.
         """
         self.lost()
         transport = self._connection.transport

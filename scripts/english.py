@@ -89,8 +89,9 @@ def long_names(path: str, source: str) -> Iterator[Finding]:
 
 
 def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the names that a module binds: variables, attributes, parameters, functions and classes; each once in a
-    function.
+    """Yield the names that a module binds: variables, attributes, parameters, functions and classes.
+
+    Each once in a function.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

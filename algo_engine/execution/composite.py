@@ -129,8 +129,9 @@ class Composite(abc.ABC):
 
     @abc.abstractmethod
     def _wanted(self) -> ChildOrder | None:
-        """Return the child order to have in the market now, None for none. Called often; it must
-        not change anything.
+        """Return the child order to have in the market now, None for none.
+
+        Called often; it must not change anything.
         """
 
     def _quoted(self, quote: Quote) -> None:  # noqa: B027 - most have no use for it

@@ -44,8 +44,9 @@ def room_lots(side: Side, position_lots: int, size_lots: int, position_orders: i
 
 
 class Pace:
-    """Limits the evaluation of a symbol to once in an interval; a timer named after the symbol makes up for an early
-    one.
+    """Limits the evaluation of a symbol to once in an interval.
+
+    A timer named after the symbol makes up for an early one.
     """
 
     def __init__(self, interval_ms: int) -> None:

@@ -29,8 +29,9 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
 
 class RestingOrders:
-    """At most one own order in each place; a place is any key, such as symbol and side. The orders never take
-    liquidity.
+    """At most one own order in each place; a place is any key, such as symbol and side.
+
+    The orders never take liquidity.
     """
 
     def __init__(self) -> None:

@@ -57,8 +57,9 @@ class Tape:
     """
 
     def __init__(self, feeds: Mapping[str, Any]) -> None:
-        """Create a tape over ``feeds``: streams by form, as `Exchange.feeds`. The text form is preferred; without a
-        feed there are no trades.
+        """Create a tape over ``feeds``: streams by form, as `Exchange.feeds`.
+
+        The text form is preferred; without a feed there are no trades.
         """
         self._is_text = "text" in feeds
         self._records = feeds["text"].records if self._is_text else feeds["itch"].records if "itch" in feeds else None
@@ -154,8 +155,9 @@ class LiveFrames:
         self._tape = Tape(reports.exchange.feeds)
 
     def frame(self, symbol: str, after: int = 0) -> admin.Live:
-        """Return the frame of a symbol with the trades after message ``after``; raise `UnknownNameError` for an
-        unknown symbol.
+        """Return the frame of a symbol with the trades after message ``after``.
+
+        Raise `UnknownNameError` for an unknown symbol.
         """
         reports, market = self._reports, self._exchange.market
         book = reports.book_of(symbol)

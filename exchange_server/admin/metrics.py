@@ -41,8 +41,9 @@ class JournalFigures(msgspec.Struct, frozen=True):
 
 
 class ExchangeMetrics:
-    """Collects the metrics of ``/metrics``. Called on the reactor's thread, so that the market does not change
-    meanwhile.
+    """Collects the metrics of ``/metrics``.
+
+    Called on the reactor's thread, so that the market does not change meanwhile.
     """
 
     def __init__(

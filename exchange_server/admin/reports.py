@@ -86,8 +86,9 @@ class Playing(Protocol):
         """Resume the replay at this record; raise `OperationError` if the record does not lie ahead."""
 
     def seek_time(self, time_ns: int) -> None:
-        """Resume the replay at the first record at or after this time; raise `OperationError` if it does not lie
-        ahead.
+        """Resume the replay at the first record at or after this time.
+
+        Raise `OperationError` if it does not lie ahead.
         """
 
 
@@ -251,8 +252,9 @@ class Reports:
         return account
 
     def state_hash(self) -> admin.StateHash:
-        """Return the hash of the market's state; raise `OperationError` for a large market, which would stand still
-        meanwhile.
+        """Return the hash of the market's state.
+
+        Raise `OperationError` for a large market, which would stand still meanwhile.
         """
         market = self.exchange.market
         if market.live_orders > MOST_HASHED:

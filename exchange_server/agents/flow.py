@@ -224,10 +224,9 @@ class AgentFlow:
         self._call = self._clock.callLater(_PERIOD_S, self._turn)
 
     def step(self, orders: int) -> int:
-        """Submit up to ``orders`` requests decided on one look at the books; return their number, smaller if agents
-        pass.
+        """Submit up to ``orders`` requests decided on one look at the books.
 
-        Raise `JournalError` if the requests cannot be journalled.
+        Return their number, smaller if agents pass. Raise `JournalError` if the requests cannot be journalled.
         """
         batch = Batch(self._exchange.next_time_ns(count=orders))
         self._decide(batch, orders)

@@ -167,8 +167,9 @@ class _Quote:
         self.lots = lots
         self.order_id = 0
         self.asked_ns = 0
-        """Time of the batch in which the quote was last placed or moved; its place is unknown until that batch is
-        done.
+        """Time of the batch in which the quote was last placed or moved.
+
+        Its place is unknown until that batch is done.
         """
 
     def rested(self, order_id: int) -> None:

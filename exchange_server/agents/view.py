@@ -66,8 +66,9 @@ class Batch:
         self.first_ns = first_ns
         """Time of the first request, later than every time of earlier batches."""
         self.settled_ns = first_ns - 1 if settled_ns is None else settled_ns
-        """`first_ns` of the latest batch that was carried out; the places of the orders of batches up to it are
-        known.
+        """`first_ns` of the latest batch that was carried out.
+
+        The places of the orders of batches up to it are known.
         """
         self._time_ns = first_ns - 1
         self.inputs: list[AnyInput] = []

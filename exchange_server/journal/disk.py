@@ -25,8 +25,9 @@ class Disk:
     """
 
     def open(self, path: Path, *, create: bool = False, empty: bool = False, read_only: bool = False) -> int:
-        """Return a descriptor of a file; raise `FileNotFoundError` if the file is missing, unless ``create`` makes
-        it.
+        """Return a descriptor of a file.
+
+        Raise `FileNotFoundError` if the file is missing, unless ``create`` makes it.
         """
         flags = os.O_RDONLY if read_only else os.O_RDWR
         return os.open(path, flags | (os.O_CREAT if create else 0) | (os.O_TRUNC if empty else 0), 0o644)

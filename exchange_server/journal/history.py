@@ -147,8 +147,9 @@ class History:
         """Reader of the inputs, with session and rules in its head."""
 
     def at_input(self, inputs: int) -> Moment:
-        """Return the market after ``inputs`` inputs. Raise `OperationError` if there are fewer, `JournalError` for
-        damage.
+        """Return the market after ``inputs`` inputs.
+
+        Raise `OperationError` if there are fewer, `JournalError` for damage.
         """
         walk = self.walk(lambda snapshot: snapshot.inputs <= inputs, forms=())
         if walk.inputs < inputs:

@@ -333,8 +333,9 @@ class JournalReader:
     """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, keeps_writes: bool = False) -> None:
-        """Open the journal. Raise `JournalError` where there is no journal of this version, and
-        `JournalDamagedError`.
+        """Open the journal.
+
+        Raise `JournalError` where there is no journal of this version, and `JournalDamagedError`.
         """
         self.keeps_writes = keeps_writes
         """True if no write can have been lost."""

@@ -223,10 +223,9 @@ class NumberedFile(ABC):
             offset, rest = offset + room, rest[room:]
 
     def _pread(self, length: int, offset: int) -> bytes:
-        """Return ``length`` bytes from an offset on, fewer at the end of the file; raise `DamagedStreamError` for
-        damage.
+        """Return ``length`` bytes from an offset on, fewer at the end of the file.
 
-        The blocks that contain them are read and checked as a whole.
+        Raise `DamagedStreamError` for damage. The blocks that contain them are read and checked as a whole.
         """
         end = min(offset + length, self.size_bytes)
         if offset >= end:

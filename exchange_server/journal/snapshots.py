@@ -93,8 +93,9 @@ class SnapshotDirectory:
         return self._directory / f"{inputs:015d}{_SUFFIX}"
 
     def write(self, snapshot: Snapshot) -> int:
-        """Write a snapshot durably and return its size in bytes; raise `JournalError` and leave no file if that
-        fails.
+        """Write a snapshot durably and return its size in bytes.
+
+        Raise `JournalError` and leave no file if that fails.
         """
         payload = msgspec.msgpack.encode(snapshot)
         pieces = (_MAGIC + _FRAME.pack(len(payload), crc32(payload)), payload)

@@ -191,8 +191,9 @@ class _Comparison:
             self._compare(name)
 
     def _compare(self, name: str) -> int:
-        """Compare the pending output; return the number of bytes that follow in the file, negative if bytes are
-        missing.
+        """Compare the pending output.
+
+        Return the number of bytes that follow in the file, negative if bytes are missing.
         """
         derived, offset = bytes(self._pending[name]), self.sizes.get(name, 0)
         self._pending[name].clear()

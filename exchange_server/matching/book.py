@@ -366,8 +366,9 @@ class Book:
             self.unusual -= 1
 
     def reduce(self, order: Order, volume: int) -> None:
-        """Take `volume` lots, fewer than its open lots, off an order, undisplayed ones first; its owner is not
-        notified.
+        """Take `volume` lots, fewer than its open lots, off an order, undisplayed ones first.
+
+        Its owner is not notified.
         """
         if order.account:
             account = self._accounts[order.account]

@@ -71,8 +71,9 @@ class Enter(Input, frozen=True, gc=False, array_like=True, tag=2):
     account: int
     broker_id: int
     ref: int
-    """The client's number for the order, 0 from agents; a number not above the last one is a retransmission, without
-    effect.
+    """The client's number for the order, 0 from agents.
+
+    A number not above the last one is a retransmission, without effect.
     """
     symbol: str
     side: str

@@ -30,8 +30,9 @@ NEAR: Final = 4_096
 
 
 class Levels(Mapping[int, dict[int, Order]]):
-    """Queues of orders by price; a queue maps order ids to orders, in order of arrival. No queue is empty; best prices
-    come first.
+    """Queues of orders by price; a queue maps order ids to orders, in order of arrival.
+
+    No queue is empty; best prices come first.
 
     `ranks` lists the best prices from the worst to the best, as ``price * sign``: one comparison serves both sides. A
     look-up costs as much as in a dict; adding or removing a price moves the better prices in one block, which is small

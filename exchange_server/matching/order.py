@@ -102,8 +102,9 @@ class CancelReason(IntEnum):
 
 
 SelfTrade = Literal["allow", "newest", "oldest", "both", "decrement"]
-"""Policy for two orders of one broker that would trade with each other: they trade (allow); the newest, the oldest or
-both are cancelled; or both are reduced by the lots that would have traded (decrement).
+"""Policy for two orders of one broker that would trade with each other: they trade (allow).
+
+The newest, the oldest or both are cancelled; or both are reduced by the lots that would have traded (decrement).
 """
 
 

@@ -132,8 +132,9 @@ class FeedEncoder(ABC):
 
 
 class Touched(list["Teller"]):
-    """Tellers whose buffers are not empty; each adds itself once, and the caller that takes their output clears the
-    list.
+    """Tellers whose buffers are not empty.
+
+    Each adds itself once, and the caller that takes their output clears the list.
     """
 
 

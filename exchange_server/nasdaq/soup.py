@@ -315,8 +315,9 @@ class SoupConnection(Protocol):
             self.server.take(self, data)
 
     def take_packets(self, data: bytes, message: Callable[[bytes], None] | None = None) -> None:
-        """Process packets after the login: messages, heartbeats, debug packets and a logout; raise `WireError` for
-        others.
+        """Process packets after the login: messages, heartbeats, debug packets and a logout.
+
+        Raise `WireError` for others.
         """
         for type_, payload in self.splitter.split(data):
             if self.reader.is_closed:

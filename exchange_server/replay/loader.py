@@ -44,8 +44,9 @@ _END_YEAR: Final = 2200
 
 
 def midnight_ns(day: str) -> int:
-    """Return the nanoseconds from the UTC epoch to a day's midnight in UTC; raise `ExchangeConfigurationError` for no
-    day.
+    """Return the nanoseconds from the UTC epoch to a day's midnight in UTC.
+
+    Raise `ExchangeConfigurationError` for no day.
 
     Files do not state their time zone: their midnight is taken as that of UTC, so that a time of day reads
     the same everywhere.

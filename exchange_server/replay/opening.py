@@ -59,8 +59,10 @@ def scale_of(form: RecordingFormat, path: Path) -> tuple[str, str]:
 
 
 def source_format(form: RecordingFormat, path: Path) -> RecordingFormat:
-    """Return the format of the original file; raise `ReplayFileError` for a Parquet file that names no known
-    format."""
+    """Return the format of the original file.
+
+    Raise `ReplayFileError` for a Parquet file that names no known format.
+    """
     if form != "parquet":
         return form
     from exchange_server.replay.parquet import read_info

@@ -189,11 +189,10 @@ class ParquetLoader(Loader):
 
 
 def write_parquet(out: Path, loader: Loader, info: RecordingInfo, rows: int = BATCH_RECORDS) -> int:
-    """Write all records of a loader to a file, or with another suffix than ``.parquet`` to a folder; return their
-    number.
+    """Write all records of a loader to a file, or with another suffix than ``.parquet`` to a folder.
 
-    A failure leaves nothing behind. Raise `ExchangeConfigurationError` where ``out`` exists, and for a folder of more
-    parts than can be written at once.
+    Return their number. A failure leaves nothing behind. Raise `ExchangeConfigurationError` where ``out`` exists, and
+    for a folder of more parts than can be written at once.
     """
     if out.exists():
         raise ExchangeConfigurationError(f"expected nothing at {out}, was something")

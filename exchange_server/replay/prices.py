@@ -49,15 +49,17 @@ class _Price(NamedTuple):
 
 
 class PriceLoader(FileLoader):
-    """Records of an assumed book at each price, as the module describes. `price_after` returns the time of the next
-    price.
+    """Records of an assumed book at each price, as the module describes.
+
+    `price_after` returns the time of the next price.
     """
 
     unit = "record"
 
     def __init__(self, path: Path, symbol: str, *, is_bars: bool, tick_size: str = "") -> None:
-        """Open a file; ``tick_size`` is the distance of the ask from the bid. Raise `ExchangeConfigurationError` if
-        invalid.
+        """Open a file; ``tick_size`` is the distance of the ask from the bid.
+
+        Raise `ExchangeConfigurationError` if invalid.
         """
         super().__init__(path, (symbol,))
         self._symbol, self._is_bars = symbol, is_bars

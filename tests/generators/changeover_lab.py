@@ -137,8 +137,9 @@ class ChangeoverLab:
         self.restart()
 
     def batch(self, most: int = 64, *, lose: bool = False) -> bool:
-        """Run one batch; return False if there is nothing to do. With ``lose``, its state and results are lost, and it
-        runs again.
+        """Run one batch; return False if there is nothing to do.
+
+        With ``lose``, its state and results are lost, and it runs again.
         """
         newest = min(self.log.latest(), self.version + most)
         self.reader._look(newest)

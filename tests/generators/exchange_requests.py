@@ -68,7 +68,7 @@ _ALL_FLAGS: Final = IOC | MINIMUM | POST_ONLY | HIDDEN | ICEBERG | STOP | EXPIRE
 
 _WIDE: Final = (-5, -4, -3, -3, -2, -2, -1, -1, 0, 0, 1, 2, 3)
 _NARROW: Final = (-1, 0, 0, 0, 1)
-"""Distance from 100 of a buyer's bid above, and of a seller's offer below."""
+"""Distance of a buyer's bid above 100, and of a seller's offer below 100."""
 
 
 def _weight(kind: int, kinds: Mapping[int, int], likes_auctions: bool) -> int:

@@ -83,8 +83,9 @@ class _PrefixedIndex(RunIndex):
 
 
 class BytePrefixed(_Words):
-    """Format in which a byte gives the number of bytes that follow; the state is the number of bytes missing from the
-    open tuple.
+    """Format in which a byte gives the number of bytes that follow.
+
+    The state is the number of bytes missing from the open tuple.
     """
 
     def index(self, run: Run) -> RunIndex:

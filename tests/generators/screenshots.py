@@ -64,8 +64,9 @@ def take(url: str, folder: Path) -> list[Path]:
 
 
 def _page_of(lines: IO[str]) -> str:
-    """Read a demo's progress until it reports the address of its page and that its views are ready;
-    return the address.
+    """Read a demo's progress until it reports the address of its page and that its views are ready.
+
+    Return the address.
     """
     url = ""
     for line in lines:

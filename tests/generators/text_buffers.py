@@ -45,8 +45,9 @@ def cuts(text: bytes) -> st.SearchStrategy[list[int]]:
 def format_all(
     formatter: InputFormatter, raws: Sequence[RawBuffer], *, finish: bool = True, at_once: int = 1
 ) -> list[FormattedBatch]:
-    """Format the buffers in the given order, ``at_once`` a call; repeat those out of range; return batches in stream
-    order.
+    """Format the buffers in the given order, ``at_once`` a call.
+
+    Repeat those out of range; return batches in stream order.
     """
     orders: dict[int, InOrder] = {}
     ready: list[FormattedBatch] = []
@@ -78,8 +79,9 @@ def _in_order(orders: dict[int, InOrder], batches: list[FormattedBatch], count: 
 def format_with_threads(
     formatter: InputFormatter, raws: Sequence[RawBuffer], threads: int, seed: int, *, at_once: int = 1
 ) -> list[FormattedBatch]:
-    """Format the buffers from several threads at once, each taking random ones of the rest; return batches in stream
-    order.
+    """Format the buffers from several threads at once, each taking random ones of the rest.
+
+    Return batches in stream order.
     """
     orders: dict[int, InOrder] = {}
     lock, todo, ready, errors = Lock(), list(raws), list[FormattedBatch](), list[BaseException]()

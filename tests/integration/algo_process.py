@@ -132,8 +132,9 @@ class FakeResults:
     def __init__(
         self, views: tuple[str, ...] = ("best_quote",), *, token: str = "", certificate: tuple[Path, Path] | None = None
     ) -> None:
-        """Start the service; with a ``certificate`` (its file and its key's) over TLS; with a ``token`` that it
-        requires.
+        """Start the service.
+
+        With a ``certificate`` (its file and its key's) over TLS; with a ``token`` that it requires.
         """
         closing = self._closing = threading.Event()
         offer = json.dumps([{"name": view, "columns": [{"name": name} for name in QUOTE]} for view in views]).encode()

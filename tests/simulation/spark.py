@@ -61,8 +61,9 @@ class Checkpoint:
         """Tasks that were given up and still run: they overwrite any state, even after the end of their driver."""
 
         self.begun = Beginning(shards, "", "", epoch=-1 if shards else 0)
-        """Version before the first batch, -1 for the newest; without shards, those of the process that opens it are
-        used.
+        """Version before the first batch, -1 for the newest.
+
+        Without shards, those of the process that opens it are used.
         """
 
     def begin(self, shards: int, results: ResultLog, log: EpochLogReader) -> Beginning:

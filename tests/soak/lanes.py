@@ -129,8 +129,9 @@ class _Driver:
         self._shown: list[tuple[str, SeenView]] = []
 
     def drive(self, beginning: Path) -> tuple[dict[str, Any], list[tuple[str, SeenView]]]:
-        """Run completely; return the last figures, with comparisons counted over all starts, and the subscribers' last
-        views.
+        """Run completely.
+
+        Return the last figures, with comparisons counted over all starts, and the subscribers' last views.
         """
         restarts, cuts = self._plan.disturbed()
         begun = time.monotonic()

@@ -229,8 +229,9 @@ class Ouch5(OuchProtocol):
         return self._carry_out_each(market, account, data, at, time_ns)
 
     def _carry_out_each(self, market: Market, account: Account, data: bytes, at: int, time_ns: int) -> str:
-        """Carry out messages of all kinds from ``at`` on; return why the session must be closed, empty if it need not
-        be.
+        """Carry out messages of all kinds from ``at`` on.
+
+        Return why the session must be closed, empty if it need not be.
         """
         size, now, enter, stocks = len(data), market.now, market.enter, self._scales.by_stock
         broker, index, sides, plain, unpack = account.broker_id, account.index, SIDES, PLAIN, BLOCK.unpack_from

@@ -167,8 +167,9 @@ class OuchServer(SoupServer):
     # -- requests ------------------------------------------------------------------------------------------------
 
     def take(self, connection: SoupConnection, data: bytes) -> None:
-        """Split bytes into packets; runs of requests are passed on in one piece. Raise `WireError` for an invalid
-        packet.
+        """Split bytes into packets; runs of requests are passed on in one piece.
+
+        Raise `WireError` for an invalid packet.
         """
         assert isinstance(connection, OuchConnection)
         if connection.partial:
