@@ -28,7 +28,6 @@ from deltabook.wire.text import PLAIN, parse_options
 __all__ = ["Blotter"]
 
 _REMEMBERED_LIMIT = 1024
-"""Ended orders that are kept for look-ups."""
 """Number of ended orders that can be looked up."""
 _DAY_NS = 86_400 * 1_000_000_000
 _BY_OWNER = "user"

@@ -1,10 +1,10 @@
 """Market players: finds a broker that hides its intention, and places orders in front of the broker's.
 
-A broker that at once sells a little just above the market and bids much below it wants to buy: its small offer is there
-to keep the price down while its bids wait. They support the price for orders in front of them, whose owner can sell to
-the broker again. So the strategy bids one tick above the largest of its bids, and offers the lots that it bought one
-tick below the small offer. When the broker has gone, nothing supports the price any more, and the strategy sells at the
-market. It does the reverse for a broker that bids a little and offers much.
+A broker that sells a little just above the market and at the same time bids much below it wants to buy: its small offer
+keeps the price down while its bids wait. The bids support the price for orders in front of them, whose owner can sell
+to the broker again. So the strategy bids one tick above the largest of its bids, and offers the lots that it bought one
+tick below the small offer. When the broker's orders are gone, the price has no support any more, and the strategy sells
+at the market. It does the reverse for a broker that bids a little and offers much.
 """
 
 from __future__ import annotations

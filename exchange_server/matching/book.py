@@ -10,7 +10,7 @@
 ```
 
 An order with attributes, or in a phase in which orders are not simply matched, goes through `special_orders`, which
-works on the same books. The package's docstring has the way of an order, docs/matching.md the rules.
+works on the same books. The package's docstring shows the path of an order, docs/matching.md has the rules.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Huang and Polak, *LOBSTER: Limit Order Book Reconstruction System* (2011); https://lobsterdata.com/info/DataStructure.php
 
-A message file of N levels has the events of the best N levels only. An order whose price leaves them may be deleted
-unseen, and one that was placed behind them is never announced. The order book file has the true levels after every
-message, so both are known as soon as their price is among the N best again:
+A message file of N levels has the events of the best N levels only. An order whose price leaves these levels may be
+deleted unseen, and an order placed behind them is never announced. The order book file has the true levels after every
+message, so both kinds of orders are detected as soon as their price is among the N best again:
 
 * an order at a price that the file does not show, or beyond the volume that it shows, is *stale* and is deleted;
 * volume that the file shows and no message announced is *unannounced*: a synthetic order takes its place. Later

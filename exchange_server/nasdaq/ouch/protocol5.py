@@ -47,7 +47,7 @@ the order's reference number (number, side, quantity, symbol, price, time in for
 sweep, cross, state, the client's id, length of the options).
 """
 
-# Each is a whole packet: its length, its type S, and the message.
+# Each layout is a whole packet: its length, its type S, and the message.
 _SYSTEM: Final = struct.Struct(">H2sQB").pack
 _ACCEPTED: Final = struct.Struct(">4sQ27sQ20s").pack
 _ACCEPTED_WITH: Final = struct.Struct(">H2sQ27sQ20s").pack
