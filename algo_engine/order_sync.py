@@ -50,7 +50,7 @@ result or with the raised `OSError`.
 
 class _Reservation(NamedTuple):
     number: int
-    """Number of reservations in this run, from 1."""
+    """Ordinal number of the reservation in this run, from 1."""
     client_id: int
     """Highest request number that the reservation allows."""
     day: int

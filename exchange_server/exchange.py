@@ -186,7 +186,7 @@ class Exchange:
         return results
 
     def _refuse(self, batch: Sequence[AnyInput]) -> NoReturn:
-        """Raise the error that stopped the exchange: no more inputs are accepted."""
+        """Raise `JournalError`: after a failure no more inputs are accepted."""
         raise JournalError(f"expected a running exchange, was an exchange that has failed: {self._failure}")
 
     def _tell(self) -> None:

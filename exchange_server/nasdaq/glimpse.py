@@ -226,7 +226,7 @@ class GlimpseServer(ListeningServer):
         self._forget_stale()
 
     def _drop(self) -> None:
-        """Mark the newest snapshot as stale; it is dropped with its last reader."""
+        """Mark the newest snapshot as stale, so that it is dropped once it is complete or unread."""
         self._is_stale = True
         self._forget_stale()
 
