@@ -118,8 +118,8 @@ def _flags_of(letters: bytes, cross: bytes, seconds: int) -> int:
     return flags | EXPIRES if seconds < MARKET_HOURS else flags
 
 
-# Each layout is a whole packet: its length, its type S, and the message. `Order.echo` is Enter Order after its type byte
-# up to the cross type: its first 40 and its last 7 bytes are each contiguous in Accepted and Replaced.
+# Each layout is a whole packet: its length, its type S, and the message. `Order.echo` is Enter Order after its type, up
+# to the cross type: its first 40 and its last 7 bytes are each contiguous in Accepted and Replaced.
 _SYSTEM: Final = struct.Struct(">H2sQB").pack
 _ACCEPTED: Final = struct.Struct(">H2sQ40sQ7sBc").pack
 _REPLACED: Final = struct.Struct(">H2sQ40sQ7sB14sc").pack
