@@ -264,9 +264,7 @@ class Blotter:
         return [OrderEvent(kind, order, message.time_ns, sequence=message.sequence)]
 
     def _replaced(self, message: Received) -> list[OrderEvent]:
-        """Apply a replacement: the order continues under another order id, also if the replacement was not requested
-        here.
-        """
+        """Apply a replacement, requested here or not: the order continues under another order id."""
         asked = self._pending.pop(message.client_id, None)
         client_id = self._by_order_id.pop(int(message.detail), None) if message.detail.isdigit() else None
         if client_id is None:

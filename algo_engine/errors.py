@@ -56,9 +56,7 @@ class StreamGap(AlgoError, ValueError):
 
 
 class JournalDamaged(AlgoError, ValueError, DamageError):
-    """A journal of orders does not begin with a readable checkpoint, or a list of trades has
-    missing or wrong trades.
-    """
+    """A journal does not begin with a readable checkpoint, or a list of trades has missing or wrong trades."""
 
 
 class JournalInUse(AlgoError, OSError):

@@ -124,9 +124,7 @@ class StrategyHost(Context):
         self.views.add(view)
 
     def view_refused(self, view: str, reason: str) -> None:
-        """Notify the strategy that a requested view is refused or has ended; end the strategy if
-        the view is its own.
-        """
+        """Notify the strategy of a refused or ended view; end the strategy if the view is its own."""
         if view in self.queries:
             self.fail(f"view {view}: {reason}")
             return

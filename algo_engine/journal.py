@@ -86,9 +86,7 @@ class Journal(Protocol):
 
 
 class MemoryJournal(Journal):
-    """Journal without a disk, for backtests; ``durable`` contains the records that would survive a crash of the
-    machine.
-    """
+    """Journal without a disk, for backtests; ``durable`` are the records that survive a crash of the machine."""
 
     def __init__(self, durable: list[Record] | None = None) -> None:
         self.durable: list[Record] = list(durable or [])

@@ -132,9 +132,7 @@ class Order(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, order_id=order_id, volume_lots=volume_lots, price_ticks=price_ticks)
 
     def cancelled(self, reason: str = "") -> Order:
-        """Return the order after the exchange cancelled its rest: expired for the reason `TIMEOUT`, otherwise
-        cancelled.
-        """
+        """Return the order after a cancel by the exchange: expired for the reason `TIMEOUT`, else cancelled."""
         removed_lots = self.volume_lots - self.filled_lots
         status = OrderStatus.EXPIRED if reason == TIMEOUT else OrderStatus.CANCELLED
         return msgspec.structs.replace(self, status=status, removed_lots=removed_lots, reason=reason)

@@ -113,9 +113,7 @@ class ResultsLink:
         times: LinkTimes,
         on_read: Callable[[], None] = lambda: None,
     ) -> None:
-        """Create a link; ``on_read`` is called with every piece of the stream, before the frames that it completes are
-        handled.
-        """
+        """Create a link; ``on_read`` is called with every piece of the stream, before its frames are handled."""
         self._on_read = on_read
         self._port, self._wanted = port, dict(wanted)
         self._on_frame, self._on_failure = on_frame, on_failure

@@ -186,9 +186,7 @@ class RiskGate:
         return ""
 
     def _exposure(self, order: Order, quote: Quote, orders: Sequence[Order], exposures: Mapping[str, Exposure]) -> str:
-        """Return the reason to refuse an order that raises the worst case of an exposure above its
-        limit; else empty.
-        """
+        """Return the reason to refuse an order that raises an exposure's worst case above its limit; else empty."""
         limits = self.limits
         if not (limits.max_gross_notional or limits.max_net_notional):
             return ""

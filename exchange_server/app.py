@@ -128,9 +128,7 @@ class App:
         )
 
     def _market_clock(self) -> MarketClock:
-        """Return the wall clock, or a replay's clock: recorded start + elapsed × speed, stopped until the flow
-        starts.
-        """
+        """Return the wall clock, or a replay's: recorded start + elapsed × speed, stopped until the start."""
         replay = self._config.replay
         if replay is None:
             return MarketClock(self._reactor.seconds, time.time_ns())

@@ -159,9 +159,7 @@ class Exchange:
         return time_ns
 
     def heartbeat_time_ns(self) -> int:
-        """Return the market time of a heartbeat: no earlier message has a later time, and no later message an earlier
-        one.
-        """
+        """Return the market time of a heartbeat, not before any earlier message and not after any later one."""
         return max(self._last_time_ns, self.clock.now_ns())
 
     def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:

@@ -431,9 +431,7 @@ class Readers(Generic[C]):
                     connection.cut(f"slow: {tail.lag_bytes} bytes behind, the limit is {self._limits.lag_bytes}")
 
     def beat(self, why_end: Callable[[C, Tail, float], str] = lambda *_: "") -> None:
-        """Send heartbeats after silence; disconnect stalled readers, and readers for which ``why_end`` returns a
-        reason.
-        """
+        """Send heartbeats after silence; disconnect stalled readers and those that ``why_end`` gives a reason for."""
         now_s = self._clock.seconds()
         for connection in tuple(self.connections):
             tail = connection.reader.tail

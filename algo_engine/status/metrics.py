@@ -50,9 +50,7 @@ class AlgoMetrics:
         stages: OrderStages,
         run_id: str = "",
     ) -> None:
-        """Create the metrics; ``reconnects`` returns the number of lost connections by peer; ``stages`` has the order
-        durations.
-        """
+        """Create the metrics; ``reconnects`` returns the number of lost connections by peer."""
         self._reports, self._reconnects, self._stages = reports, reconnects, stages
         self.answer = Exposition("algo", run_id, self._collect).answer
         """Function that returns the body of ``/metrics`` and its content type, for the types that a monitor accepts."""

@@ -70,9 +70,7 @@ class Tape:
         return self._records.next_number - 1 if self._records is not None else 0
 
     def trades(self, instrument: Instrument, book: Any, after: int = 0) -> list[LiveTrade]:
-        """Return the latest trades of an instrument after message number ``after``, oldest first, at most
-        `MOST_TRADES`.
-        """
+        """Return the latest trades after message number ``after``, oldest first, at most `MOST_TRADES`."""
         records = self._records
         if records is None or after >= records.next_number - 1:
             return []

@@ -39,9 +39,7 @@ _LEAST_SNAPSHOTS: Final = 2
 
 
 def keeps_writes(directory: Path, disk: Disk = LOCAL_DISK) -> bool:
-    """Return True if the system has not restarted since an exchange last wrote in a directory, so that no write is
-    lost.
-    """
+    """Return True if the system has not restarted since the last write in a directory, so that none is lost."""
     try:
         descriptor = disk.open(directory / LOCK, read_only=True)
     except OSError:

@@ -161,8 +161,7 @@ class History:
         return walk.moment()
 
     def at_message(self, number: int, form: str = "text") -> Moment:
-        """Return the market after the input that published a message of the feed, and perhaps later ones in the same
-        input.
+        """Return the market after the input that published a message, and perhaps later messages.
 
         Raise `OperationError` if there is no such message, `JournalError` for damage.
         """

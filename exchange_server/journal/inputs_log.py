@@ -396,9 +396,7 @@ class JournalReader:
             )
 
     def _segment(self, path: Path, start: int | None) -> Segment | None:
-        """Return a segment with its head; None if the head is broken, or does not begin at this position of the
-        journal.
-        """
+        """Return a segment with its head; None if the head is broken or does not begin at this position."""
         head_bytes = self._bytes(path, 0, FRAME_BYTES)
         if len(head_bytes) < FRAME_BYTES:
             return None

@@ -282,9 +282,7 @@ class NumberedFile(ABC):
         return chunk[: self._skip(chunk, len(chunk))[0]]
 
     def piece(self, offset: int, limit_bytes: int) -> bytes:
-        """Return the bytes after an offset for a reader: whole records, unless finding their ends is costly
-        (`rest_of_record`).
-        """
+        """Return the bytes after an offset: whole records, unless finding their ends is costly (`rest_of_record`)."""
         return self.read(offset, limit_bytes)
 
     def rest_of_record(self, offset: int) -> bytes:

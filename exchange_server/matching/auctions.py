@@ -259,9 +259,7 @@ def _enter_phase(book: Book, phase: PhaseName, reason: str) -> None:
 
 
 def _publish_hours(shared: MarketState, books: Mapping[str, Book]) -> None:
-    """Publish that market hours begin when no symbol is before its opening, and that they end when all symbols are
-    closed.
-    """
+    """Publish the begin of market hours once all symbols have opened, and their end once all are closed."""
     phases = {book.phase for book in books.values()}
     if not shared.has_opened and "auction-open" not in phases:
         shared.has_opened = True

@@ -70,8 +70,7 @@ class FeedEncoder(ABC):
 
     @abstractmethod
     def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
-        """Publish that `volume` lots of a displayed order were executed at its limit (at another price only in a
-        recording).
+        """Publish an execution of a displayed order at its limit (at another price only in a recording).
 
         `order.volume` is the remaining displayed volume: 0 means that the order is gone.
         """
@@ -90,9 +89,7 @@ class FeedEncoder(ABC):
 
     @abstractmethod
     def reduced(self, order: Order, volume: int) -> None:
-        """Publish that `volume` lots were taken off a displayed order, which keeps its place; `order.volume` is the
-        rest.
-        """
+        """Publish that a displayed order lost `volume` lots and keeps its place; `order.volume` is the rest."""
 
     @abstractmethod
     def deleted(self, order: Order, volume: int) -> None:
@@ -100,8 +97,7 @@ class FeedEncoder(ABC):
 
     @abstractmethod
     def replaced(self, old: Order, order: Order) -> None:
-        """Publish that a displayed order became another one, of the same side and broker, behind all others of its
-        price.
+        """Publish that a displayed order became another one, of the same side and broker, last at its price.
 
         `old.volume` is the displayed volume of the old order.
         """
@@ -178,9 +174,7 @@ class Teller(ABC):
 
     @abstractmethod
     def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
-        """Publish that `volume` lots were cancelled in place of a trade of `prevented` lots with an order of the same
-        broker.
-        """
+        """Publish that `volume` lots were cancelled in place of a trade of `prevented` lots with the same broker."""
 
     @abstractmethod
     def replaced(self, old: Order, order: Order) -> None:

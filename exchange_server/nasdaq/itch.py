@@ -232,8 +232,7 @@ class ItchEncoder(FeedEncoder):
 
     @property
     def timestamp(self) -> int:
-        """Time of the market's latest input, in nanoseconds since the session's midnight; 0 before the first
-        message."""
+        """Time of the latest input in nanoseconds since the session's midnight; 0 before the first message."""
         return max(0, min(self._now.time_ns - self._midnight_ns, LAST_TIMESTAMP)) if self._midnight_ns else 0
 
     # -- time --------------------------------------------------------------------------------------------------

@@ -44,8 +44,7 @@ _ROOM_BYTES: Final = PAYLOAD_LIMIT_BYTES - HEADER_BYTES
 
 
 def datagrams(packets: bytes, session: str, sequence: int, most: int = 0) -> Iterator[tuple[bytes, int, int]]:
-    """Yield datagrams of whole sequenced packets, as full as possible, each with its number of messages and of
-    `packets` bytes.
+    """Yield full datagrams of whole sequenced packets, each with its number of messages and of `packets` bytes.
 
     ``most`` is the largest total number of messages, 0 for any number. A message that is too long for a datagram is
     sent in one of its own nevertheless, since it cannot be left out.

@@ -110,8 +110,7 @@ class ItchLoader(FileLoader):
             self._bad(base + 1, RecordError(f"expected a whole message, was {rest[:64]!r}"))
 
     def _skip(self, symbols: Mapping[int, str | None]) -> re.Pattern[bytes] | None:
-        """Return a pattern that matches runs of whole messages of other stocks, once all chosen stocks are known; else
-        None.
+        """Return a pattern of whole messages of other stocks; None while some chosen stocks are unknown.
 
         Most of a file concerns other stocks: one match over a run of their messages is five times as fast as a look at
         each.

@@ -159,8 +159,7 @@ class Loader(ABC):
         """Yield all records from the beginning."""
 
     def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
-        """Yield all records from the beginning as columns, about ``rows`` rows at a time; records and counts are as in
-        `records`.
+        """Yield all records as columns, about ``rows`` rows at a time; records and counts are as in `records`.
 
         A loader whose format is read in columns overrides this.
         """

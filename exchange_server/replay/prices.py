@@ -91,9 +91,7 @@ class PriceLoader(FileLoader):
             price = following
 
     def _events(self, price: _Price, resting: list[int]) -> Iterator[tuple[int, str, int, int]]:
-        """Yield the changes for a price: the previous quotes end, the trade executes, and quotes are placed at its
-        price.
-        """
+        """Yield the changes for a price: previous quotes end, the trade executes, new quotes are placed."""
         for order_id in resting:
             yield order_id, "D", 0, 0
         first = self._next_id

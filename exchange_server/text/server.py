@@ -337,9 +337,7 @@ class TextServer(Factory):
                 self._submit(self._orphans(broker.account))
 
     def _orphans(self, account: Account) -> list[AnyInput]:
-        """Return the inputs that cancel the orders of an account without connections, if the account cancels on
-        disconnect.
-        """
+        """Return the inputs that cancel an account's orders after its last connection, if it wants that."""
         if account.protocol != PROTOCOL or not (account.cancel_on_disconnect and account.orders):
             return []
         self._log.info("text: broker {broker} has no connection any more", broker=account.broker_id)

@@ -61,9 +61,7 @@ def expected_rows(messages: Sequence[bytes], packet_types: Sequence[str | None] 
 
 
 def formatted(formatter: InputFormatter, raws: Sequence[RawBuffer], rng: random.Random, at_once: int = 5) -> Any:
-    """Return the batches of an origin in stream order, formatted to the end, some buffers at a time
-    in the given order.
-    """
+    """Return the batches of an origin in stream order, formatted some buffers at a time in the given order."""
     order = InOrder(1 << 20)
     batches: list[FormattedBatch] = []
     todo = list(raws)

@@ -26,9 +26,7 @@ def make_outputs(rules: MarketRules, now: Now) -> tuple[Mapping[str, FeedEncoder
 
 
 def open_exchange(path: Path, rules: MarketRules, forms: Sequence[str] = ("text", "itch"), **journal: Any) -> Exchange:
-    """Return an exchange in a directory with these forms of the feed; ``journal`` are further
-    arguments of `Journal`.
-    """
+    """Return an exchange with these forms of the feed; ``journal`` are further arguments of `Journal`."""
     now = Now()
     encoders, protocols = make_outputs(rules, now)
     chosen = {form: encoders[form] for form in forms}

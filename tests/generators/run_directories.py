@@ -79,9 +79,7 @@ class RunDirectory:
 
 
 def held_rows(directory: Path) -> tuple[int, Counter[int], int]:
-    """Return the state with which a directory continues: the epoch, the relation's rows there, the
-    value in the state.
-    """
+    """Return the state with which a directory continues: epoch, the relation's rows, the value in the state."""
     writer = EpochWriter(directory, lambda: 8, lambda footer: None)
     try:
         epoch = writer.epoch

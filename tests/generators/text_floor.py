@@ -88,9 +88,7 @@ class Floor:
         self.submit(*[Enter(0, 0, 4, 0, "ACME", "B", 1, 50) for _ in range(count)])
 
     def submit(self, *items: AnyInput) -> None:
-        """Submit inputs of other participants, each at a time of its own, and deliver the results in this turn of the
-        reactor.
-        """
+        """Submit inputs of other participants, and deliver the results in this turn of the reactor."""
         self.exchange.submit([self.timed(item) for item in items])
         self.clock.advance(0)
 
@@ -114,7 +112,5 @@ def sequenced(lines: list[str]) -> list[int]:
 
 
 def fields(lines: list[str]) -> list[list[str]]:
-    """Return the fields of the private lines: action, volume, price, symbol, client id and detail; no replies, no
-    heartbeats.
-    """
+    """Return action, volume, price, symbol, client id and detail of the private lines except heartbeats."""
     return [f[4:] for f in (line.split(",") for line in lines) if len(f) == 10 and f[4] != "H"]

@@ -154,9 +154,7 @@ def check_orders(loop: Loop, figures: Figures) -> None:
 
 
 def check_views(loop: Loop) -> Replayed:
-    """Check that views which cover everything so far equal the same SQL on the feed as a listener reads it from the
-    start.
-    """
+    """Check that up-to-date views equal the same SQL on the whole feed as a listener reads it."""
     version = loop.results.covering(NAMES, feed_position(loop.port))
     told = feed(loop.port, version.sequence)
     assert [message.sequence for message in told] == list(range(1, version.sequence + 1))

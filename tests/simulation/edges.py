@@ -25,8 +25,7 @@ _extended = Memo(extend_program)
 
 @contextmanager
 def simulated_edges(disk: Disk, threads: Threads, used_bytes: Callable[[Path], int]) -> Iterator[None]:
-    """Make all parts of the runtime use this disk and the world's threads, and compile nothing twice, in a `with`
-    block.
+    """Make the runtime use this disk and the world's threads, and compile nothing twice, in a `with` block.
 
     ``used_bytes`` returns the size of a directory as the runtime finds it.
     """

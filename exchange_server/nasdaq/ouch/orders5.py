@@ -100,9 +100,7 @@ _ALLOWED: Final[Mapping[int, tuple[str, RejectReason, str]]] = {
 
 
 def echo_of(block: bytes) -> bytes:
-    """Return the `Order.echo` of an Enter Order after its type, options included, with the state of a live order
-    inserted.
-    """
+    """Return the `Order.echo` of an Enter Order after its type: its fields and options, and the live state."""
     return b"%bL%b" % (block[:_STATE_AT], block[_STATE_AT:])
 
 

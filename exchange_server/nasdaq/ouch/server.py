@@ -241,8 +241,7 @@ class OuchServer(SoupServer):
                 connection.cut(str(reason), flush=True)
 
     def _submit(self, batch: list[AnyInput]) -> list[int | str]:
-        """Return the exchange's result of each input after the answers are sent; an empty list if the exchange must
-        end.
+        """Submit a batch, send the answers, and return the results; an empty list if the exchange must end.
 
         So answers leave before the feed, which waits for the end of this turn of the reactor.
         """
