@@ -1,4 +1,4 @@
-"""The process: puts the engine together, connects it, and ends it in order."""
+"""The engine's process: assembles the engine, connects it, and shuts it down in order."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _KEPT_FILLS: Final = 10_000
 
 
 class AlgoProcess:
-    """All parts, on a given reactor."""
+    """The engine's process: all its parts, on a given reactor."""
 
     _log = Logger()
 
@@ -138,13 +138,13 @@ class AlgoProcess:
         return [_folder(self._config, loaded) / SPOOL for loaded in self._loaded]
 
     def fail(self, error: Exception) -> None:
-        """End, with this as the reason; the first one counts."""
+        """Shut down with this error as the reason; the first error counts."""
         if self.failure is None:
             self.failure = error
         self.end(str(error))
 
     def end(self, reason: str) -> None:
-        """End in order."""
+        """Shut down in order."""
         if not self._is_ending:
             self._is_ending = True
             self._end = reason
@@ -160,7 +160,7 @@ class AlgoProcess:
 
     def _wait_for_cancellations(self, done: Deferred[None], until_s: float) -> None:
         open_orders = self.engine.open_orders()
-        # Also for the last answers: what was received at the end is all that there is, as `algo verify` expects.
+        # Wait also for the last answers: what was received at the end must be complete, as `algo verify` expects.
         if (open_orders or self.engine.unanswered_requests()) and self._reactor.seconds() < until_s:
             self._reactor.callLater(_POLL_S, self._wait_for_cancellations, done, until_s)
             return
@@ -178,7 +178,7 @@ class AlgoProcess:
         for write_down in (*(host.desk.close for host in self._hosts), self._write_trades):
             try:
                 write_down()
-            except OSError as error:  # whatever is missing, the exchange is asked for it again at the next start
+            except OSError as error:  # the exchange sends missing trades again at the next start
                 self._log.error("expected room for what there is at the end, was {error}", error=error)
         closed = self._views.stop().addTimeout(self._config.stop_s, self._reactor).addErrback(lambda _: None)
         return closed.addCallback(self._say_the_end)
@@ -292,7 +292,7 @@ def _entering(fills: FillLog, host: StrategyHost) -> Callable[[OrderEvent], None
 
 
 def run_process(config: AlgoConfig) -> None:
-    """Run until a signal, the end of standard input or a failure; raises what it failed with."""
+    """Run until a signal, the end of standard input or a failure; raise the error that caused the failure."""
     from twisted.internet import reactor as installed
 
     reactor: Any = installed
@@ -301,7 +301,7 @@ def run_process(config: AlgoConfig) -> None:
     reactor.addSystemEventTrigger("before", "shutdown", process.stop)
     signal.signal(signal.SIGUSR1, lambda *_: reactor.callFromThread(process.engine.kill, "SIGUSR1"))
     if config.exit_with_stdin:
-        # A regular file or /dev/null cannot be watched, and never was a supervisor's pipe.
+        # A regular file or /dev/null cannot be watched, and is no supervisor's pipe.
         with contextlib.suppress(PermissionError):
             InputEnd(reactor, 0, lambda: process.end("standard input ended")).start()
     reactor.callWhenRunning(process.start)

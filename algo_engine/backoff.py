@@ -14,22 +14,25 @@ __all__ = ["LinkTimes", "Retry", "Watchdog"]
 
 
 class LinkTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Patience with a peer, in seconds."""
+    """Delays and time limits of the connection to a peer, in seconds."""
 
     first_delay_s: float = 0.1
-    """Before the first new attempt; doubles with each."""
+    """Delay before the first new attempt; doubles with each further attempt."""
     longest_delay_s: float = 5.0
-    """The most it grows to."""
+    """Longest delay between two attempts."""
     give_up_s: float = 60.0
-    """Without a working connection for so long, the engine ends."""
+    """Time without a working connection after which the engine ends."""
     silence_s: float = 10.0
-    """A connection on which nothing arrives for so long is closed."""
+    """Time without received data after which a connection is closed."""
     connect_s: float = 5.0
-    """For one attempt to connect."""
+    """Time limit of one attempt to connect."""
 
 
 class Retry:
-    """Doubling delays up to a longest one; gives up after a while without success. The first failure is logged."""
+    """Retries with doubling delays up to a longest one; fails after a while without success.
+
+    The first loss is logged.
+    """
 
     _log = Logger()
 
@@ -39,14 +42,14 @@ class Retry:
         self._since_s: float | None = clock.seconds()
         self._call: ScheduledCall | None = None
         self.losses = 0
-        """Number of times that a peer which answered was lost."""
+        """Number of times that the connection to an answering peer was lost."""
 
     def succeeded(self) -> None:
-        """The peer answers; the next loss starts with the shortest delay."""
+        """Note that the peer answers; the next loss starts with the shortest delay."""
         self._delay_s, self._since_s = self._times.first_delay_s, None
 
     def again(self, attempt: Callable[[], None], reason: str) -> None:
-        """Try again after the delay, or fail when it has been too long."""
+        """Call ``attempt`` after the delay, or fail after too long a time without success."""
         now_s = self._clock.seconds()
         if self._since_s is None:
             self._since_s = now_s
@@ -62,7 +65,7 @@ class Retry:
         self._delay_s = min(2 * self._delay_s, self._times.longest_delay_s)
 
     def cancel(self) -> None:
-        """No further attempt."""
+        """Cancel the pending attempt."""
         if self._call is not None and self._call.active():
             self._call.cancel()
 
@@ -75,14 +78,14 @@ class Watchdog:
         self._call: ScheduledCall | None = None
 
     def received(self) -> None:
-        """Something arrived; the wait begins anew."""
+        """Note that data arrived, and restart the wait."""
         if self._call is not None and self._call.active():
             self._call.reset(self._silence_s)
         else:
             self._call = self._clock.callLater(self._silence_s, self._on_silence)
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop watching."""
         if self._call is not None and self._call.active():
             self._call.cancel()
         self._call = None

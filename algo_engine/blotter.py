@@ -2,13 +2,13 @@
 
 The fold is deterministic: the same records give the same state, live or after a restart. Nothing here sends or writes.
 
-**Fences.** After a login the exchange says which request numbers it has seen, but bytes of an earlier connection may
-still be on their way to it. So every login sends a fence first: a cancellation of nothing, with a number above all
-others. Numbers must increase, so when its refusal arrives no older request can be executed any more, and all older
-answers have been received: what has none was never processed. Such requests are ended as *never sent* and not sent
-again, because the market they were meant for is gone.
+**Fences.** After a login the exchange reports the request numbers that it has received, but bytes of an earlier
+connection may still be on their way to it. So every login sends a fence first: a cancellation without an order, with a
+number above all others. Numbers must increase, so when its refusal arrives no older request can be executed any more,
+and all older answers have been received: a request without an answer was never processed. Such requests are ended as
+*never sent* and not sent again, because the market has moved since.
 
-**Lost requests.** A power loss may take requests that were sent and that the disk did not have yet (see
+**Lost requests.** A power loss may take requests that were sent and were not yet on disk (see
 `algo_engine.order_sync`). Their numbers had been reserved on the disk, so that the fence of the next login is above all
 of them. Their answers come in the private stream: an order that was accepted is open again, and every request that was
 answered counts toward the limit of the day on which its number was reserved.
@@ -28,11 +28,10 @@ from deltabook.wire.text import PLAIN, parse_options
 __all__ = ["Blotter"]
 
 _REMEMBERED_LIMIT = 1024
-"""Ended orders that are kept for look-ups."""
-"""So many ended orders can still be looked up."""
+"""Number of ended orders that can be looked up."""
 _DAY_NS = 86_400 * 1_000_000_000
 _BY_OWNER = "user"
-"""Details of the exchange for an order that its owner has cancelled."""
+"""Detail in the exchange's messages for an order that its owner has cancelled."""
 
 
 _REFUSED = {
@@ -43,7 +42,7 @@ _REFUSED = {
 
 
 class Blotter:
-    """Orders by our own number and by the exchange's, and requests without an answer."""
+    """Orders by client id and by the exchange's order id, and requests without an answer."""
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
@@ -56,16 +55,16 @@ class Blotter:
         self.rejected = 0
         self.void_trades = 0
         self._void_matches: dict[tuple[str, int], None] = {}
-        """The newest void trades, by match and the exchange's order: one may be declared void again."""
+        """Latest void trades, by match and the exchange's order id: a trade may be declared void again."""
         self.refused = 0
-        """By our own limits, since the start: they are in no journal."""
+        """Number of orders refused by the engine's limits since the start; they are in no journal."""
         self._day = self._sent_on_day = 0
         self.reserved_client_id = 0
-        """Highest request number that was reserved."""
+        """Highest reserved request number."""
         self._reserved_day = 0
         self._lost_from, self._lost_to = 1, 0
         self.unmatched = 0
-        """Messages of the private stream that fit no order; stays 0 with an exchange that keeps the contract."""
+        """Number of private messages that fit no order; stays 0 if the exchange keeps the contract."""
         self._open: dict[int, Order] = {}
         self._ended: dict[int, Order] = {}
         self._ended_ids: deque[int] = deque()
@@ -85,26 +84,26 @@ class Blotter:
         return list(self._ended.values())
 
     def sent_on_day(self, now_ns: int) -> int:
-        """Requests to buy, sell or replace on the UTC day of this moment."""
+        """Return the number of requests to buy, sell or replace on the UTC day of ``now_ns``."""
         return self._sent_on_day if now_ns // _DAY_NS == self._day else 0
 
     def refuse(self, order: Order) -> None:
-        """Remember an order that our own limits did not let pass; its number is used."""
+        """Record an order that the engine's limits refused; its number is used up."""
         self.last_client_id = order.client_id
         self.refused += 1
         self._remember(order)
 
     def replacements(self) -> list[tuple[Order, Intent]]:
-        """Orders that are being replaced, with what was asked for."""
+        """Return the orders that are being replaced, each with the requested replacement."""
         pairs = [(self._open.get(i.target), i) for i in self._pending.values() if i.action == "U"]
         return [(order, intent) for order, intent in pairs if order is not None]
 
     def pending(self) -> Iterable[Intent]:
-        """Requests without an answer, oldest first."""
+        """Return the requests without an answer, oldest first."""
         return list(self._pending.values())
 
     def is_leaving(self, client_id: int) -> bool:
-        """Return True if a cancellation of this order is on its way."""
+        """Return True if a cancellation of this order is pending."""
         return any(intent.action == "D" and intent.target == client_id for intent in self._pending.values())
 
     def checkpoint(self) -> Checkpoint:
@@ -131,9 +130,9 @@ class Blotter:
         )
 
     def apply(self, record: Record) -> list[OrderEvent]:
-        """Enter one record, in the order of the journal; the events that strategies see.
+        """Apply one record, in the order of the journal; return the events for strategies.
 
-        Raises `StreamGap` for a message that is not the next of the private stream.
+        Raise `StreamGap` for a message that is not the next one of the private stream.
         """
         if isinstance(record, Received):
             return self._apply_message(record)
@@ -150,7 +149,7 @@ class Blotter:
         return []
 
     def lost(self) -> list[OrderEvent]:
-        """The connection is gone: the fate of orders without an answer is unknown until the next fence."""
+        """Note that the connection was lost: the state of orders without an answer is unknown until the next fence."""
         events = []
         for client_id in self._pending:
             order = self._open.get(client_id)
@@ -171,7 +170,10 @@ class Blotter:
         self._pending = {intent.client_id: intent for intent in state.pending}
 
     def _noted(self, client_id: int) -> None:
-        """Numbers up to this one may be in use; of the reserved ones among them the journal does not know for what."""
+        """Note that request numbers up to ``client_id`` may be in use.
+
+        Reserved ones missing from the journal are lost.
+        """
         lost_to = min(client_id, self.reserved_client_id)
         if lost_to > self.last_client_id:
             if self._lost_from > self._lost_to:
@@ -180,7 +182,7 @@ class Blotter:
         self.last_client_id = max(self.last_client_id, client_id)
 
     def _count_lost(self, message: Received) -> None:
-        """Count a lost request by its first answer: the exchange takes requests in the order of their numbers."""
+        """Count a lost request at its first answer: the exchange answers requests in the order of their numbers."""
         self._lost_from = message.client_id + 1
         self.sent += message.action == "A"
         if self._reserved_day >= self._day:
@@ -240,7 +242,7 @@ class Blotter:
             return self._executed(order, message)
         if message.action == "T":
             return [OrderEvent(EventKind.TRIGGERED, order, message.time_ns, sequence=message.sequence)]
-        # What an iceberg displays changes nothing that is kept here.
+        # The displayed part of an iceberg is not tracked here.
         return self._taken_away(order, message) if message.action in ("X", "D") else []
 
     def _accepted(self, message: Received) -> list[OrderEvent]:
@@ -249,7 +251,7 @@ class Blotter:
         if known is None and message.detail not in (Side.BUY, Side.SELL):
             self.unmatched += 1
             return []
-        # An order of this broker that this journal has not sent: its fills and its rest are ours all the same.
+        # An order of this broker that this journal did not send: its fills and its rest count nevertheless.
         order = known or Order(
             message.client_id, message.symbol, Side(message.detail), message.volume_lots, message.price_ticks
         )
@@ -262,7 +264,7 @@ class Blotter:
         return [OrderEvent(kind, order, message.time_ns, sequence=message.sequence)]
 
     def _replaced(self, message: Received) -> list[OrderEvent]:
-        """An order has another in its place: ours under another number, also where we have not asked for it."""
+        """Apply a replacement, requested here or not: the order continues under another order id."""
         asked = self._pending.pop(message.client_id, None)
         client_id = self._by_order_id.pop(int(message.detail), None) if message.detail.isdigit() else None
         if client_id is None:
@@ -284,11 +286,11 @@ class Blotter:
         return [OrderEvent(kind, after, message.time_ns, lots, price_ticks, liquidity, message.sequence, message.fee)]
 
     def is_void(self, message: Received) -> bool:
-        """Return True if the trade that a B declares void was void before."""
+        """Return True if the trade that a B message declares void was void before."""
         return (message.detail, message.order_id) in self._void_matches
 
     def _voided(self, message: Received) -> list[OrderEvent]:
-        """A trade is void; its order stays as the trade has left it."""
+        """Apply a void trade; its order stays as the trade left it."""
         void = message.void
         if void is None:
             self.unmatched += not self.is_void(message)
@@ -298,7 +300,7 @@ class Blotter:
         if len(self._void_matches) > NEWEST_TRADES:
             del self._void_matches[next(iter(self._void_matches))]
         lots, price_ticks = message.volume_lots, message.price_ticks
-        # Only the trade is known of an order that ended long ago.
+        # Only the trade is known, if the order ended long ago.
         order = self.order(void.client_id) or Order(
             void.client_id, message.symbol, void.side, lots, price_ticks, OrderStatus.FILLED, message.order_id, lots
         )
@@ -312,7 +314,7 @@ class Blotter:
     def _taken_away(self, order: Order, message: Received) -> list[OrderEvent]:
         if message.action == "X":
             asked = self._pending.pop(message.client_id, None)
-            # A replacement at the same price with fewer lots is carried out as a reduction.
+            # The exchange carries out a replacement at the same price with fewer lots as a reduction.
             kind = EventKind.REPLACED if asked is not None and asked.action == "U" else EventKind.REDUCED
             after = order.reduced(message.volume_lots)
         else:
@@ -334,7 +336,7 @@ class Blotter:
         if intent is None:
             return []
         if intent.is_fence:
-            # A retransmitted fence (sequence 0) has its place in the order of requests as well.
+            # A retransmitted fence (sequence 0) also has a place in the order of requests.
             return self._drop_before(intent.client_id)
         return self._end_request(intent, OrderStatus.REJECTED, message.detail, message.time_ns, message.sequence)
 
@@ -351,7 +353,7 @@ class Blotter:
     def _end_request(
         self, intent: Intent, status: OrderStatus, reason: str, time_ns: int = 0, sequence: int = 0
     ) -> list[OrderEvent]:
-        """A request came to nothing: end the order that it was to make, or say that the order stays as it is."""
+        """End a request without effect: end the order that it was to make, or report that the order is unchanged."""
         if intent.is_fence:
             return []
         if intent.action in ("B", "S"):
@@ -369,10 +371,10 @@ class Blotter:
         return [OrderEvent(_REFUSED[intent.action], target, time_ns, reason=reason, sequence=sequence)]
 
     def _answer_change(self, client_id: int, reason: str) -> None:
-        """Answer the oldest pending request for an order that was taken away, if that is what its owner wanted.
+        """Answer the oldest pending request for a removed order, if its owner requested the removal.
 
-        The message has no number of a request, whether it answers a cancellation or a reduction by all that remains.
-        Other pending requests for the order will be refused.
+        The message names no request, whether it answers a cancellation or a reduction by all that remains. The exchange
+        will refuse other pending requests for the order.
         """
         asked = (i.client_id for i in self._pending.values() if i.target == client_id and not i.is_fence)
         oldest = next(asked, None)
@@ -394,7 +396,7 @@ class Blotter:
             self._ended.pop(self._ended_ids.popleft(), None)
 
     def _check(self) -> None:
-        """Assert what must hold after every record."""
+        """Assert the invariants that hold after every record."""
         assert all(order.is_open and order.remaining_lots > 0 for order in self._open.values())
         assert {o.order_id: i for i, o in self._open.items() if o.order_id} == self._by_order_id
         assert not set(self._open) & set(self._ended)

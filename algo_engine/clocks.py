@@ -1,6 +1,6 @@
-"""The little of a reactor that the engine uses, as types: Twisted's own interfaces say nothing to a type checker.
+"""Protocols for the parts of a reactor that the engine uses, since Twisted's own interfaces are untyped.
 
-`twisted.internet.task.Clock` fits as well, and so does the clock of a backtest.
+`twisted.internet.task.Clock` implements them too, and so does the clock of a backtest.
 """
 
 from __future__ import annotations
@@ -12,44 +12,44 @@ __all__ = ["Clock", "ScheduledCall", "Stream"]
 
 
 class ScheduledCall(Protocol):
-    """A call that is due later."""
+    """Call that is due later."""
 
     def active(self) -> bool:
-        """Return True if it is still to come."""
+        """Return True if the call is still due."""
         ...
 
     def cancel(self) -> None:
-        """Forget it."""
+        """Cancel the call."""
         ...
 
     def reset(self, secondsFromNow: float) -> None:
-        """Postpone it to so many seconds from now."""
+        """Postpone the call to ``secondsFromNow`` seconds from now."""
         ...
 
 
 class Clock(Protocol):
-    """Monotonic seconds, and calls after a delay."""
+    """Monotonic clock with calls after a delay."""
 
     def seconds(self) -> float:
-        """Now."""
+        """Return the present time in seconds."""
         ...
 
     def callLater(self, delay: float, callable: Callable[..., Any], *args: Any) -> ScheduledCall:  # noqa: A002
-        """Call after so many seconds; 0 is the next turn."""
+        """Call a function after a delay in seconds; 0 stands for the next turn."""
         ...
 
 
 class Stream(Protocol):
-    """The sending half of a connection."""
+    """Sending half of a connection."""
 
     def write(self, data: bytes) -> None:
-        """Send, without waiting."""
+        """Send data without waiting."""
         ...
 
     def loseConnection(self) -> None:
-        """Close when everything is sent."""
+        """Close the connection after everything is sent."""
         ...
 
     def abortConnection(self) -> None:
-        """Close at once."""
+        """Close the connection at once."""
         ...

@@ -15,31 +15,31 @@ __all__ = ["AlgoConfig", "ResultsAccess"]
 
 
 class ResultsAccess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Access to the runtime's service, where it is not on loopback. Paths are empty for none."""
+    """Access to a runtime's service that is not on loopback. Paths are empty for none."""
 
     token_file: str = ""
-    """File with the token that it asks for."""
+    """File with the token that the service requires."""
     ca_file: str = ""
-    """PEM file with the certificates of its authority; the service is asked over TLS then."""
+    """PEM file with the certificates of the service's authority; the service is then reached over TLS."""
 
 
 class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Configuration of the process."""
+    """Configuration of the engine's process."""
 
     strategies: tuple[str, ...]
-    """Built-in names or paths to files."""
+    """Strategies, as built-in names or paths to files."""
     results: str
     """HOST:PORT of the runtime's HTTP service."""
     orders: str
     """HOST:PORT of the exchange's text port."""
     directory: Path
-    """Journals and trades; the same one again continues the same orders."""
+    """Directory of journals and trades; the same directory continues the same orders."""
     parameters: tuple[str, ...] = ()
-    """STRATEGY.field=value; field=value where there is one strategy."""
+    """Parameters as STRATEGY.field=value, or field=value for a single strategy."""
     fees: FeeSchedule = FREE
     """Fees of executions."""
     first_broker_id: int = 9001
-    """Broker of the first strategy; the others have the following numbers."""
+    """Broker id of the first strategy; the others have the following numbers."""
     on_restart: Literal["cancel", "adopt"] = "cancel"
     """Policy for orders that an earlier run left in the market."""
     order_fsync: Literal["before", "behind"] = "behind"
@@ -49,20 +49,20 @@ class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http_port: int | None = None
     """Number of the status port, 0 for any free one; None for no status port."""
     http_interface: str = "127.0.0.1"
-    """Address on which it listens."""
+    """Address that the status port listens at."""
     security: PortSecurity = PortSecurity()
     """Access to the status port."""
     results_access: ResultsAccess = ResultsAccess()
     """Access to the runtime."""
     status_interval_s: float = 1.0
-    """Between status lines, 0 for none."""
+    """Time between two status lines in seconds, 0 for none."""
     run_id: str = ""
-    """Name of all that was started together, in logs, status lines and metrics."""
+    """Name of the run that all processes started together share, in logs, status lines and metrics."""
     exit_with_stdin: bool = False
-    """Stop when standard input ends."""
+    """True if the engine stops when standard input ends."""
     stop_s: float = 3.0
-    """The longest wait for cancellations at the end."""
+    """Longest wait for cancellations at the end, in seconds."""
     stale_s: float = 2.0
-    """So long without views, orders are cancelled."""
+    """Time without views after which orders are cancelled, in seconds."""
     links: LinkTimes = LinkTimes()
-    """Patience with exchange and runtime."""
+    """Delays and time limits of the connections to exchange and runtime."""

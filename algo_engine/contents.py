@@ -1,4 +1,4 @@
-"""Contents of a view, kept in step with its change stream: a multiset of rows, and indexes by key."""
+"""Contents of a view, updated by its change stream: a multiset of rows, and indexes by key."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class ViewContents:
         self.scales: dict[str, int] = dict(scales or {})
         """Digits after the point of columns that are scaled integers."""
         self.epoch = 0
-        """Epoch up to which the rows hold."""
+        """Epoch at which the rows are valid."""
         self.step = 0
-        """Number of the step, which is the version of a view of the express lane; else 0."""
+        """Number of the step, which is the version of a view of the express lane; otherwise 0."""
         self._rows: dict[_Cells, int] = {}
         self._indexes: dict[tuple[str, ...], dict[_Cells, dict[_Cells, None]]] = {}
 
@@ -70,7 +70,7 @@ class ViewContents:
             index.clear()
 
     def apply(self, rows: list[_Cells], weights: list[int]) -> None:
-        """Add weighted rows; rows whose weight becomes 0 are gone. O(rows × indexes)."""
+        """Add weighted rows; rows whose weight becomes 0 are removed. O(rows × indexes)."""
         weight_of, indexes = self._rows, self._indexes
         for cells, weight in zip(rows, weights, strict=True):
             total = weight_of.get(cells, 0) + weight
@@ -90,7 +90,7 @@ class ViewContents:
     def select(self, **key: Any) -> list[dict[str, Any]]:
         """Return the distinct rows with these values, in no order.
 
-        The index over these columns is made by the first call, which costs O(rows); others cost O(rows returned).
+        The first call for a set of columns makes an index over them, in O(rows); later calls cost O(rows returned).
         """
         columns = tuple(sorted(key))
         index = self._indexes.get(columns)
@@ -101,7 +101,7 @@ class ViewContents:
         return [self.as_row(cells) for cells in index.get(tuple(key[name] for name in columns), ())]
 
     def find(self, **key: Any) -> dict[str, Any] | None:
-        """Return the row with these values, None if there is none; one of them if there are several."""
+        """Return a row with these values, None if there is none."""
         rows = self.select(**key)
         return rows[0] if rows else None
 

@@ -5,9 +5,9 @@ strategy ─▶ risk gate ─▶ journal (append) ─▶ blotter ─▶ outbox �
 strategy ◀─ events ◀──── blotter, portfolio ◀─ journal (append) ◀─ private stream
 ```
 
-`algo_engine.order_sync` says how safely a request is written down before it is sent: *before* waits for the disk,
-*behind* for the operating system, and lets the disk follow. What the death of the process or a power loss leaves
-behind, by the point at which it strikes:
+`algo_engine.order_sync` describes how durably a request is written before it is sent: *before* waits for the disk,
+*behind* for the operating system, and syncs to disk afterwards. State after the death of the process or a power loss,
+by the step that it interrupts:
 
 | between | on disk | at the exchange | after the restart |
 |---|---|---|---|
@@ -63,12 +63,12 @@ COMPACT_BYTES = 4 * 1024 * 1024
 
 
 class Desk:
-    """Own orders of one broker; all its state is its journal.
+    """Own orders of one broker; their state is completely in the journal.
 
-    ``listener`` gets every event, when it is written down, and may call the desk; ``on_failure`` gets what the desk
-    cannot go on after. ``background`` is where requests are made durable behind their sending, and where the journal is
-    compacted; without it requests are durable before, and the journal is compacted within the call. With
-    ``syncs_before`` requests are durable before in any case.
+    ``listener`` receives every event once it is written, and may call the desk; ``on_failure`` receives an error after
+    which the desk cannot continue. ``background`` runs syncs of sent requests and compactions of the journal in a
+    thread; without it requests are durable before they are sent, and the journal is compacted within the call. With
+    ``syncs_before`` requests are durable before they are sent in any case.
     """
 
     _log = Logger()
@@ -95,7 +95,7 @@ class Desk:
         self.quotes = quotes
         self.is_killed = False
         self.suspended = ""
-        """While not empty, new orders are refused for this reason."""
+        """Reason for which new orders are refused; empty if they are accepted."""
         self.on_synchronised: Callable[[], None] = lambda: None
         self._journal, self._spool, self._clock = journal, spool, clock
         self._listener, self._on_failure, self._fees = listener, on_failure, fees
@@ -105,7 +105,7 @@ class Desk:
         self._has_remembered = False
         self.portfolio = Portfolio()
         self._history: TradeHistory | None = None
-        """Own trades, from the first time on that one is declared void."""
+        """Own trades, loaded when a trade is first declared void."""
         self._send: Callable[[bytes], None] | None = None
         self._outbox: list[Intent] = []
         self._is_flush_due = False
@@ -126,25 +126,25 @@ class Desk:
         self._is_broken = self._is_compacting = False
         self._background = background or _at_once
         self.kill_reason = ""
-        """Why the kill switch was thrown, empty while it was not."""
+        """Reason of the kill switch, empty unless it was triggered."""
         self._recover()
 
-    # Asked by the strategy.
+    # -- calls of the strategy
 
     @property
     def blotter(self) -> Blotter:
-        """All orders; to read."""
+        """All orders, for reading."""
         return self._blotter
 
     @property
     def is_synchronised(self) -> bool:
-        """True if the exchange's word on every order is known and requests can be sent."""
+        """True if the state of every order at the exchange is known and requests can be sent."""
         return self._is_synchronised
 
     def submit(self, side: Side, symbol: str, volume_lots: int, price_ticks: int, options: OrderOptions = PLAIN) -> int:
-        """Send an order (price 0 is a market order); returns our number of it. What becomes of it comes as events.
+        """Send an order (price 0 is a market order) and return its client id; its further states arrive as events.
 
-        Raises `TypeError` for lots or ticks that are not whole numbers, `WireError` for options that nobody can read.
+        Raise `TypeError` for lots or ticks that are not integers, `WireError` for options that cannot be encoded.
         """
         volume_lots, price_ticks = _whole("lots", volume_lots), _whole("ticks", price_ticks)
         words = encode_options(options)
@@ -170,7 +170,10 @@ class Desk:
         return order.client_id
 
     def replace(self, client_id: int, volume_lots: int, price_ticks: int) -> None:
-        """Ask for so many open lots at this price in place of what an order still has open; raises `TypeError`."""
+        """Request ``volume_lots`` open lots at this price in place of an order's open lots.
+
+        Raise `TypeError` for lots or ticks that are not integers.
+        """
         volume_lots, price_ticks = _whole("lots", volume_lots), _whole("ticks", price_ticks)
         order = self._blotter.order(client_id)
         if order is None:
@@ -191,15 +194,17 @@ class Desk:
         )
 
     def cancel(self, client_id: int) -> None:
-        """Take an order out of the market as soon as the exchange can be asked; one that has ended is left alone."""
+        """Cancel an order as soon as requests can be sent; an order that has ended is ignored."""
         order = self._blotter.order(client_id)
         if order is not None and order.is_open:
             self._unwanted[client_id] = None
             self._send_cancellations()
 
     def reduce(self, client_id: int, volume_lots: int) -> None:
-        """Take lots away from an order; without a number at the exchange it is refused, as an event; raises
-        `TypeError`."""
+        """Take lots off an order; refuse it, by an event, without an order id of the exchange.
+
+        Raise `TypeError` for lots that are not an integer.
+        """
         volume_lots = _whole("lots", volume_lots)
         order = self._blotter.order(client_id)
         if order is None:
@@ -220,10 +225,10 @@ class Desk:
         self._send_cancellations()
 
     def remember(self, name: str, data: bytes) -> None:
-        """Write down what the strategy remembers under a name; empty data forgets it.
+        """Write down the strategy's memory under a name; empty data deletes it.
 
-        Requests of the same turn are durable before they are sent, so that no order is without what is remembered of
-        it. Without requests it survives the death of the process, and the disk has it with the next request.
+        Requests of the same turn are durable only after it, so that no order exists without its memory. Without
+        requests it survives the death of the process, and reaches the disk with the next request.
         """
         if data or name in self._memories:
             self._has_remembered = True
@@ -231,11 +236,11 @@ class Desk:
             self._flush_later()
 
     def recovered(self) -> list[Recovered]:
-        """Return what an earlier run remembered, with the order events since; until `end_recovery`."""
+        """Return the memories of an earlier run, with the order events since; empty after `end_recovery`."""
         return self._memories.recovered()
 
     def end_recovery(self) -> None:
-        """Forget what an earlier run remembered and nobody has asked for."""
+        """Discard the memories of an earlier run that were not read."""
         for name in self._memories.end_recovery():
             self.remember(name, b"")
 
@@ -245,14 +250,14 @@ class Desk:
             self.is_killed, self.kill_reason = True, reason
         self.cancel_all()
 
-    # Called by the connection.
+    # -- calls of the connection
 
     def login(self) -> InteractiveLogin:
-        """Return the login: the broker, and the first message wanted of the private stream."""
+        """Return the login: the broker, and the first requested message of the private stream."""
         return InteractiveLogin(self.broker_id, self._blotter.session, self._blotter.sequence + 1)
 
     def opened(self, reply: Accepted, send: Callable[[bytes], None]) -> None:
-        """The exchange took the login; raises `LoginRefused` where its stream does not continue ours."""
+        """Process an accepted login; raise `LoginRefused` if the exchange's stream does not continue this journal."""
         blotter = self._blotter
         if (blotter.session and reply.session != blotter.session) or reply.sequence != blotter.sequence + 1:
             raise LoginRefused(
@@ -266,13 +271,13 @@ class Desk:
             self._enter(Noted(last_client_id))
         self._send = send
         if blotter.last_client_id == 0:
-            self._synchronised()  # A broker that never asked for anything has no past to wait for.
+            self._synchronised()  # A broker without earlier requests has no past to wait for.
             return
         self._fence_id = blotter.last_client_id + 1
         self._request(Intent(self._fence_id, "D", 0, 0, ""))
 
     def receive(self, response: Response) -> None:
-        """Take one message of the private stream; raises `StreamGap`."""
+        """Process one message of the private stream; raise `StreamGap` if it is not the next one."""
         r = response
         if r.action == "H" or (r.sequence and r.broker_id != self.broker_id):
             return
@@ -289,24 +294,24 @@ class Desk:
         if self._fence_id and r.action == "R" and r.client_id == self._fence_id:
             self._synchronised()
         if self.is_killed and message.action == "A":
-            self.cancel_all()  # Also what another connection of this broker has brought in.
+            self.cancel_all()  # Also orders that another connection of this broker sent.
         self._send_cancellations()
         self._compact_if_large()
 
     def lost(self) -> None:
-        """The connection is gone; nothing is sent before the next login."""
+        """Note that the connection was lost; nothing is sent before the next login."""
         self._send, self._is_synchronised, self._fence_id = None, False, 0
         self._outbox.clear()
         for event in self._blotter.lost():
             self._listener(event)
 
     def close(self) -> None:
-        """Make everything durable."""
+        """Make everything durable, and close."""
         self._journal.close()
         self._sync.made_durable()
         self._spool.close()
 
-    # Inside.
+    # -- internals
 
     def _recover(self) -> None:
         records = self._journal.read()
@@ -315,7 +320,7 @@ class Desk:
         for record in records:
             self._keep_trades(self._fold(record))
         if self._blotter.reserved_client_id > self._blotter.last_client_id:
-            # Requests with these numbers may have been sent, and lost by the disk.
+            # Requests with these numbers may have been sent, and lost on disk.
             self._enter(Noted(self._blotter.reserved_client_id))
         self._blotter.lost()
 
@@ -341,7 +346,7 @@ class Desk:
         return events
 
     def _with_trade(self, message: Received) -> Received:
-        """Return a B with the trade that it declares void, unless that was void before or is not known."""
+        """Return a B message with the trade that it declares void, unless the trade was void before or is unknown."""
         m = message
         if self._is_broken or m.sequence != self._blotter.sequence + 1 or self._blotter.is_void(m):
             return m
@@ -366,7 +371,7 @@ class Desk:
         return msgspec.structs.replace(m, void=VoidTrade(trade.client_id, Side(trade.side), trade.fee, holding))
 
     def _enter(self, record: Record) -> None:
-        """Fold and write a record, then notify the strategy; one that changes nothing is not written."""
+        """Apply and write a record, then notify the strategy; do not write a record that changes nothing."""
         before = self._blotter.sequence
         events = self._fold(record)
         if isinstance(record, Received) and record.sequence and self._blotter.sequence == before:
@@ -376,8 +381,11 @@ class Desk:
             self._listener(event)
 
     def _write(self, record: Record, events: Iterable[OrderEvent]) -> None:
-        """After a failure nothing more is written: the exchange is asked again for all that follows the last message on
-        disk, so that there must be none missing before it."""
+        """Write a record and its trades, unless an earlier write failed.
+
+        After a failure nothing more is written: the exchange will resend everything after the last message on disk, so
+        no message before it may be missing.
+        """
         if self._is_broken:
             return
         try:
@@ -418,7 +426,7 @@ class Desk:
         )
 
     def _exposures(self) -> dict[str, Exposure]:
-        """Positions of all symbols at their marks; nothing where no limit asks for them."""
+        """Return the exposures of all symbols at their marks; empty if no limit needs them."""
         limits = self.gate.limits
         if not (limits.max_gross_notional or limits.max_net_notional):
             return {}
@@ -440,7 +448,7 @@ class Desk:
             self._clock.callLater(0, self._flush)
 
     def _flush(self) -> None:
-        """Write down all requests of a turn at once, and only then send their first byte."""
+        """Write down all requests of a turn at once, and then send them."""
         self._is_flush_due = False
         intents, self._outbox = self._outbox, []
         has_remembered, self._has_remembered = self._has_remembered, False
@@ -458,7 +466,7 @@ class Desk:
             return
         written_s = self._stages.written(self._requested_s)
         if self._is_broken:
-            # What is not written down is not sent, but for cancellations: whether they were sent need not be known.
+            # Unwritten requests are not sent, except cancellations: it need not be known later if they were sent.
             intents = [intent for intent in intents if intent.action == "D"]
         if intents and self._send is not None:
             self._send(b"".join(map(self._encoded, intents)))
@@ -477,7 +485,7 @@ class Desk:
         )  # fmt: skip
 
     def _send_cancellations(self) -> None:
-        """Ask for what is unwanted, as far as the exchange can be asked now; the rest waits for its answer."""
+        """Send the cancellations that can be sent now; the others wait for the exchange's answers."""
         for client_id in list(self._unwanted):
             order = self._blotter.order(client_id)
             if order is None or not order.is_open:
@@ -487,10 +495,10 @@ class Desk:
                 self._request(Intent(intent_id, "D", 0, 0, order.symbol, order.order_id, client_id))
 
     def _unwant_refused(self, message: Received) -> None:
-        """Do not repeat a cancellation that the exchange refuses.
+        """Drop an unwanted order's cancellation that the exchange refused.
 
-        One that never reached it is repeated, and one that a replacement has overtaken: the order has another number by
-        now.
+        A cancellation that never reached the exchange is repeated, and so is one that a replacement overtook, since the
+        order has another order id by now.
         """
         if message.action != "R":
             return
@@ -522,7 +530,7 @@ class Desk:
             return
 
         def work() -> float:
-            sync_trades()  # the journal only forgets a fill after the list of trades is on disk
+            sync_trades()  # the journal drops a fill only after the list of trades is on disk
             replace_journal()
             return 0.0
 
@@ -540,7 +548,7 @@ class Desk:
 
 
 def _at_once(work: Callable[[], float], ended: Callable[[float | OSError], None]) -> None:
-    """`Background` without another thread."""
+    """Run work of a `Background` at once, on the calling thread."""
     try:
         result: float | OSError = work()
     except OSError as error:
@@ -549,7 +557,10 @@ def _at_once(work: Callable[[], float], ended: Callable[[float | OSError], None]
 
 
 def _whole(what: str, number: int) -> int:
-    """Return a number as an integer; raise `TypeError` for a float, which neither the wire nor the journal can hold."""
+    """Return a number as an integer.
+
+    Raise `TypeError` for a float, which neither the wire nor the journal can represent.
+    """
     try:
         return index(number)
     except TypeError:

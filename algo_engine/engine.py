@@ -1,4 +1,4 @@
-"""The engine: hosts, their desks, the mirror of the views, and which of them may act when."""
+"""The engine: hosts, their desks, the mirror of the views, and when each strategy may act."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["Engine"]
 
 
 class Engine:
-    """Starts each strategy when its views and its orders are known, feeds it, and stops it.
+    """Starts each strategy when its views and its orders are known, passes changes to it, and stops it.
 
-    ``adopt``: orders that a run before this one left in the market are kept and shown to the strategy; otherwise they
-    are cancelled before it starts.
+    With ``adopt``, orders that an earlier run left in the market are kept and shown to the strategy; otherwise they are
+    cancelled before it starts.
     """
 
     _log = Logger()
@@ -63,13 +63,13 @@ class Engine:
             host.on_view_wanted = partial(self._view_wanted, host)
 
     def start(self) -> None:
-        """Ask for the views that strategies bring along; the owner of the mirror subscribes to the given ones."""
+        """Request the strategies' own views; the owner of the mirror subscribes to the declared ones."""
         for host in self.hosts:
             for view, sql in host.queries.items():
                 self._view_wanted(host, view, sql, "express")
 
     def frame(self, frame: Frame) -> None:
-        """One frame of the change stream."""
+        """Process one frame of the change stream."""
         header = frame.header
         if header.kind == "error":
             self._view_ended(header.view, header.reason)
@@ -85,11 +85,11 @@ class Engine:
     def rows(
         self, header: FrameHeader, columns: tuple[str, ...], rows: list[tuple[Any, ...]], weights: list[int]
     ) -> None:
-        """A frame whose rows were never anything but tuples: for views that are kept in this process."""
+        """Process a frame whose rows are tuples: for views computed in this process."""
         self.change(self._mirror.enter(header, columns, rows, weights))
 
     def change(self, change: ViewChange | None) -> None:
-        """Pass on the change that the mirror made of a frame, None for none."""
+        """Pass on the change that the mirror made of a frame; do nothing for None."""
         if change is not None:
             self.view_changes += 1
             self._requested.changed(change)
@@ -104,7 +104,7 @@ class Engine:
                 break
 
     def views_lost(self, views: Iterable[str] | None = None) -> None:
-        """Some views, or all, are stale: after a while, strategies must not stand in the market with what they knew."""
+        """Mark some views, or all, as stale: after a while the orders of strategies that need them are cancelled."""
         self._fresh -= set(self._fresh if views is None else views)
         self._clock.callLater(self._stale_s, self._cancel_if_stale)
 
@@ -118,14 +118,14 @@ class Engine:
                 host.start()
 
     def stop(self) -> None:
-        """No strategy acts any more; resting orders are being cancelled."""
+        """Stop all strategies; their resting orders are cancelled."""
         self._is_stopping = True
         for host in self.hosts:
             host.stop()
             self._requested.release(host)
 
     def kill(self, reason: str, hosts: Iterable[StrategyHost] | None = None) -> None:
-        """Throw the kill switch of all strategies or some: resting orders are cancelled, new ones refused."""
+        """Trigger the kill switch of all strategies or of ``hosts``: cancel resting orders, and refuse new ones."""
         for host in self.hosts if hosts is None else hosts:
             self._log.warn("kill switch of {name}: {reason}", name=host.name, reason=reason)
             host.desk.kill(reason)
@@ -156,11 +156,11 @@ class Engine:
         return "waiting", "for the end of orders that an earlier run left"
 
     def open_orders(self) -> int:
-        """Orders of all strategies that may still trade."""
+        """Return the number of orders of all strategies that may still trade."""
         return sum(len(host.desk.blotter.open_orders()) for host in self.hosts)
 
     def unanswered_requests(self) -> int:
-        """Requests of all strategies that the exchange has not answered."""
+        """Return the number of requests of all strategies that the exchange has not answered."""
         return sum(len(list(host.desk.blotter.pending())) for host in self.hosts)
 
     def figures(self) -> dict[str, int | float | str | None]:
@@ -201,7 +201,7 @@ class Engine:
         self._resume()
 
     def _resume(self) -> None:
-        """Let strategies send orders whose views are not stale."""
+        """Let strategies with current views send orders."""
         for host in self.hosts:
             if host.views <= self._fresh:
                 host.desk.suspended = ""

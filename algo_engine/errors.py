@@ -1,4 +1,4 @@
-"""Everything that the algorithm engine can refuse or fail with."""
+"""Errors of the algorithm engine."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class AlgoError(RuntimeError):
 
 
 class StrategyNotFound(AlgoError, LookupError):
-    """No strategy under this name, or no usable strategy class in this file."""
+    """There is no strategy of this name, or no usable strategy class in this file."""
 
 
 class StrategiesFailed(AlgoError):
-    """No strategy is left that could trade."""
+    """All strategies have failed."""
 
 
 class ParameterError(AlgoError, ValueError):
@@ -36,7 +36,7 @@ class ParameterError(AlgoError, ValueError):
 
 
 class ViewNotOffered(AlgoError, LookupError):
-    """The runtime keeps no view of the name that a strategy declares, or one without a column it needs."""
+    """The runtime has no view of a declared name, or its view lacks a required column."""
 
 
 class LoginRefused(AlgoError, ConnectionError):
@@ -48,7 +48,7 @@ class PeerUnreachable(AlgoError, ConnectionError):
 
 
 class ResultsRefused(AlgoError, ConnectionError):
-    """The runtime does not let this process in."""
+    """The runtime refuses access to this process."""
 
 
 class StreamGap(AlgoError, ValueError):
@@ -56,7 +56,7 @@ class StreamGap(AlgoError, ValueError):
 
 
 class JournalDamaged(AlgoError, ValueError, DamageError):
-    """A journal of orders does not begin with a readable checkpoint, or a list of trades lacks some or has other."""
+    """A journal does not begin with a readable checkpoint, or a list of trades has missing or wrong trades."""
 
 
 class JournalInUse(AlgoError, OSError):

@@ -1,8 +1,8 @@
 """Fees of executions: exact integers, from a text or a file.
 
 A fee is ``rate × notional / 1,000,000 + per_lot × lots``, in ticks × lots, where the notional is price × lots. The one
-division is rounded up, in favour of the exchange: a fee is never less than the exact figure and a rebate never
-more, by less than one tick × lot per execution. Auctions' executions cost what taking does.
+division is rounded up, in favour of the exchange: a fee is never less than the exact figure and a rebate never more, by
+less than one tick × lot per execution. Executions in auctions cost the taker's fee.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Fees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Fees of one symbol; a negative figure is a rebate."""
 
     maker_millionths: int = 0
-    """Millionths of the notional, for executions of orders that rested."""
+    """Fee of executions of resting orders, in millionths of the notional."""
     taker_millionths: int = 0
-    """Millionths of the notional, for all other executions."""
+    """Fee of all other executions, in millionths of the notional."""
     maker_per_lot: int = 0
-    """Ticks × lots for each lot."""
+    """Fee of a resting order for each lot, in ticks × lots."""
     taker_per_lot: int = 0
-    """Ticks × lots for each lot."""
+    """Fee of all other executions for each lot, in ticks × lots."""
 
 
 class FeeSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,10 +48,10 @@ class FeeSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     symbols: dict[str, Fees] = {}
-    """By symbol, ``*`` for all others; none: free."""
+    """Fees by symbol, ``*`` for all other symbols; a symbol without fees is free."""
 
     def fee(self, symbol: str, liquidity: str, volume_lots: int, price_ticks: int) -> int:
-        """Return the fee of one execution, ticks × lots; ``liquidity`` is maker, taker or cross."""
+        """Return the fee of one execution in ticks × lots; ``liquidity`` is maker, taker or cross."""
         fees = self.symbols.get(symbol) or self.symbols.get(_OTHERS)
         if fees is None:
             return 0
@@ -62,7 +62,7 @@ class FeeSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 FREE: Final = FeeSchedule()
-"""Nothing costs anything."""
+"""Schedule without fees."""
 
 _WORDS: Final = {
     "maker": "maker_millionths",
@@ -75,7 +75,7 @@ _WORDS: Final = {
 def read_fees(given: str) -> FeeSchedule:
     """Read the option of a command: a TOML file with a table per symbol, or text for `parse_fees`.
 
-    Raises `ParameterError`.
+    Raise `ParameterError` for an invalid schedule.
     """
     if not given.endswith(".toml"):
         return parse_fees(given)
@@ -89,9 +89,9 @@ def read_fees(given: str) -> FeeSchedule:
 
 
 def parse_fees(text: str) -> FeeSchedule:
-    """``maker=-20,taker=50;ACME:taker=0,taker_per_lot=3``: maker and taker in millionths of the notional.
+    """Parse ``maker=-20,taker=50;ACME:taker=0,taker_per_lot=3``: maker and taker in millionths of the notional.
 
-    Raises `ParameterError`.
+    Raise `ParameterError` for an invalid text.
     """
     tables: dict[str, dict[str, int]] = {}
     for part in filter(None, text.split(";")):

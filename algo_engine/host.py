@@ -1,4 +1,6 @@
-"""Runs one strategy: hands it events one at a time and offers it the context, with named timers on a given clock."""
+"""Host of one strategy: delivers events one at a time and implements the context, with named timers
+on a given clock.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,18 @@ from deltabook.wire.text import PLAIN, OrderOptions
 __all__ = ["TIMERS_LIMIT", "StrategyHost", "Timers"]
 
 TIMERS_LIMIT = 256
-"""So many timers may be set at once."""
+"""Largest number of timers set at once."""
 
 
 class Timers:
-    """At most one call per name."""
+    """Named timers: at most one pending call per name."""
 
     def __init__(self, clock: Clock, on_due: Callable[[str], None]) -> None:
         self._clock, self._on_due = clock, on_due
         self._calls: dict[str, ScheduledCall] = {}
 
     def set(self, name: str, delay_ms: int, *, repeat: bool = False) -> None:
-        """Call back after the delay, once or at that interval; raises `ValueError` for a delay below 1 ms."""
+        """Call back after the delay, once or at that interval; raise `ValueError` for a delay below 1 ms."""
         if delay_ms < 1:
             raise ValueError(f"expected a delay of 1 ms or more, was {delay_ms}")
         self.cancel(name)
@@ -44,13 +46,13 @@ class Timers:
         self._calls[name] = self._clock.callLater(delay_ms / 1000, self._due, name, delay_ms if repeat else 0)
 
     def cancel(self, name: str) -> None:
-        """Forget a timer, if it is set."""
+        """Cancel a timer, if it is set."""
         call = self._calls.pop(name, None)
         if call is not None:
             call.cancel()
 
     def clear(self) -> None:
-        """Forget all timers."""
+        """Cancel all timers."""
         for name in list(self._calls):
             self.cancel(name)
 
@@ -62,9 +64,9 @@ class Timers:
 
 
 class StrategyHost(Context):
-    """One strategy with everything it sees.
+    """Host of one strategy, and its context.
 
-    What a strategy causes while it handles an event waits until it has returned.
+    Events that a strategy causes while it handles an event are delivered after it has returned.
     """
 
     _log = Logger()
@@ -81,9 +83,9 @@ class StrategyHost(Context):
     ) -> None:
         self.loaded = loaded
         self.queries: Mapping[str, str] = dict(loaded.strategy.queries)
-        """Views that the strategy brings along."""
+        """The strategy's own views: SQL by name."""
         self.views = {QUOTE_VIEW, *loaded.strategy.views, *self.queries}
-        """That it reads; more of them while it runs."""
+        """Names of the views that the strategy reads; grows with added views."""
         self.on_view_wanted: Callable[[str, str, Lane], None] = lambda view, sql, lane: None
         self.is_started = False
         self.failure = ""
@@ -91,7 +93,7 @@ class StrategyHost(Context):
         """Error that the strategy raised, if any."""
         self.on_failed: Callable[[], None] = lambda: None
         self.on_fill: Callable[[OrderEvent], None] = lambda event: None
-        """Called for every execution and every void trade, also before the start."""
+        """Callback for every execution and every void trade, also before the start."""
         self._strategy = loaded.strategy
         self._mirror, self._quotes, self._now_ns = mirror, quotes, now_ns
         self._timers = Timers(clock, self._timer_due)
@@ -99,10 +101,10 @@ class StrategyHost(Context):
         self._is_busy = False
         self.desk = make_desk(self._order_event)
 
-    # Driven by the engine.
+    # -- calls of the engine
 
     def start(self) -> None:
-        """All views and the desk are ready."""
+        """Start the strategy: all its views and the desk are ready."""
         self.is_started = True
         self._calls.clear()
         self._strategy.context = self
@@ -111,18 +113,18 @@ class StrategyHost(Context):
             self.desk.end_recovery()
 
     def change(self, change: ViewChange) -> None:
-        """A view changed; strategies are notified of what they declared."""
+        """Notify the strategy of a change of a view that it reads."""
         if self.is_started and change.view in self.views:
             self._notify(self._strategy.on_view_change, change)
         if change.view == QUOTE_VIEW:
             self._limit_loss()
 
     def follow(self, view: str) -> None:
-        """Read a view that was asked for."""
+        """Let the strategy read a view that it requested."""
         self.views.add(view)
 
     def view_refused(self, view: str, reason: str) -> None:
-        """A view that was asked for is not kept, or no longer; without one that it brings along it cannot go on."""
+        """Notify the strategy of a refused or ended view; end the strategy if the view is its own."""
         if view in self.queries:
             self.fail(f"view {view}: {reason}")
             return
@@ -140,7 +142,7 @@ class StrategyHost(Context):
         self.desk.kill("the engine stops")
 
     def fail(self, reason: str) -> None:
-        """Stop this strategy for good; the engine and other strategies go on."""
+        """Stop this strategy for good; the engine and other strategies continue."""
         if self.failure:
             return
         self._log.error("{name} is stopped: {reason}", name=self.name, reason=reason)
@@ -152,7 +154,7 @@ class StrategyHost(Context):
         self.on_failed()
 
     def _notify(self, method: Callable[..., None], *arguments: Any) -> None:
-        """Call the strategy, now or when it has returned from what it is doing."""
+        """Call the strategy, now or after it has returned from its present call."""
         self._calls.append((method, arguments))
         if self._is_busy:
             return
@@ -196,7 +198,7 @@ class StrategyHost(Context):
             self._log.warn("kill switch of {name}: {reason}", name=self.name, reason=reason)
             self.desk.kill(reason)
 
-    # Asked by the strategy; the docstrings are in `algo_engine.strategy.Context`.
+    # -- calls of the strategy; the docstrings are in `algo_engine.strategy.Context`
 
     @property
     def name(self) -> str:
@@ -276,7 +278,7 @@ class StrategyHost(Context):
         return self._quotes.symbols()
 
     def view(self, name: str) -> ViewContents:
-        """See `Context.view`; raises `LookupError` for a view that was not declared."""
+        """See `Context.view`; raise `LookupError` for a view that was not declared."""
         if name not in self.views:
             raise LookupError(f"expected a declared view out of {', '.join(sorted(self.views))}, was {name}")
         if name not in self._mirror:

@@ -1,9 +1,9 @@
 """The write-ahead journal of one broker's orders: append-only, checked, compacted.
 
 A record is ``u32 length, u32 crc32`` (big-endian) and its bytes. The first is a checkpoint. A crash may tear the end of
-the file: reading stops at the first record that does not hold and cuts the file there. Nothing that matters is lost by
-that: a request that was sent had been written, and what the exchange said, also of requests that a power loss took, can
-be asked of it again (`algo_engine.order_sync`).
+the file: reading stops at the first invalid record and cuts the file there. Nothing essential is lost: a request was
+written before it was sent, and the exchange resends its messages, also about requests that a power loss took
+(`algo_engine.order_sync`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["JOURNAL", "FileJournal", "Journal", "MemoryJournal", "read_journal"]
 
 _PREFIX: Final = struct.Struct("!II")
 JOURNAL: Final = "orders.log"
-"""File of a strategy's journal, in its folder."""
+"""File name of a strategy's journal, in its folder."""
 RECORD_LIMIT_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -36,7 +36,7 @@ class Journal(Protocol):
     """Store of records; the desk's only durable state."""
 
     def read(self) -> list[Record]:
-        """Return all records, a checkpoint first; none for a new journal. Called once, before anything is appended."""
+        """Return all records, a checkpoint first; none for a new journal. Called once, before the first append."""
         ...
 
     def append(self, record: Record) -> None:
@@ -44,58 +44,58 @@ class Journal(Protocol):
         ...
 
     def write(self) -> None:
-        """Return when everything appended survives the death of the process; raises `OSError`."""
+        """Return when all appended records survive the death of the process; raise `OSError` if the write fails."""
         ...
 
     def sync(self) -> None:
-        """Return when everything appended survives a crash of the machine; raises `OSError`."""
+        """Return when all appended records survive a crash of the machine; raise `OSError` if the sync fails."""
         ...
 
     def begin_sync(self) -> Callable[[], None]:
-        """Write what was appended, and return what makes it durable, to be called once on any thread.
+        """Write the appended records, and return the function that makes them durable, to be called once on any thread.
 
         Both raise `OSError`. The journal may be appended to, compacted and closed meanwhile.
         """
         ...
 
     def begin_compaction(self, state: Checkpoint) -> Callable[[], None]:
-        """Begin a journal of one checkpoint, and return what durably replaces this one by it.
+        """Begin a journal with one checkpoint, and return the function that durably replaces this journal by it.
 
-        The result is called once on any thread; when it has returned, `end_compaction` is called on this one. Records
-        that are appended meanwhile are in both journals. Both raise `OSError`: then nothing more may be appended.
+        The function is called once on any thread; after it has returned, `end_compaction` is called on this journal.
+        Records appended meanwhile are in both journals. Both raise `OSError`: then nothing more may be appended.
         """
         ...
 
     def end_compaction(self) -> None:
-        """Append to the new journal only; without effect on a journal that is closed."""
+        """Append to the new journal only; do nothing on a closed journal."""
         ...
 
     def compact(self, state: Checkpoint) -> None:
-        """Replace everything by one checkpoint, atomically and durably; raises `OSError`."""
+        """Replace everything by one checkpoint, atomically and durably; raise `OSError` if that fails."""
         self.begin_compaction(state)()
         self.end_compaction()
 
     @property
     def size_bytes(self) -> int:
-        """Size in bytes."""
+        """Size of the journal in bytes."""
         ...
 
     def close(self) -> None:
-        """Make everything durable and let go of it."""
+        """Make everything durable, and release the journal."""
         ...
 
 
 class MemoryJournal(Journal):
-    """A journal without a disk, for backtests; ``durable`` is what would survive a crash of the machine."""
+    """Journal without a disk, for backtests; ``durable`` are the records that survive a crash of the machine."""
 
     def __init__(self, durable: list[Record] | None = None) -> None:
         self.durable: list[Record] = list(durable or [])
         self._written: list[Record] = []
-        """Appended and not durable."""
+        """Records appended and not yet durable."""
         self._in_system = 0
-        """So many of these would survive the death of the process."""
+        """Number of those records that would survive the death of the process."""
         self._removed = 0
-        """Records that were written before the last compaction."""
+        """Number of records written before the last compaction."""
 
     def read(self) -> list[Record]:
         """See `Journal.read`."""
@@ -147,7 +147,7 @@ class MemoryJournal(Journal):
 
     @property
     def size_bytes(self) -> int:
-        """Counted as 64 bytes a record."""
+        """Size of the journal, counted as 64 bytes a record."""
         return 64 * (len(self.durable) + len(self._written))
 
     def close(self) -> None:
@@ -156,19 +156,21 @@ class MemoryJournal(Journal):
 
 
 class FileJournal(Journal):
-    """A journal in a file; one process at a time."""
+    """Journal in a file; open in one process at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        # The lock is on a file of its own, because compaction replaces the journal's.
+        # The lock is on a separate file, because compaction replaces the journal's file.
         self._lock = _locked(path.with_suffix(".lock"))
         self._new_path = path.with_suffix(".new")
         self._new_path.unlink(missing_ok=True)
         self._file: IO[bytes] | None = None
         self._new_file: IO[bytes] | None = None
-        """The journal that is to replace this one. Until it is the only one, a crash may leave either under the name,
-        so both get every record and are synced together."""
+        """Journal that is to replace this one.
+
+        Until then a crash may leave either under the name, so both receive every record and are synced together.
+        """
         self._new_bytes = 0
         self._renaming = Lock()
         self._is_closed = False
@@ -178,7 +180,7 @@ class FileJournal(Journal):
 
     @property
     def torn_bytes(self) -> int:
-        """Bytes of the file behind its last whole record, which `read` cuts: a crash has left them, or damage."""
+        """Number of bytes after the last whole record, which `read` cuts: left by a crash, or damage."""
         return (self._path.stat().st_size if self._path.exists() else 0) - read_journal(self._path)[1]
 
     @property
@@ -187,7 +189,7 @@ class FileJournal(Journal):
         return self._size_bytes
 
     def read(self) -> list[Record]:
-        """See `Journal.read`; raises `JournalDamaged` where the first record does not hold."""
+        """See `Journal.read`; raise `JournalDamaged` if the first record is invalid."""
         records, end = read_journal(self._path)
         if records:
             self._file = self._path.open("r+b")
@@ -225,7 +227,7 @@ class FileJournal(Journal):
         """See `Journal.begin_sync`; after a failure `sync` fails as well."""
         assert self._file is not None, "compact() starts a new journal"
         self.write()
-        # Descriptors of their own: compaction and `close` may close the files while another thread syncs them.
+        # Separate descriptors: compaction and `close` may close the files while another thread syncs them.
         descriptors = [os.dup(file.fileno()) for file in self._files]
 
         def sync() -> None:
@@ -253,7 +255,7 @@ class FileJournal(Journal):
             with self._closing((descriptor, directory)):
                 os.fsync(descriptor)
                 with self._renaming:
-                    # Another process may hold a journal that is closed.
+                    # After this journal is closed another process may have locked it.
                     if not self._is_closed:
                         self._new_path.rename(self._path)
                         os.fsync(directory)
@@ -267,7 +269,7 @@ class FileJournal(Journal):
         old, self._file, self._new_file = self._file, self._new_file, None
         self._size_bytes = self._new_bytes
         if old is not None:
-            with suppress(OSError):  # what it has no room for is in the new file as well
+            with suppress(OSError):  # the new file contains the bytes for which the old one has no room
                 old.close()
 
     @property
@@ -276,8 +278,10 @@ class FileJournal(Journal):
 
     @contextmanager
     def _closing(self, descriptors: Iterable[int]) -> Iterator[None]:
-        """Close descriptors after their use, which makes a later `sync` fail if it has failed: the system reports a
-        failed write once, and forgets it, so another fsync would succeed."""
+        """Close descriptors after their use; after a failure a later `sync` fails too.
+
+        The system reports a failed write once, and forgets it, so that another fsync would succeed.
+        """
         try:
             yield
         except OSError as error:
@@ -288,11 +292,11 @@ class FileJournal(Journal):
                 os.close(descriptor)
 
     def release(self) -> None:
-        """Let go of a journal that was not read."""
+        """Release the lock of a journal that was not read."""
         self._lock.close()
 
     def close(self) -> None:
-        """See `Journal.close`; a compaction that has not replaced the file yet never does."""
+        """See `Journal.close`; a compaction that has not yet replaced the file never does."""
         with self._renaming:
             self._is_closed = True
         try:
@@ -305,9 +309,9 @@ class FileJournal(Journal):
 
 
 def read_journal(path: Path) -> tuple[list[Record], int]:
-    """Return all whole records, and where the last one ends; the file is only read, a missing one is empty.
+    """Return all whole records, and the offset of the last one's end; a missing file has none. The file is not changed.
 
-    Raises `JournalDamaged` where the first record is no checkpoint.
+    Raise `JournalDamaged` if the first record is no checkpoint.
     """
     data = path.read_bytes() if path.exists() else b""
     records: list[Record] = []
@@ -326,7 +330,7 @@ def _framed(record: Record) -> bytes:
 
 
 def _scan(data: bytes) -> Iterator[tuple[Record, int]]:
-    """Records that hold and where each ends, up to the first that does not."""
+    """Yield each valid record with the offset of its end, up to the first invalid one."""
     at = 0
     while at + _PREFIX.size <= len(data):
         length, checksum = _PREFIX.unpack_from(data, at)

@@ -1,5 +1,7 @@
-"""Finds strategies by name, file or class, and turns ``NAME.field=value`` (of one strategy: ``field=value``) into their
-typed parameters."""
+"""Finds strategies by name, file or class, and parses ``NAME.field=value`` into their typed parameters.
+
+The name may be left out, as ``field=value``, if there is one strategy.
+"""
 
 from __future__ import annotations
 
@@ -35,19 +37,19 @@ class LoadedStrategy(msgspec.Struct, frozen=True):
     """A strategy that is ready to run."""
 
     name: str
-    """Built-in name, the file's name without ``.py``, or the name of the class."""
+    """Name of the strategy: built-in name, the file's name without ``.py``, or the name of the class."""
     strategy: Strategy[Any]
-    """With its parameters."""
+    """The strategy, with its parameters."""
     limits: RiskLimits
-    """From the parameters ``NAME.risk.field``."""
+    """Limits, from the parameters ``NAME.risk.field``."""
 
 
 def load_strategies(
     specifications: Iterable[str | type[Strategy[Any]]], parameters: Iterable[str] = ()
 ) -> list[LoadedStrategy]:
-    """Strategies in the order given: names, paths to files, or classes, which go by their own names.
+    """Load strategies in the order given: built-in names, paths to files, or classes.
 
-    Raises `StrategyNotFound` or `ParameterError`.
+    Raise `StrategyNotFound` or `ParameterError`.
 
     >>> [loaded.name for loaded in load_strategies(["sobi"], ["sobi.factor=3", "sobi.risk.max_open_orders=5"])]
     ['sobi']
@@ -85,7 +87,8 @@ def _find(specification: str | type[Strategy[Any]]) -> tuple[str, type[Strategy[
     spec = importlib.util.spec_from_file_location(f"_deltabook_strategy_{name}", path)
     assert spec is not None
     assert spec.loader is not None
-    # Where types are looked up that a file names in texts: `from __future__ import annotations` makes texts of all.
+    # Register the module, in which type names are looked up: `from __future__ import annotations` makes texts of all
+    # types.
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -119,7 +122,7 @@ def _grouped(parameters: Iterable[str], names: Mapping[str, Any]) -> dict[str, d
         key, equals, value = parameter.partition("=")
         name, dot, field = key.partition(".")
         if len(given) == 1 and name not in given and (not dot or name == _RISK):
-            # Where there is one strategy, nobody else can be meant.
+            # A single strategy needs no name.
             (name,), dot, field = given, ".", key
         if not (equals and dot and field):
             raise ParameterError(f"expected a parameter [STRATEGY.]field=value, was {parameter}")
@@ -143,7 +146,7 @@ def _converted(name: str, given: Mapping[str, str], to: type[Any]) -> Any:
 
 
 def _value(text: str, container: Any) -> Any:
-    """``a,b`` for tuples; ``10`` or ``ACME:10,BTCUSD:500`` for figures by symbol."""
+    """Parse ``a,b`` for tuples; ``10`` or ``ACME:10,BTCUSD:500`` for figures by symbol."""
     if container is tuple:
         return [part for part in text.split(",") if part]
     if container is dict:

@@ -1,12 +1,12 @@
-"""What a strategy remembers over a restart, and the order events that an earlier run may not have taken into it.
+"""Memories of a strategy over a restart, and the order events since.
 
 ```
 journal ──Memory──▶ data by name ──────────────┐
    └──Received, Intent──▶ order events since ──┴─▶ Recovered ──▶ Strategy.on_start
 ```
 
-A memory is written after the events that it takes into account. Whatever the death of a process has cut off behind it,
-the memory and the events that the journal and the private stream have since are the state that was lost.
+A memory is written after the events that it takes into account. After the death of a process, the memory and the later
+events in the journal and in the private stream restore the lost state.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ __all__ = ["Memories", "Recovered"]
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """One memory of an earlier run."""
+    """Memory of an earlier run."""
 
     name: str
-    """Name under which it was remembered."""
+    """Name under which the data was remembered."""
     data: bytes
-    """What was remembered."""
+    """Remembered data."""
     events: tuple[OrderEvent, ...]
     """Events of all own orders since, oldest first."""
 
 
 class Memories:
-    """The memories of one desk, folded from its journal.
+    """Memories of one desk, folded from its journal.
 
-    Until `end_recovery` it collects the events of own orders, which the journal bounds: it is not compacted meanwhile.
+    Until `end_recovery` it collects the events of own orders, whose number the journal bounds: it is not compacted
+    meanwhile.
     """
 
     def __init__(self) -> None:
         self.data: dict[str, bytes] = {}
-        """What is remembered, by name."""
+        """Remembered data by name."""
         self._events: list[OrderEvent] = []
         self._since: dict[str, int] = {}
-        """Name → number of the events that came before it."""
+        """Number of events that came before each memory, by name."""
         self._is_starting = True
         self._is_read = False
 
@@ -56,11 +57,11 @@ class Memories:
         return self._is_starting and bool(self.data)
 
     def restore(self, data: Mapping[str, bytes]) -> None:
-        """Begin with the memories of a checkpoint."""
+        """Start with the memories of a checkpoint."""
         self.data, self._events, self._since = dict(data), [], dict.fromkeys(data, 0)
 
     def enter(self, record: Memory) -> None:
-        """Take in a record."""
+        """Apply a record."""
         if record.data:
             self.data[record.name] = record.data
             self._since[record.name] = len(self._events)
@@ -71,7 +72,7 @@ class Memories:
                 self._events.clear()
 
     def received(self, events: Sequence[OrderEvent]) -> None:
-        """Take in events of own orders."""
+        """Collect events of own orders."""
         if self.is_recovering:
             self._events += events
 
@@ -83,7 +84,7 @@ class Memories:
         return [Recovered(name, data, tuple(self._events[self._since[name] :])) for name, data in self.data.items()]
 
     def end_recovery(self) -> list[str]:
-        """Collect no events from now on; return the names of memories if nobody has asked for them."""
+        """Stop collecting events; return the names of memories that were not read."""
         names = [] if self._is_read else list(self.data)
         self._is_starting = False
         self._events.clear()

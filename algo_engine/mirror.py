@@ -1,4 +1,4 @@
-"""Frames of the change stream in, view contents and changes for strategies out."""
+"""Mirror of the views: turns frames of the change stream into view contents and changes for strategies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ViewMirror", "column_scales"]
 
 
 class ViewMirror:
-    """The contents of all subscribed views."""
+    """Contents of all subscribed views."""
 
     def __init__(self) -> None:
         self._views: dict[str, ViewContents] = {}
@@ -23,11 +23,14 @@ class ViewMirror:
         return view in self._views
 
     def contents(self, view: str) -> ViewContents:
-        """Return the contents of a view; raises `KeyError` before its first snapshot."""
+        """Return the contents of a view; raise `KeyError` before its first snapshot."""
         return self._views[view]
 
     def apply(self, frame: Frame) -> ViewChange | None:
-        """Enter a frame; None where it changes nothing (heartbeats, changes before the first snapshot)."""
+        """Apply a frame.
+
+        Return its change, None if it changes nothing (heartbeats, changes before the first snapshot).
+        """
         if frame.header.kind not in ("snapshot", "changes") or frame.rows is None:
             return None
         columns = tuple(name for name in frame.rows.column_names if name != WEIGHT)
@@ -41,7 +44,7 @@ class ViewMirror:
         weights: list[int],
         scales: Mapping[str, int] | None = None,
     ) -> ViewChange | None:
-        """Return the rows of a frame, as tuples; None as in `apply`."""
+        """Apply the rows of a frame, as tuples; return its change, None as in `apply`."""
         is_snapshot = header.kind == "snapshot"
         contents = self._views.get(header.view)
         if contents is None or (is_snapshot and contents.columns != columns):
@@ -72,12 +75,12 @@ class ViewMirror:
         return ViewChange(view, True, 0, contents.epoch, tuple(contents.rows()), ())
 
     def forget(self, view: str) -> None:
-        """Remove a view that is not followed any more."""
+        """Remove a view that is no longer followed."""
         self._views.pop(view, None)
 
 
 def _cells(table: pa.Table, columns: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], list[int]]:
-    """Rows as tuples, and their weights; each column is decoded as a whole."""
+    """Return the rows as tuples, and their weights; each column is decoded as a whole."""
     weights: list[int] = table.column(WEIGHT).to_pylist()
     if not columns:
         return [()] * len(weights), weights
@@ -85,7 +88,7 @@ def _cells(table: pa.Table, columns: tuple[str, ...]) -> tuple[list[tuple[Any, .
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Python's own values; integers that are wider than 64 bits travel as decimals without a fraction."""
+    """Return a column's values as Python objects; integers wider than 64 bits arrive as decimals without a fraction."""
     values: list[Any] = column.to_pylist()
     if pa.types.is_decimal(column.type) and column.type.scale == 0:
         return [None if value is None else int(value) for value in values]
@@ -110,5 +113,5 @@ def _parted(
 
 
 def column_scales(schema: pa.Schema) -> dict[str, int]:
-    """Digits after the point of the columns that are scaled integers."""
+    """Return the number of digits after the point of each column of scaled integers."""
     return {field.name: int(field.metadata[b"scale"]) for field in schema if b"scale" in (field.metadata or {})}

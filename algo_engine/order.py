@@ -1,4 +1,4 @@
-"""An own order through its life, as immutable records.
+"""Own orders through their life, as immutable records.
 
 ```
 new ──A──▶ accepted ──E──▶ partially_filled ──F──▶ filled
@@ -24,7 +24,7 @@ __all__ = ["TERMINAL", "EventKind", "Order", "OrderEvent", "OrderStatus", "Side"
 
 
 class Side(StrEnum):
-    """Side of an order; the letters of the wire."""
+    """Side of an order; the values are the letters of the wire."""
 
     BUY = "B"
     SELL = "S"
@@ -36,24 +36,24 @@ class Side(StrEnum):
 
 
 class OrderStatus(StrEnum):
-    """State of an order's life."""
+    """State of an order."""
 
     NEW = "new"
-    """In the journal; the exchange has not answered yet."""
+    """The order is in the journal; the exchange has not answered yet."""
     ACCEPTED = "accepted"
     PARTIALLY_FILLED = "partially_filled"
     FILLED = "filled"
     CANCELLED = "cancelled"
     EXPIRED = "expired"
-    """Its `OrderOptions.expire_ns` has passed."""
+    """The order's `OrderOptions.expire_ns` has passed."""
     REJECTED = "rejected"
-    """By the exchange."""
+    """The exchange rejected the order."""
     REFUSED = "refused"
-    """By a limit of the engine or the kill switch; it was never sent."""
+    """A limit of the engine or the kill switch refused the order; it was never sent."""
     UNKNOWN = "unknown"
     """The connection broke before an answer."""
     NEVER_SENT = "never_sent"
-    """The exchange never received it, as a later connection has shown."""
+    """The exchange never received the order, as a later connection has shown."""
 
 
 TERMINAL: Final = frozenset(
@@ -69,47 +69,47 @@ TERMINAL: Final = frozenset(
 
 
 TIMEOUT: Final = "timeout"
-"""The exchange's word for an order whose time is over."""
+"""Detail in the exchange's message for an order whose time is over."""
 
 
 class Order(msgspec.Struct, frozen=True, gc=False):
-    """One order at one moment; a later moment is another record."""
+    """One order at one moment; each later state is a new record."""
 
     client_id: int
-    """Our own number of it, strictly increasing per broker."""
+    """Client id of the order, strictly increasing per broker."""
     symbol: str
-    """Instrument."""
+    """Symbol of the instrument."""
     side: Side
     """Buy or sell."""
     volume_lots: int
-    """Ordered lots."""
+    """Number of ordered lots."""
     price_ticks: int
-    """Limit; 0 is a market order."""
+    """Limit price in ticks; 0 for a market order."""
     status: OrderStatus = OrderStatus.NEW
-    """State of its life."""
+    """State of the order."""
     order_id: int = 0
-    """The exchange's number of it, 0 before it is accepted."""
+    """Order id of the exchange, 0 before it is accepted."""
     filled_lots: int = 0
-    """Executed so far."""
+    """Number of lots executed so far."""
     removed_lots: int = 0
-    """Taken away so far by reductions and the cancellation."""
+    """Number of lots removed so far by reductions and the cancellation."""
     options: OrderOptions = PLAIN
-    """Immediate, post-only, iceberg and so on."""
+    """Options such as immediate, post-only or iceberg."""
     reason: str = ""
-    """Why it ended, where it was not filled: the exchange's word, or that of our own limits."""
+    """Reason of the end unless the order was filled: the exchange's word, or the engine's own."""
 
     @property
     def remaining_lots(self) -> int:
-        """Lots that can still be executed."""
+        """Number of lots that can still be executed."""
         return 0 if self.status in TERMINAL else self.volume_lots - self.filled_lots - self.removed_lots
 
     @property
     def is_open(self) -> bool:
-        """True if it may still trade; orders of unknown fate count as open."""
+        """True if the order may still trade; orders in the state unknown count as open."""
         return self.status not in TERMINAL
 
     def accepted(self, order_id: int) -> Order:
-        """Return the order as the exchange has accepted it, under this number."""
+        """Return the order as accepted by the exchange under this order id."""
         return msgspec.structs.replace(self, status=OrderStatus.ACCEPTED, order_id=order_id, reason="")
 
     def executed(self, volume_lots: int, *, last: bool) -> Order:
@@ -120,19 +120,19 @@ class Order(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, status=status, filled_lots=filled_lots)
 
     def reduced(self, volume_lots: int) -> Order:
-        """Return the order after the exchange took a part away; with nothing left it is cancelled."""
+        """Return the order after a reduction by the exchange; with nothing left it is cancelled."""
         removed_lots = self.removed_lots + volume_lots
         gone = self.filled_lots + removed_lots >= self.volume_lots
         status = OrderStatus.CANCELLED if gone else self.status
         return msgspec.structs.replace(self, status=status, removed_lots=removed_lots)
 
     def replaced(self, order_id: int, open_lots: int, price_ticks: int) -> Order:
-        """Return the order after a replacement, with so many lots still open."""
+        """Return the order after a replacement, with ``open_lots`` lots still open."""
         volume_lots = self.filled_lots + self.removed_lots + open_lots
         return msgspec.structs.replace(self, order_id=order_id, volume_lots=volume_lots, price_ticks=price_ticks)
 
     def cancelled(self, reason: str = "") -> Order:
-        """Return the order after the exchange took its rest away: expired for the reason `TIMEOUT`, else cancelled."""
+        """Return the order after a cancel by the exchange: expired for the reason `TIMEOUT`, else cancelled."""
         removed_lots = self.volume_lots - self.filled_lots
         status = OrderStatus.EXPIRED if reason == TIMEOUT else OrderStatus.CANCELLED
         return msgspec.structs.replace(self, status=status, removed_lots=removed_lots, reason=reason)
@@ -143,31 +143,31 @@ class Order(msgspec.Struct, frozen=True, gc=False):
 
 
 class EventKind(StrEnum):
-    """Event of an order. docs/algo.md has the state of the order after each."""
+    """Kind of an event of an order. docs/algo.md has the state of the order after each."""
 
     SUBMITTED = "submitted"
-    """In the journal, not sent yet."""
+    """The order is in the journal, and not sent yet."""
     ACCEPTED = "accepted"
     RECONCILED = "reconciled"
     """After a reconnection: the exchange has the order."""
     PARTIALLY_FILLED = "partially_filled"
     FILLED = "filled"
     REDUCED = "reduced"
-    """By `Context.reduce`, or by the exchange's prevention of self-trades."""
+    """`Context.reduce`, or the exchange's prevention of self-trades, reduced the order."""
     REPLACED = "replaced"
     TRADE_VOID = "trade_void"
     """The exchange has declared an execution void; the order may have ended long ago."""
     TRIGGERED = "triggered"
-    """Its stop price was reached, and it entered the book."""
+    """The stop price was reached, and the order entered the book."""
     CANCELLED = "cancelled"
-    """By a request, or by the exchange."""
+    """A request or the exchange cancelled the order."""
     EXPIRED = "expired"
     REJECTED = "rejected"
-    """By the exchange."""
+    """The exchange rejected the order."""
     REFUSED = "refused"
-    """By a limit of the engine or the kill switch; the order was never sent."""
+    """A limit of the engine or the kill switch refused the order; it was never sent."""
     CANCEL_REFUSED = "cancel_refused"
-    """The request was too late or not possible; the order is as before. The same holds for the next two."""
+    """The request was too late or impossible; the order is unchanged. The same holds for the next two kinds."""
     REDUCE_REFUSED = "reduce_refused"
     REPLACE_REFUSED = "replace_refused"
     UNKNOWN = "unknown"
@@ -182,21 +182,21 @@ class OrderEvent(msgspec.Struct, frozen=True, gc=False):
     kind: EventKind
     """Kind of the event."""
     order: Order
-    """The order after it."""
+    """The order after the event."""
     time_ns: int = 0
-    """Market time of what the exchange said, 0 for our own steps."""
+    """Market time of the exchange's message, 0 for steps of the engine."""
     volume_lots: int = 0
-    """Executed or taken away by this step, or executed by the trade that is void."""
+    """Number of lots executed or removed by this event, or executed by the void trade."""
     price_ticks: int = 0
-    """Price of an execution, or of the trade that is void."""
+    """Price of the execution or of the void trade, in ticks."""
     reason: str = ""
-    """Why, for refusals and cancellations; maker or taker for executions; the number of the match for a void trade."""
+    """Reason of a refusal or cancellation; maker or taker for an execution; the match number for a void trade."""
     sequence: int = 0
-    """Position in the private stream, 0 for our own steps."""
+    """Position in the private stream, 0 for steps of the engine."""
     fee: int = 0
-    """Fee of an execution, ticks × lots, negative for a rebate; of a void trade the fee that is given back."""
+    """Fee of an execution in ticks × lots, negative for a rebate; for a void trade the fee that is given back."""
     order_id: int = 0
-    """The exchange's number that the order of a void trade had; else 0."""
+    """Order id of the exchange that the order of a void trade had; otherwise 0."""
 
     @property
     def is_fill(self) -> bool:
@@ -205,5 +205,5 @@ class OrderEvent(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def changes_position(self) -> bool:
-        """True for an execution, and for a trade that is void."""
+        """True for an execution, and for a void trade."""
         return self.is_fill or self.kind is EventKind.TRADE_VOID

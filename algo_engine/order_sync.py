@@ -16,8 +16,8 @@ A written request survives the death of the process. A power loss may take reque
   serves one UTC day. A stop order is always synced before it is sent: its trigger price, which the limits of notional
   read, is in no answer.
 
-What a power loss does take: the other options of an accepted order (`OrderOptions`; the exchange still acts on them),
-the events of requests that never arrived, and the count of rejected orders.
+A power loss does take: the other options of an accepted order (`OrderOptions`; the exchange still acts on them), the
+events of requests that never arrived, and the count of rejected orders.
 
 The reservation limits the number of requests that the disk may be behind, and `BEHIND_LIMIT_S` the time: a request that
 finds an fsync running for longer waits for the disk as in mode *before*.
@@ -37,27 +37,28 @@ from deltabook.wire.text import parse_options
 __all__ = ["BEHIND_LIMIT_S", "RESERVED_REQUESTS", "Background", "OrderSync"]
 
 RESERVED_REQUESTS: Final = 1024
-"""Request numbers of one reservation: no more requests can be sent before the disk has the first of them."""
+"""Number of request numbers in one reservation: no more requests can be sent before the first of them is on disk."""
 BEHIND_LIMIT_S: Final = 0.1
-"""A request waits for the disk if an fsync has been running for so long."""
+"""Duration of a running fsync, in seconds, above which a request waits for the disk."""
 _DAY_NS: Final = 86_400 * 1_000_000_000
 
 Background = Callable[[Callable[[], float], Callable[[float | OSError], None]], None]
-"""Calls its first argument on another thread and then its second one, on the reactor's thread, with the result or with
-the `OSError` that was raised."""
+"""Function that calls its first argument on another thread and then its second one, on the reactor's thread, with the
+result or with the raised `OSError`.
+"""
 
 
 class _Reservation(NamedTuple):
     number: int
-    """Reservations of this run, counted from 1."""
+    """Ordinal number of the reservation in this run, from 1."""
     client_id: int
-    """The highest request number that it allows."""
+    """Highest request number that the reservation allows."""
     day: int
-    """The UTC day that it serves."""
+    """UTC day on which the reservation is valid."""
 
 
 class OrderSync:
-    """The durability of one desk's requests. Belongs to the reactor's thread."""
+    """Durability of one desk's requests. Used on the reactor's thread only."""
 
     def __init__(
         self,
@@ -70,9 +71,10 @@ class OrderSync:
         reserve: Callable[[Reserved], None],
         on_failure: Callable[[OSError], None],
     ) -> None:
-        """``background``: where requests are synced behind their sending; None to sync before.
+        """Create the durability of a desk.
 
-        ``reserve`` enters a reservation into the journal; ``on_failure`` gets what an fsync behind raises.
+        ``background`` syncs requests after they are sent; None syncs before. ``reserve`` enters a reservation into the
+        journal; ``on_failure`` receives an error of a later fsync.
         """
         self._journal, self._clock, self._now_ns, self._stages = journal, clock, now_ns, stages
         self._background, self._reserve, self._on_failure = background, reserve, on_failure
@@ -81,16 +83,16 @@ class OrderSync:
         self._running_since_s: float | None = None
 
     def write_down(self, requests: Sequence[Intent], *, must_be_durable: bool = False) -> None:
-        """Have the journal keep these requests, in the order of their numbers, as they must be before they are sent.
+        """Write requests to the journal, in the order of their numbers, as is required before they are sent.
 
-        ``must_be_durable``: they wait for the disk in either mode. Raises `OSError`: then they must not be sent.
+        With ``must_be_durable`` they are synced in either mode. Raise `OSError` on failure: then they must not be sent.
         """
         if self._background is None:
             self._sync()
             return
         last_id = requests[-1].client_id
         day = (requests[-1].time_ns or self._now_ns()) // _DAY_NS
-        # The next reservation is written when half of this one is used, so that its fsync is over before it is needed.
+        # The next reservation is written when half of this one is used, so that its fsync ends before it is needed.
         if last_id + RESERVED_REQUESTS // 2 > self._written.client_id or day != self._written.day:
             self._written = _Reservation(self._written.number + 1, last_id + RESERVED_REQUESTS, day)
             self._reserve(Reserved(self._written.client_id, day))
@@ -101,12 +103,12 @@ class OrderSync:
             self._is_behind = True
 
     def sent(self) -> None:
-        """The requests are sent: begin to sync what is only written, unless that is under way."""
+        """Note that the requests are sent: begin to sync what is only written, unless a sync is running."""
         if self._is_behind and self._running_since_s is None:
             self._begin()
 
     def made_durable(self) -> None:
-        """Everything that was appended is durable: the journal was compacted or closed."""
+        """Note that everything appended is durable: the journal was compacted or closed."""
         self._durable, self._is_behind = self._written, False
 
     def _must_be_durable(self, requests: Sequence[Intent], day: int) -> bool:

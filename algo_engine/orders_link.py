@@ -1,4 +1,4 @@
-"""The connection of one desk to the exchange: text protocol, reconnecting."""
+"""Connection of one desk to the exchange: text protocol, with reconnection."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ __all__ = ["OrdersConnection", "OrdersLink", "PrivateStreamReader"]
 
 
 class PrivateStreamReader(Protocol):
-    """Owner of a login that reads its private stream: `algo_engine.desk.Desk`."""
+    """Owner of a login that reads its private stream, such as `algo_engine.desk.Desk`."""
 
     def login(self) -> InteractiveLogin:
-        """The first line to send."""
+        """Return the login to send first."""
         ...
 
     def opened(self, reply: Accepted, send: Callable[[bytes], None]) -> None:
-        """The login holds; raises `LoginRefused`."""
+        """Process an accepted login; raise `LoginRefused` if its stream does not continue."""
         ...
 
     def receive(self, response: Response) -> None:
-        """One message; raises `StreamGap`."""
+        """Process one message; raise `StreamGap` if it is not the next one."""
         ...
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """Note that the connection was lost."""
         ...
 
 
 class OrdersConnection(LineOnlyReceiver):
-    """One connection: login, then responses in and requests out."""
+    """One connection: sends the login, then receives responses and sends requests."""
 
     delimiter = b"\n"
     MAX_LENGTH = text.LINE_LIMIT_BYTES
@@ -63,12 +63,12 @@ class OrdersConnection(LineOnlyReceiver):
         self._watchdog.received()
 
     def dataReceived(self, data: bytes) -> None:
-        """Lines, or pieces of them."""
+        """Process lines and incomplete lines."""
         self._watchdog.received()
         super().dataReceived(data)  # type: ignore[no-untyped-call] # Twisted's own code has no types here
 
     def lineReceived(self, line: bytes) -> None:
-        """The login's reply first, responses after it."""
+        """Process the login's reply first, responses after it."""
         try:
             if self._is_open:
                 self._reader.receive(text.parse_response(line))
@@ -82,14 +82,14 @@ class OrdersConnection(LineOnlyReceiver):
             self._stream().loseConnection()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Notify the desk, and try again."""
+        """Notify the desk, and retry."""
         self._watchdog.stop()
         self._reader.lost()
         cause = "closed by the exchange" if isinstance(reason.value, ConnectionDone) else reason.getErrorMessage()
         self._link.disconnected(cause)
 
     def close(self) -> None:
-        """Close when everything is sent."""
+        """Close the connection after everything is sent."""
         self._stream().loseConnection()
 
     def _opened(self, reply: Accepted | Refused) -> None:
@@ -119,7 +119,7 @@ class OrdersConnection(LineOnlyReceiver):
 
 
 class OrdersLink:
-    """Keeps one connection to the exchange."""
+    """Keeps one connection to the exchange open."""
 
     def __init__(
         self,
@@ -144,13 +144,13 @@ class OrdersLink:
         return self._retry.losses
 
     def start(self) -> None:
-        """Connect, now and whenever the connection is gone."""
+        """Connect, now and whenever the connection is lost."""
         attempt: Deferred[OrdersConnection] = self._endpoint.connect(Factory.forProtocol(self._connection_to_be))
         self._attempt = attempt
         attempt.addCallbacks(self._made, lambda failure: self.disconnected(failure.getErrorMessage()))
 
     def stop(self) -> None:
-        """Close for good."""
+        """Close the connection for good."""
         self._is_stopped = True
         self._retry.cancel()
         if self._connection is not None:
@@ -159,17 +159,17 @@ class OrdersLink:
             self._attempt.cancel()
 
     def connected(self) -> None:
-        """The login holds."""
+        """Note that the login was accepted."""
         self._retry.succeeded()
 
     def disconnected(self, reason: str) -> None:
-        """No connection, or none any more."""
+        """Note that an attempt failed or the connection was lost, and retry."""
         self._connection = None
         if not self._is_stopped:
             self._retry.again(self.start, reason)
 
     def failed(self, error: AlgoError) -> None:
-        """There is no use in trying again."""
+        """Stop for an error that a retry cannot mend."""
         self._is_stopped = True
         self._on_failure(error)
 

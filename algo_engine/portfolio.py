@@ -1,10 +1,10 @@
 """Position, money and profit of one strategy, in exact integers (ticks × lots).
 
-Profit is split by average cost. The cost of a closed part is ``cost × closed // held``; what the division leaves over
-(less than one tick × lot per fill) stays in the cost of what is still held, so nothing is ever lost: at any moment
-realised + unrealised = money received - money paid + worth of the position, exactly, and a flat position has no
-remainder at all. Fees are kept apart, so that they can be seen. FIFO would be exact per fill too, but its list of open
-lots grows with the position; this state is four integers per symbol.
+Profit is split by average cost. The cost of a closed part is ``cost × closed // held``; the remainder of the division
+(less than one tick × lot per fill) stays in the cost of the open position, so nothing is ever lost: at any moment
+realised + unrealised = money received - money paid + value of the position, exactly, and a flat position has no
+remainder at all. Fees are counted separately, so that they are visible. FIFO would be exact per fill too, but its list
+of open lots grows with the position; this state is four integers per symbol.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Holding(msgspec.Struct, frozen=True, gc=False):
     """Position in one symbol, with its cost and profit."""
 
     position_lots: int = 0
-    """Positive long, negative short."""
+    """Number of lots: positive for a long position, negative for a short one."""
     cost: int = 0
     """Cost of the open position in ticks × lots; negative for a short position (money received)."""
     realised: int = 0
     """Profit of all closed parts in ticks × lots, before fees."""
     fees: int = 0
-    """Paid so far in ticks × lots; negative: more rebates than fees."""
+    """Fees paid so far in ticks × lots; negative if rebates exceed fees."""
 
     def after(self, side: Side, volume_lots: int, price_ticks: int, fee: int = 0) -> Holding:
         """Return the holding after one execution.
@@ -57,7 +57,7 @@ class ProfitAndLoss(msgspec.Struct, frozen=True, gc=False):
     """Profit of the open position at its mark; 0 where there is no mark."""
 
     fees: int = 0
-    """Paid so far."""
+    """Fees paid so far."""
 
     @property
     def total(self) -> int:
@@ -66,14 +66,14 @@ class ProfitAndLoss(msgspec.Struct, frozen=True, gc=False):
 
 
 class Portfolio:
-    """Holdings by symbol."""
+    """Holdings of all symbols."""
 
     def __init__(self, holdings: dict[str, Holding] | None = None) -> None:
         self._holdings = dict(holdings or {})
 
     @property
     def holdings(self) -> dict[str, Holding]:
-        """A copy by symbol."""
+        """Copy of the holdings, by symbol."""
         return dict(self._holdings)
 
     def holding(self, symbol: str) -> Holding:
@@ -81,15 +81,15 @@ class Portfolio:
         return self._holdings.get(symbol) or Holding()
 
     def fill(self, symbol: str, side: Side, volume_lots: int, price_ticks: int, fee: int = 0) -> None:
-        """Enter one execution."""
+        """Apply one execution."""
         self._holdings[symbol] = self.holding(symbol).after(side, volume_lots, price_ticks, fee)
 
     def restate(self, symbol: str, holding: Holding) -> None:
-        """Replace the holding of a symbol: one of its trades is void."""
+        """Replace the holding of a symbol, one of whose trades is void."""
         self._holdings[symbol] = holding
 
     def profit(self, symbol: str, mark_ticks: int | None) -> ProfitAndLoss:
-        """Profit of a symbol with its open position worth ``mark_ticks`` a lot."""
+        """Return the profit of a symbol with its open position valued at ``mark_ticks`` a lot."""
         holding = self.holding(symbol)
         if mark_ticks is None:
             return ProfitAndLoss(holding.realised, 0, holding.fees)

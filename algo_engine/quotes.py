@@ -1,4 +1,4 @@
-"""The touch of every symbol, for marks, price bands and sizes; kept from the changes of the view ``best_quote``."""
+"""Best prices of every symbol, for marks, price bands and sizes; updated by the changes of the view ``best_quote``."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ class Quote(msgspec.Struct, frozen=True, gc=False):
     """Best bid and ask of one symbol: prices in ticks, volumes in lots."""
 
     symbol: str
-    """Instrument."""
+    """Symbol of the instrument."""
     bid_price_ticks: int | None
-    """None where nobody bids."""
+    """Best bid, None if the side is empty."""
     bid_volume_lots: int
-    """Visible at the best bid."""
+    """Number of visible lots at the best bid."""
     ask_price_ticks: int | None
-    """None where nobody offers."""
+    """Best ask, None if the side is empty."""
     ask_volume_lots: int
-    """Visible at the best ask."""
+    """Number of visible lots at the best ask."""
     typical_lots: int
-    """Moving mean of the visible size at the touch, at least 1."""
+    """Moving mean of the visible size at the best prices in lots, at least 1."""
 
     @property
     def is_two_sided(self) -> bool:
-        """True if there is a spread at all, and not a crossed one; a quote that is only remembered has none."""
+        """True if both sides have a price and are not crossed; False for a quote that is only remembered."""
         bid, ask = self.bid_price_ticks, self.ask_price_ticks
         is_there = self.bid_volume_lots > 0 and self.ask_volume_lots > 0
         return is_there and bid is not None and ask is not None and bid < ask
 
     @property
     def double_mid_ticks(self) -> int | None:
-        """Twice the middle (an integer); of a one-sided book twice its only price; None of an empty one."""
+        """Twice the middle price (an integer); for a one-sided book twice its only price; None for an empty one."""
         bid, ask = self.bid_price_ticks, self.ask_price_ticks
         if bid is None:
             return None if ask is None else 2 * ask
@@ -53,19 +53,19 @@ class Quote(msgspec.Struct, frozen=True, gc=False):
 
 
 def mark_ticks(bid: int | None, ask: int | None, position_lots: int) -> int | None:
-    """Return the price at which a position could be closed; that of the other side where its own has none."""
+    """Return the price at which a position could be closed; the other side's price if its own side is empty."""
     near, far = (bid, ask) if position_lots >= 0 else (ask, bid)
     return far if near is None else near
 
 
 class Quotes:
-    """The last quote of every symbol; a symbol whose row has gone keeps its last one for marks, without sizes."""
+    """Latest quote of every symbol; a symbol whose row was removed keeps its last one for marks, without sizes."""
 
     def __init__(self) -> None:
         self._quotes: dict[str, Quote] = {}
 
     def apply(self, change: ViewChange) -> None:
-        """Enter a change of ``best_quote``."""
+        """Apply a change of ``best_quote``."""
         quotes = self._quotes
         here = {row["symbol"] for row in change.added}
         gone = list(quotes) if change.is_snapshot else [row["symbol"] for row in change.removed]
@@ -93,7 +93,7 @@ class Quotes:
 
 
 def _typical(old: Quote | None, bid_lots: int, ask_lots: int) -> int:
-    """Return the mean with one touch more; a side without lots does not count."""
+    """Return the mean after one more quote; a side without lots does not count."""
     if not bid_lots and not ask_lots:
         return 1 if old is None else old.typical_lots
     size = (bid_lots + ask_lots) // 2 if bid_lots and ask_lots else bid_lots + ask_lots

@@ -1,4 +1,4 @@
-"""Views that strategies ask for while they run, or bring along: their subscribers and their SQL."""
+"""Views that strategies bring along or request while they run: their subscribers and their SQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["RequestedViews", "same_sql"]
 
 
 def same_sql(sql: str, other: str) -> bool:
-    """Return True if two texts are the same query but for blanks.
+    """Return True if two texts are the same query except for white space.
 
     >>> same_sql("SELECT 1 AS a\\n FROM t;", "SELECT 1 AS a FROM t")
     True
@@ -22,7 +22,7 @@ def same_sql(sql: str, other: str) -> bool:
 
 
 class _Requested:
-    """One view."""
+    """Requested view."""
 
     def __init__(self, sql: str, lane: Lane) -> None:
         self.sql, self.lane = sql, lane
@@ -30,16 +30,18 @@ class _Requested:
 
 
 class RequestedViews:
-    """Asks the link for each view once, and notifies every strategy that wants it of the outcome."""
+    """Requests each view once from the link, and notifies every strategy that wants it of the outcome."""
 
     def __init__(self, link: ViewLink, mirror: ViewMirror, *, is_kept: bool) -> None:
-        """``is_kept``: views stay when the strategies that asked for them stop."""
+        """Create an empty set of views; with ``is_kept``, views stay when the strategies that requested them stop."""
         self._link, self._mirror, self._is_kept = link, mirror, is_kept
         self._views: dict[str, _Requested] = {}
 
     def add(self, host: StrategyHost, view: str, sql: str, lane: Lane, given: Callable[[str], bool]) -> None:
-        """A strategy wants a view; ``given`` says whether a name is that of a view that is there without being asked
-        for. The outcome comes as `StrategyHost.change` or `StrategyHost.view_refused`, now or later."""
+        """Request a view for a strategy; ``given`` returns True for a view that exists without a request.
+
+        The outcome is a call of `StrategyHost.change` or `StrategyHost.view_refused`, now or later.
+        """
         if given(view):
             host.view_refused(
                 view, f"expected a name that is not in views, was {view}; what queries has needs no other mention"
@@ -61,14 +63,14 @@ class RequestedViews:
             host.change(self._mirror.snapshot(view))
 
     def changed(self, change: ViewChange) -> None:
-        """Pass on the first frame of a view: the strategies that asked for it subscribe to it."""
+        """Process the first frame of a view: the strategies that requested it subscribe to it."""
         known = self._views.get(change.view)
         if known is not None:
             for host in known.hosts:
                 host.follow(change.view)
 
     def ended(self, view: str, reason: str) -> None:
-        """A view is no longer kept."""
+        """Process the end of a view."""
         known = self._views.pop(view, None)
         if known is not None:
             self._mirror.forget(view)
@@ -77,7 +79,7 @@ class RequestedViews:
                 host.view_refused(view, reason)
 
     def release(self, host: StrategyHost) -> None:
-        """A strategy has stopped: what nobody wants any more is dropped, later views first, as they may read others."""
+        """Drop the views that only a stopping strategy wanted, later ones first, as they may read earlier ones."""
         for view, known in reversed(list(self._views.items())):
             if host in known.hosts:
                 known.hosts.remove(host)

@@ -1,4 +1,4 @@
-"""The subscription to the runtime's change streams: HTTP, one endless response, reconnecting."""
+"""Subscription to the runtime's change streams: HTTP, one endless response, with reconnection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ _offers = msgspec.json.Decoder(list[_Offer])
 
 
 def check_offer(data: bytes, wanted: Mapping[str, Iterable[str]]) -> None:
-    """Compare the runtime's list of views with views → columns wanted; raises `ViewNotOffered`."""
+    """Compare the runtime's list of views with the wanted views and columns.
+
+    Raise `ViewNotOffered` for a missing one.
+    """
     try:
         offered = {offer.name: [column.name for column in offer.columns] for offer in _offers.decode(data)}
     except msgspec.DecodeError as error:
@@ -56,7 +59,7 @@ def check_offer(data: bytes, wanted: Mapping[str, Iterable[str]]) -> None:
 
 
 class _Frames(Protocol):
-    """The body of the endless response."""
+    """Body of the endless response."""
 
     def __init__(
         self,
@@ -86,14 +89,14 @@ class _Frames(Protocol):
 
     def abort(self) -> None:
         """Close the connection below the response."""
-        # The response's transport is a proxy whose interface lacks this; readBody looks for it in the same way.
+        # The response's transport is a proxy whose interface lacks this method; readBody accesses it in the same way.
         abort = getattr(self.transport, "abortConnection", None)
         if abort is not None:
             abort()
 
 
 class ResultsLink:
-    """Asks once for the list of views, then keeps one subscription to all views wanted."""
+    """Requests the list of views once, then keeps one subscription to all wanted views."""
 
     _log = Logger()
 
@@ -110,7 +113,7 @@ class ResultsLink:
         times: LinkTimes,
         on_read: Callable[[], None] = lambda: None,
     ) -> None:
-        """``on_read`` is called with every piece of the stream, before the frames that it completes are handled."""
+        """Create a link; ``on_read`` is called with every piece of the stream, before its frames are handled."""
         self._on_read = on_read
         self._port, self._wanted = port, dict(wanted)
         self._on_frame, self._on_failure = on_frame, on_failure
@@ -128,7 +131,7 @@ class ResultsLink:
         return self._retry.losses
 
     def start(self) -> None:
-        """Check the offer, then subscribe; again whenever the connection is gone."""
+        """Check the offered views, then subscribe; reconnect whenever the connection is lost."""
         if self._is_checked:
             self._subscribe()
             return
@@ -136,7 +139,7 @@ class ResultsLink:
         self._request.addCallback(self._offered).addErrback(self._unreachable)
 
     def stop(self) -> None:
-        """Close for good."""
+        """Close the subscription for good."""
         self._is_stopped = True
         self._retry.cancel()
         if self._frames is not None:
@@ -145,13 +148,13 @@ class ResultsLink:
             self._request.cancel()
 
     def broken(self, reason: str) -> None:
-        """Begin again with a snapshot, as what arrives cannot be used or nothing arrives."""
+        """Subscribe again with a snapshot, since the received data is unusable or nothing arrives."""
         self._log.warn("runtime: {reason}; subscribing again", reason=reason)
         if self._frames is not None:
             self._frames.abort()
 
     def disconnected(self, reason: str) -> None:
-        """No subscription any more."""
+        """Note that the subscription was lost, and retry."""
         self._frames = None
         if self._is_stopped:
             return

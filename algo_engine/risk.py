@@ -26,29 +26,34 @@ class RiskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_order_lots: dict[str, int] = {}
     """Largest order in lots by symbol, ``*`` for all others."""
     max_order_touches: int = 20
-    """Largest order, as a multiple of the typical size at the touch, of symbols that `max_order_lots` does not have."""
+    """Largest order as a multiple of the typical best size, for symbols missing from `max_order_lots`."""
     max_position_lots: dict[str, int] = {}
     """Largest position, long or short, by symbol, ``*`` for all others; open orders count as if filled."""
     max_position_touches: int = 100
-    """Largest position, in the same way, of symbols that `max_position_lots` does not have."""
+    """Largest position as a multiple of the typical best size, for symbols missing from `max_position_lots`."""
     max_order_notional: dict[str, int] = {}
     """Largest order in ticks × lots by symbol, ``*`` for all others; other symbols have no limit."""
     max_open_notional: dict[str, int] = {}
     """Largest sum of all open orders of a symbol in ticks × lots, by symbol as in `max_order_notional`."""
     max_gross_notional: int = 0
-    """Largest gross exposure in ticks × lots; 0 is no limit. It is the sum of the absolute positions of all symbols,
-    each valued at its mark, and each with the open orders of that side counted as filled which makes it largest."""
+    """Largest gross exposure in ticks × lots; 0 is no limit.
+
+    It is the sum of the absolute positions of all symbols, each valued at its mark, with the open orders of one side
+    counted as filled, whichever side makes it larger.
+    """
     max_net_notional: int = 0
-    """Largest net exposure in ticks × lots, long or short; 0 is no limit. It is the sum with signs, with either all
-    open purchases or all open sales counted as filled, whichever gives more."""
+    """Largest net exposure in ticks × lots, long or short; 0 is no limit.
+
+    It is the sum with signs, with either all open purchases or all open sales counted as filled, whichever gives more.
+    """
     max_open_orders: int = 50
-    """Most open orders, over all symbols."""
+    """Largest number of open orders, over all symbols."""
     orders_per_s: int = 50
-    """Most new orders and replacements per second, on average."""
+    """Largest average number of new orders and replacements per second."""
     burst_orders: int = 50
-    """Most new orders and replacements at one moment."""
+    """Largest number of new orders and replacements at one moment."""
     max_orders_per_day: int = 0
-    """Most new orders and replacements in a UTC day, restarts included; 0 is no limit."""
+    """Largest number of new orders and replacements in a UTC day, restarts included; 0 for no limit."""
     price_band_bps: int = 1000
     """Largest distance of a limit price from the middle of the last quote, in hundredths of a percent of it."""
     max_loss: int = 0
@@ -107,8 +112,9 @@ class RiskGate:
         is_new: bool = True,
         exposures: Mapping[str, Exposure] = MappingProxyType({}),
     ) -> str:
-        """Return the reason to refuse an order; empty if it passes. Only an order that passes takes a token of the
-        rate.
+        """Return the reason to refuse an order; empty if it passes.
+
+        Only an order that passes takes a token of the rate.
 
         * ``open_orders``: all orders of the strategy that may still trade.
         * ``replacing``: the requested replacements of some of them. Until the exchange answers, both the old lots and
@@ -180,7 +186,7 @@ class RiskGate:
         return ""
 
     def _exposure(self, order: Order, quote: Quote, orders: Sequence[Order], exposures: Mapping[str, Exposure]) -> str:
-        """Refuse an order that makes the worst case of an exposure larger, and larger than its limit."""
+        """Return the reason to refuse an order that raises an exposure's worst case above its limit; else empty."""
         limits = self.limits
         if not (limits.max_gross_notional or limits.max_net_notional):
             return ""
@@ -203,7 +209,7 @@ class Exposure(NamedTuple):
     """Position in one symbol, and its mark."""
 
     position_lots: int
-    """Positive long, negative short."""
+    """Number of lots: positive for a long position, negative for a short one."""
     mark_ticks: int | None
     """Price at which the position is valued; None before the first quote."""
 

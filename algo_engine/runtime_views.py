@@ -1,9 +1,10 @@
-"""Adds views to a runtime over HTTP, follows them, and drops those that it has added.
+"""Adds views to a runtime over HTTP, follows them, and drops the views that it added.
 
-A view may read others that were asked for before it: it is added once the runtime has answered for those, and dropped
-before them. A view that is there already is followed if it has the same SQL, and never dropped: it is somebody else's.
-What is to be added is written down in a file before it is asked for, and taken out when it is refused or dropped: a
-process that was killed drops it the next time, or puts another in its place.
+A view may read views that were requested before it: it is added once the runtime has answered for those, and dropped
+before them. An existing view is followed if it has the same SQL, and never dropped, since it belongs to another owner.
+
+A view is written into a file before it is requested, and removed from the file when it is refused or dropped: after the
+process was killed, the next run drops or replaces it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _WORD: Final = re.compile(r"\w+")
 _TOO_MANY: Final = 429
 """Status of the runtime's answer to too many requests; a later request may be accepted."""
 _MOST_SECONDS: Final = 60.0
-"""Time for the runtime to have the first version of a view before it answers."""
+"""Time limit for the runtime to have the first version of a view before it answers, in seconds."""
 
 
 class _Offer(msgspec.Struct, frozen=True):
@@ -48,16 +49,16 @@ class _Offer(msgspec.Struct, frozen=True):
 
 
 class _Owned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file: views that were asked for and are neither refused nor dropped yet."""
+    """The file: views that were requested and are neither refused nor dropped yet."""
 
     views: dict[str, str]
-    """View → its SQL."""
+    """SQL of each view."""
     checksum: int
-    """CRC-32 of these as JSON."""
+    """CRC-32 of the views as JSON."""
 
     @classmethod
     def of(cls, views: dict[str, str]) -> _Owned:
-        """With their checksum."""
+        """Return the views with their checksum."""
         return cls(views, crc32(msgspec.json.encode(views)))
 
 
@@ -76,17 +77,19 @@ class RuntimeViews:
         times: LinkTimes,
         on_failure: Callable[[Exception], None],
     ) -> None:
-        """``file`` holds what was added; ``make_link`` makes what follows one view."""
+        """Create a link; ``file`` stores the added views; ``make_link`` makes the link that follows one view."""
         self._port, self._file, self._make_link = port, file, make_link
         self._clock, self._times, self._on_failure = clock, times, on_failure
         self._links: dict[str, ResultsLink] = {}
         self._retries: dict[str, Retry] = {}
         self._owned = self._read()
         self._unanswered: set[str] = set()
-        """Views of the file that the runtime has not answered for: it may refuse them, as they are somebody else's."""
+        """Views of the file that the runtime has not answered for: it may refuse them, as they may belong to another
+        owner.
+        """
         self._drops: dict[str, Deferred[Any]] = {}
         self._waiting: dict[str, tuple[str, Callable[[], None]]] = {}
-        """Views that may read one that is being added: their SQL, and the request for later."""
+        """SQL and delayed request of the views that may read a view being added."""
 
     def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
         """See `ViewLink.add`; a runtime that cannot be reached is asked again for a while."""
@@ -106,7 +109,7 @@ class RuntimeViews:
 
         def unreachable(failure: Failure) -> None:
             if not isinstance(failure.value, ConnectError):
-                self._unanswered.discard(view)  # the request may have arrived, and the view be there
+                self._unanswered.discard(view)  # the request may have arrived, and the view may exist
             if view in self._retries:
                 retry.again(ask, failure.getErrorMessage())
 
@@ -121,11 +124,11 @@ class RuntimeViews:
                 self._disown(view)
             if view not in self._retries:
                 if code < 400:
-                    self.drop(view)  # nobody wants it any more: it was dropped while it was being added
+                    self.drop(view)  # no strategy wants the view any more: it was dropped while it was being added
             elif is_late:
                 retry.again(ask, reason)
             elif code >= 400 and not same_sql(self._owned.get(view, sql), sql):
-                # The view is that of an earlier run, which was killed.
+                # The view belongs to an earlier run, which was killed.
                 self._remove(view).addCallbacks(lambda _: ask(), unreachable)
             elif code >= 400:
                 self._compare(view, sql, reason, finish)
@@ -145,11 +148,11 @@ class RuntimeViews:
         self._ask_waiting()
 
     def _ask_waiting(self) -> None:
-        """Ask for the views that read none that is being added any more."""
+        """Request the delayed views that no longer read a view being added."""
         for view, (sql, ask) in tuple(self._waiting.items()):
             asked = self._retries.keys() - self._waiting.keys()
             if view not in self._waiting:
-                continue  # asked for meanwhile, as an answer came at once
+                continue  # requested meanwhile, as an answer came at once
             if view not in self._retries:
                 del self._waiting[view]
             elif asked.isdisjoint(_words(sql)):
@@ -172,7 +175,10 @@ class RuntimeViews:
         self._ask_waiting()
 
     def stop(self) -> Deferred[Any]:
-        """Follow nothing any more; fires when the runtime has answered for every dropped view."""
+        """Stop following all views.
+
+        Return a deferred that fires when the runtime has answered for every dropped view.
+        """
         for link in self._links.values():
             link.stop()
         for retry in self._retries.values():
@@ -183,7 +189,7 @@ class RuntimeViews:
         return DeferredList(list(self._drops.values()))
 
     def _compare(self, view: str, sql: str, refusal: str, finish: Callable[[str], None]) -> None:
-        """A view is refused: if it is because it is there with the same SQL, all is well."""
+        """Compare a refused view with the existing one; accept it if the SQL is the same."""
 
         def listed(answer: tuple[int, str]) -> None:
             try:
@@ -201,7 +207,7 @@ class RuntimeViews:
         return read.addCallback(lambda data: (response.code, data[:most_bytes].decode("utf-8", "replace").strip()))
 
     def _remove(self, view: str) -> Deferred[Any]:
-        """Have a view dropped that we have added; it is ours no more, whatever the runtime answers."""
+        """Drop a view that was added here; it is removed from the file, whatever the runtime answers."""
 
         def answered(answer: tuple[int, str]) -> None:
             if answer[0] >= 400:
@@ -212,12 +218,15 @@ class RuntimeViews:
         return sent.addCallback(self._read_answer).addCallback(answered)
 
     def _read(self) -> dict[str, str]:
-        """What an earlier run has added. A file that is damaged is set aside: its views stay, and belong to nobody."""
+        """Return the views that an earlier run added.
+
+        A damaged file is set aside: its views stay in the runtime without an owner.
+        """
         if not self._file.exists():
             return {}
         data = self._file.read_bytes()
         with suppress(ValueError):
-            return msgspec.json.decode(data, type=dict[str, str])  # as releases before 0.2 wrote it
+            return msgspec.json.decode(data, type=dict[str, str])  # format of releases before 0.2
         with suppress(ValueError):
             owned = msgspec.json.decode(data, type=_Owned)
             if owned == _Owned.of(owned.views):
@@ -243,10 +252,10 @@ class RuntimeViews:
         with hidden.open("wb") as file:
             file.write(msgspec.json.encode(_Owned.of(self._owned)))
             file.flush()
-            os.fsync(file.fileno())  # else a loss of power leaves an empty file under the name
+            os.fsync(file.fileno())  # otherwise a power loss leaves an empty file under the name
         hidden.rename(self._file)
 
 
 def _words(sql: str) -> set[str]:
-    """The words of a query, among which are the names of the views that it reads."""
+    """Return the words of a query, which include the names of the views that it reads."""
     return set(_WORD.findall(sql.lower()))

@@ -20,25 +20,27 @@ class OrderStages:
     """
 
     def __init__(self, seconds: Callable[[], float]) -> None:
-        """``seconds`` is a monotonic clock."""
+        """Create the durations; ``seconds`` is a monotonic clock."""
         self._seconds = seconds
         self._read_s = 0.0
         self._called_s: float | None = None
         self.frame = Durations()
-        """From reading a frame's last bytes until strategies are called with its change."""
+        """Durations from reading a frame's last bytes until strategies are called with its change."""
         self.journal = Durations()
-        """From that call, or from a request that a frame did not cause, until the requests of the turn are written."""
+        """Durations from that call, or from a request without a frame as its cause, until the requests of the turn are
+        written.
+        """
         self.wire = Durations()
-        """From there until the socket has taken their bytes, or the transport keeps them for it."""
+        """Durations from there until the socket has accepted the bytes, or the transport buffers them."""
         self.fsync = Durations()
         """Durations of the journals' fsyncs, before or after the sending."""
 
     def frame_read(self) -> None:
-        """Bytes of frames have arrived."""
+        """Note that bytes of frames have arrived."""
         self._read_s = self._seconds()
 
     def strategies_called(self) -> None:
-        """A frame has become a change, which strategies are about to be called with."""
+        """Note that strategies are about to be called with the change of a frame."""
         self._called_s = self._seconds()
         self.frame.add(self._called_s - self._read_s)
 
@@ -47,15 +49,15 @@ class OrderStages:
         self._called_s = None
 
     def requested(self) -> float:
-        """The first request of a turn is made; returns when its cause was there."""
+        """Note the first request of a turn; return the time of its cause."""
         return self._seconds() if self._called_s is None else self._called_s
 
     def written(self, requested_s: float) -> float:
-        """The requests of a turn are written down; returns the time."""
+        """Note that the requests of a turn are written down; return the time."""
         now_s = self._seconds()
         self.journal.add(now_s - requested_s)
         return now_s
 
     def sent(self, written_s: float) -> None:
-        """They are sent."""
+        """Note that the requests are sent."""
         self.wire.add(self._seconds() - written_s)

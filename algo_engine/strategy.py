@@ -44,8 +44,8 @@ class Context(abc.ABC):
     itself     name, broker_id, parameters, log
     ```
 
-    A request that the exchange or a limit refuses is an event, not an exception; so is one that comes too late. Calls
-    raise `TypeError` for lots or ticks that are no integers, and what their docstrings name.
+    A request that the exchange or a limit refuses is an event, not an exception; so is a request that comes too late.
+    Calls raise `TypeError` for lots or ticks that are not integers, and the errors that their docstrings name.
     """
 
     @property
@@ -91,7 +91,7 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def reduce(self, client_id: int, volume_lots: int) -> None:
-        """Make an order smaller by so many lots; it keeps its priority.
+        """Reduce an order by ``volume_lots`` lots; it keeps its priority.
 
         The call is refused, by an event, for less than one lot, and while the exchange has not accepted the order or
         cannot be asked. It is ignored for a client id that `order` does not know.
@@ -99,7 +99,7 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def replace(self, client_id: int, volume_lots: int, price_ticks: int) -> None:
-        """Replace the open rest of an order by so many lots at this price.
+        """Replace the open rest of an order by ``volume_lots`` lots at this price.
 
         The order keeps its client id; it keeps its priority only at the same price with no more lots. Executions that
         happen meanwhile come on top. The call is refused, by an event, while the exchange has not accepted the order,
@@ -163,17 +163,17 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def remember(self, name: str, data: bytes) -> None:
-        """Write data into the strategy's journal under a name, in place of what was there; empty data removes it.
+        """Write data into the strategy's journal under a name, in place of earlier data; empty data removes it.
 
-        It survives what own orders survive: orders that are sent in the same call of the strategy are at the exchange
-        only if the data is on the disk.
+        The data is as durable as own orders: orders that are sent in the same call of the strategy reach the exchange
+        only if the data is on disk.
         """
 
     @abc.abstractmethod
     def recovered(self) -> list[Recovered]:
-        """Return what an earlier run has remembered, with the events of own orders since.
+        """Return the data that an earlier run has remembered, with the events of own orders since.
 
-        To be called in `Strategy.on_start`: later it is empty. If it is not called there, everything is forgotten.
+        Call it in `Strategy.on_start`: later the list is empty. If it is not called there, the data is discarded.
         """
 
     @abc.abstractmethod
@@ -208,7 +208,7 @@ class Strategy(Generic[P]):
     """
 
     views: tuple[str, ...] = ()
-    """Views that the strategy needs beside ``best_quote``. A strategy may choose them in its constructor."""
+    """Views that the strategy needs in addition to ``best_quote``. A strategy may choose them in its constructor."""
     queries: Mapping[str, str] = MappingProxyType({})
     """Views of the strategy's own, by name, as SQL. They are added, in the express lane, before it starts."""
     parameters_type: ClassVar[type[msgspec.Struct]] = NoParameters
@@ -221,19 +221,22 @@ class Strategy(Generic[P]):
         self.parameters: P = parameters
 
     def on_start(self, context: Context) -> None:
-        """First call: all declared views hold a snapshot, and the state of all earlier orders is known."""
+        """Start to trade: all declared views have a snapshot, and the state of all earlier orders is known.
+
+        Called first.
+        """
 
     def on_view_change(self, change: ViewChange) -> None:
-        """Called when rows of a declared view or of ``best_quote`` changed; `Context.view` has the result."""
+        """Process changed rows of a declared view or of ``best_quote``; `Context.view` has the result."""
 
     def on_view_error(self, view: str, reason: str) -> None:
-        """Called when a view of `Context.add_view` is refused, or is no longer kept."""
+        """Process the refusal or the end of a view of `Context.add_view`."""
 
     def on_order_event(self, event: OrderEvent) -> None:
-        """Called for every event of an own order, open or not: the exchange may declare an old trade void."""
+        """Process an event of an own order, open or not: the exchange may declare an old trade void."""
 
     def on_timer(self, name: str) -> None:
-        """Called when a timer is due."""
+        """Process a timer that is due."""
 
     def on_stop(self) -> None:
-        """Last call; resting orders are cancelled after it."""
+        """Stop; resting orders are cancelled afterwards. Called last."""

@@ -1,9 +1,7 @@
-"""A strategy's list of trades beside its journal: whether it has every trade that the journal counts, and from what the
-journal holds a list that is damaged is made again.
+"""Comparison of a strategy's list of trades with its journal, and recovery of a damaged list from the journal.
 
-The journal's checkpoint says how many trades there were up to a message of the private stream; the records behind it
-say every later one. So of a damaged list the lines behind the checkpoint can be made again, and of those before it
-every one must be whole.
+The journal's checkpoint has the number of trades up to a message of the private stream; the later records have every
+later trade. So the lines after the checkpoint can be restored, while every line before it must be intact.
 """
 
 from __future__ import annotations
@@ -25,24 +23,24 @@ ADVICE = (
     "restore the strategy's folder from a backup, or move it away: the strategy then requests everything "
     "from the first message on, with the fees of that start, and counts the day's orders from 0"
 )
-"""What to do about a journal or a list that nothing here can make again."""
+"""Advice for a journal or a list that cannot be restored here."""
 
 
 class SpoolCheck(msgspec.Struct, frozen=True):
-    """What comparing a list of trades with its journal has found."""
+    """Result of comparing a list of trades with its journal."""
 
     why: str
-    """What is wrong with the list, empty if nothing is."""
+    """Error of the list, empty if there is none."""
     trades: tuple[Trade, ...] = ()
-    """If something is: all trades that journal and list hold together."""
+    """All trades that journal and list contain together, if the list has an error."""
     lost: str = ""
-    """If trades are missing from these: how many, and what to do; empty if none are."""
+    """Number of trades missing from these, and what to do; empty if none are."""
 
 
 def check_spool(folder: Path) -> SpoolCheck:
-    """Compare the list of trades in a strategy's folder with the journal; changes nothing.
+    """Compare the list of trades in a strategy's folder with the journal; change nothing.
 
-    Raises `JournalDamaged` if the journal cannot be read.
+    Raise `JournalDamaged` if the journal cannot be read.
     """
     path = folder / SPOOL
     records, _ = read_journal(folder / JOURNAL)
@@ -70,10 +68,10 @@ def check_spool(folder: Path) -> SpoolCheck:
 
 
 def rebuild_spool(folder: Path, check: SpoolCheck) -> str:
-    """Write the list again from a check that has found nothing lost; gives where the damaged one is kept.
+    """Write the list again from a check without lost trades; return the path of the damaged file's copy.
 
-    A list that was not there is kept nowhere: empty then. Trades that are not in the journal are left out; the
-    exchange sends them again.
+    The path is empty if there was no list. Trades that are not in the journal are left out; the exchange sends them
+    again.
     """
     path = folder / SPOOL
     aside = str(set_aside(path)) if path.exists() else ""
@@ -82,9 +80,9 @@ def rebuild_spool(folder: Path, check: SpoolCheck) -> str:
 
 
 def open_spool(folder: Path, strategy: str, broker_id: int) -> tuple[FileSpool, str]:
-    """Open the list of trades of a strategy, made again from the journal if it is damaged; and what was done, in words.
+    """Open the list of trades of a strategy, restored from the journal if it is damaged.
 
-    The journal must be held. Raises `JournalDamaged` if trades are lost.
+    Return it and a report in words. The journal must be locked. Raise `JournalDamaged` if trades are lost.
     """
     words = ""
     check = check_spool(folder)

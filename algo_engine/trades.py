@@ -2,12 +2,13 @@
 
 The spool is one line a fill, numbered by the private stream. A fill that is declared void gets another line, which
 takes it back (see `algo_engine.void_trades`). After a crash the spool may be ahead of or behind the journal of orders:
-what it already holds by its number is not written again, and what it lacks comes again from the journal or from the
-exchange, because the journal only forgets a fill (by compaction) after the spool is on disk.
+fills that it already contains, by their numbers, are not written again, and missing fills come again from the journal
+or from the exchange, because the journal drops a fill (by compaction) only after the spool is on disk.
 
-A line ends with ``#`` and the CRC-32 of its fields, begun with that of the line before: a line that was changed, moved
-or taken out is noticed. The end of a line is written with it, so that a crash leaves a line without its end at most,
-which is cut. Releases before 0.2 wrote no checksums; such a file gets them when it is next opened to be written.
+A line ends with ``#`` and the CRC-32 of its fields, continued from the previous line's checksum: a line that was
+changed, moved or removed is detected. A line is written together with its line end, so that a crash leaves at most a
+line without its end, which is cut. Releases before 0.2 wrote no checksums; such a file gets them when it is next opened
+to be written.
 """
 
 from __future__ import annotations
@@ -43,40 +44,40 @@ __all__ = [
 ]
 
 SPOOL: Final = "trades.spool"
-"""File of a strategy's trades, in its folder."""
+"""File name of a strategy's trades, in its folder."""
 _ROWS_AT_ONCE: Final = 65_536
 _MARK: Final = b",#"
-"""Before a checksum; no number begins so, and no other field of a trade."""
+"""Separator before a checksum; no number begins with it, and no other field of a trade."""
 _CHECKSUM_DIGITS: Final = 8
 
 
 class Trade(msgspec.Struct, frozen=True, gc=False):
-    """One own trade, or the end of one that is void: a row of the list."""
+    """Own trade, or the reversal of a void trade: a row of the list."""
 
     time_ns: int
-    """Market time."""
+    """Market time in nanoseconds."""
     sequence: int
     """Position in the broker's private stream."""
     strategy: str
     """Name of the strategy that traded."""
     broker_id: int
-    """As which broker."""
+    """Broker id of the strategy."""
     symbol: str
-    """Instrument."""
+    """Symbol of the instrument."""
     side: str
-    """B or S."""
+    """Side: B or S."""
     volume_lots: int
-    """Executed; negative for a trade of so many lots that is void."""
+    """Number of executed lots; negative for a void trade."""
     price_ticks: int
-    """Its price."""
+    """Price in ticks."""
     order_id: int
-    """The exchange's number of the order."""
+    """Order id of the exchange."""
     client_id: int
-    """Our own number of it."""
+    """Client id of the order."""
     liquidity: str
-    """maker, taker or cross; void."""
+    """Liquidity: maker, taker or cross; or void."""
     fee: int
-    """Ticks × lots; of a trade that is void the fee that is given back, with the other sign."""
+    """Fee in ticks × lots; for a void trade the fee that is given back, with the opposite sign."""
 
 
 TRADE_COLUMNS: Final = Trade.__struct_fields__
@@ -86,19 +87,22 @@ class TradeSpool(Protocol):
     """Sink of fills."""
 
     def add(self, event: OrderEvent) -> None:
-        """Enter one fill or void trade; one that is held already is ignored. Raises `OSError`."""
+        """Add one fill or void trade; one that was added before is ignored. Raise `OSError` if the write fails."""
         ...
 
     def rows(self) -> Iterator[Trade]:
-        """Return all that was entered, oldest first. Raises `OSError` and `JournalDamaged`."""
+        """Return all trades added so far, oldest first. Raise `OSError` and `JournalDamaged`."""
         ...
 
     def begin_sync(self) -> Callable[[], None]:
-        """Return what makes all fills so far survive a crash, to be called once on any thread; raises `OSError`."""
+        """Return the function that makes all fills so far durable, to be called once on any thread.
+
+        It raises `OSError`.
+        """
         ...
 
     def close(self) -> None:
-        """Make all fills durable and let go."""
+        """Make all fills durable and close."""
         ...
 
 
@@ -118,22 +122,22 @@ class MemorySpool:
         return (trade_of(event, "", 0) for event in self.fills)
 
     def begin_sync(self) -> Callable[[], None]:
-        """Nothing to do."""
+        """Return a function that does nothing."""
         return lambda: None
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class FileSpool:
-    """Fills of one strategy in one file; each is there for other processes to read as soon as it is entered."""
+    """Fills of one strategy in one file; other processes can read each fill as soon as it is added."""
 
     def __init__(self, path: Path, strategy: str, broker_id: int) -> None:
-        """Raises `JournalDamaged` for a file of another form."""
+        """Open or create the file; raise `JournalDamaged` for a file of another format."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._strategy, self._broker_id = path, strategy, broker_id
         self._last, self._checksum, end = _end_of(path)
-        # Unbuffered: fills are few, and a reader of the list of trades wants to see the latest.
+        # Unbuffered: fills are few, and readers of the list of trades want the latest.
         self._file: IO[bytes] = path.open("r+b" if path.exists() else "wb", buffering=0)
         self._file.truncate(end)
         self._file.seek(end)
@@ -171,7 +175,7 @@ class FileSpool:
 
 
 def _end_of(path: Path) -> tuple[int, int, int]:
-    """Return number, checksum and end of a spool's last whole line; checksums are added to a file of an old release."""
+    """Return number, checksum and end of a spool's last whole line; add checksums to a file of an old release."""
     if not path.exists():
         return 0, 0, 0
     if _is_unsealed(path):
@@ -185,7 +189,7 @@ def _end_of(path: Path) -> tuple[int, int, int]:
 
 
 def _is_unsealed(path: Path) -> bool:
-    """Return True if a spool begins with a line as releases before 0.2 wrote all of them."""
+    """Return True if a spool begins with a line in the format of releases before 0.2."""
     with path.open("rb") as file:
         first = file.readline()
     return first.endswith(b"\n") and _parsed(first[:-1]) is not None
@@ -196,9 +200,9 @@ def _damage(path: Path, at: int, line: bytes) -> JournalDamaged:
 
 
 def scan_spool(path: Path) -> Iterator[tuple[bytes, Trade | None]]:
-    """Every line of a spool with its trade, None for one that is not as it was written; a line without end is left out.
+    """Yield every line of a spool with its trade, None for a damaged line; leave out a line without end.
 
-    Numbers ascend. A file without checksums is taken as it is, as far as its lines are trades.
+    Numbers ascend. A file without checksums is accepted as far as its lines are trades.
     """
     checksum: int | None = 0
     last = 0
@@ -226,16 +230,16 @@ def _number(digits: bytes) -> int | None:
 
 
 def _parsed(fields: bytes) -> Trade | None:
-    """Return the trade of a line without its checksum, None if it is none."""
+    """Return the trade of a line without its checksum, None if the line is no trade."""
     try:
         words = fields.decode().split(",")
         return msgspec.convert(dict(zip(TRADE_COLUMNS, words, strict=True)), Trade, strict=False)
-    except ValueError:  # of the decoder, of the number of fields, and of their types
+    except ValueError:  # raised by the decoder, or for the number of fields or their types
         return None
 
 
 def write_spool(path: Path, trades: Iterable[Trade]) -> None:
-    """Make a spool of these trades, or put one in the place of the one that is there, durably and as a whole."""
+    """Write a spool of these trades durably, in place of an existing one, as a whole."""
     hidden = path.with_name(f".{path.name}.new")
     checksum = 0
     with hidden.open("wb") as out:
@@ -253,7 +257,7 @@ def write_spool(path: Path, trades: Iterable[Trade]) -> None:
 
 
 def read_trades(spools: Iterable[Path]) -> Iterator[Trade]:
-    """Trades of several spools by time; a line that is being written is left out. Raises `JournalDamaged`."""
+    """Return the trades of several spools by time; leave out a line that is being written. Raise `JournalDamaged`."""
     return merge(*(_trades(spool) for spool in spools if spool.exists()), key=lambda trade: trade.time_ns)
 
 
@@ -267,7 +271,7 @@ def _trades(spool: Path) -> Iterator[Trade]:
 
 
 def trade_of(event: OrderEvent, strategy: str, broker_id: int) -> Trade:
-    """Return the row of one fill, or of one that is void."""
+    """Return the row of one fill or void trade."""
     order, is_void = event.order, event.kind is EventKind.TRADE_VOID
     return Trade(
         time_ns=event.time_ns,
@@ -286,9 +290,9 @@ def trade_of(event: OrderEvent, strategy: str, broker_id: int) -> Trade:
 
 
 def write_trades(path: Path, trades: Iterable[Trade]) -> int:
-    """Write trades to a CSV file with a header or, if that is how its name ends, to a Parquet file.
+    """Write trades to a CSV file with a header or, by the file name's suffix, to a Parquet file.
 
-    The file takes the place of an older one at the end, as a whole. Returns the number of trades.
+    The finished file replaces an older one as a whole. Return the number of trades.
     """
     hidden = path.with_name(path.name + ".new")
     write = _write_parquet if path.suffix == ".parquet" else _write_csv
@@ -302,7 +306,7 @@ def _line(trade: Trade) -> str:
 
 
 def _sealed(trade: Trade, before: int) -> tuple[bytes, int]:
-    """A line of a spool, and its checksum, behind one of this checksum."""
+    """Return a line of a spool and its checksum, for the checksum of the line before it."""
     fields = _line(trade).encode()[:-1]
     checksum = crc32(fields, before)
     return b"%b%b%08x\n" % (fields, _MARK, checksum), checksum

@@ -1,4 +1,4 @@
-"""Plug-in point that adds the views which strategies bring along."""
+"""Plug-in point that adds the views that strategies bring along."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ Lane = Literal["express", "spark"]
 
 
 class ViewLink(Protocol):
-    """Adds views to whatever keeps them, and follows them: their changes come the way that all changes come.
+    """Adds views to their host, and follows them: their changes arrive like all other changes.
 
-    Nothing here waits. A view is asked for once by the engine, however many strategies want it.
+    No call waits. The engine requests a view once, however many strategies want it.
     """
 
     def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
-        """Have a view kept and follow it. ``done`` is called once: with nothing when it is kept, whether its snapshot
-        has come already or not, or with the reason why it is not."""
+        """Add a view and follow it.
+
+        ``done`` is called once: with an empty text when the view was added, before or after its snapshot, or with the
+        reason of the refusal.
+        """
         ...
 
     def drop(self, view: str) -> None:
-        """Follow it no more, if it is followed; it need not be kept for us."""
+        """Stop following a view, if it is followed; its host may drop it."""
         ...
 
 

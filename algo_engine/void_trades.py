@@ -1,17 +1,17 @@
-"""Trades that the exchange declares void: finding the own trade, and what is held without it.
+"""Trades that the exchange declares void: the search for the own trade, and the holding without it.
 
 ```
 private stream ──B: order, lots, price──▶ TradeHistory.find ──trade──▶ TradeHistory.holding(without=trade) ──▶ record
 list of trades ──rows before it──▶ TradeHistory
 ```
 
-A void trade is taken out as if it had never been: the holding is made again from all other trades of the symbol, so
-that position, cost, realised profit and fees are those of a strategy that never made it. The result is part of the
-record in the journal. In the list of trades it is a row of its own with negative lots and a negative fee, so that sums
-over the list are right.
+A void trade is removed completely: the holding is computed again from all other trades of the symbol, so that position,
+cost, realised profit and fees are those of a strategy that never made the trade. The result is part of the record in
+the journal. In the list of trades it is a row of its own with negative lots and a negative fee, so that sums over the
+list are right.
 
-An execution has no number of its match in the private stream. Where an order was executed more than once with the same
-lots at the same price, the newest of these trades is taken: position and money are those of any of them.
+An execution has no number of its match in the private stream. If an order was executed more than once with the same
+lots at the same price, the newest of these trades is chosen: the choice does not change position and money.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from algo_engine.trades import Trade
 __all__ = ["NEWEST_TRADES", "TradeHistory"]
 
 NEWEST_TRADES: Final = 60_000
-"""The exchange declares no trade void to its owners that is older than so many executions of accounts' orders."""
+"""Age, in executions of accounts' orders, above which the exchange declares no trade void to its owners."""
 
 
 class TradeHistory:
-    """The newest trades of a strategy that are not void, and what was held of each symbol before them.
+    """Latest trades of a strategy that are not void, and the holding of each symbol before them.
 
     >>> bought = Trade(0, 1, "sobi", 9001, "ACME", "B", 10, 100, 1, 1, "maker", 0)
     >>> sold = Trade(0, 2, "sobi", 9001, "ACME", "S", 10, 110, 2, 2, "maker", 0)
@@ -41,7 +41,7 @@ class TradeHistory:
     """
 
     def __init__(self, rows: Iterable[Trade], most: int = NEWEST_TRADES) -> None:
-        """``rows`` of the list of trades, from the first one on."""
+        """Create a history from the ``rows`` of the list of trades, from the first one on."""
         self._most = most
         self._before: dict[str, Holding] = {}
         self._trades: deque[Trade] = deque()
@@ -49,7 +49,7 @@ class TradeHistory:
             self.add(row)
 
     def add(self, row: Trade) -> None:
-        """Enter the next row of the list of trades."""
+        """Add the next row of the list of trades."""
         if row.volume_lots < 0:
             trade = self.find(row.order_id, -row.volume_lots, row.price_ticks)
             if trade is not None:
@@ -61,7 +61,7 @@ class TradeHistory:
             self._before[oldest.symbol] = _after(self._before.get(oldest.symbol, Holding()), oldest)
 
     def find(self, order_id: int, volume_lots: int, price_ticks: int) -> Trade | None:
-        """Return the newest trade of an order of the exchange, with these lots at this price. O(trades)."""
+        """Return the latest trade of an order of the exchange, with these lots at this price. O(trades)."""
         wanted = (order_id, volume_lots, price_ticks)
         trades = reversed(self._trades)
         return next((each for each in trades if (each.order_id, each.volume_lots, each.price_ticks) == wanted), None)

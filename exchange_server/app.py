@@ -48,7 +48,7 @@ _LAST_TURN_S: Final = 0.05
 
 
 _FILES_BESIDE: Final = 512
-"""Open files beside connections: journal, feeds, the streams of accounts that are in use."""
+"""Number of open files in addition to connections: journal, feeds, and the account streams in use."""
 
 
 def _random_session() -> str:
@@ -68,7 +68,7 @@ def _loader(replay: ReplayConfig) -> Loader:
 
 
 def _admin_access(config: ExchangeConfig) -> Access:
-    """Return the access to the admin port; raises `ExchangeConfigurationError` for unusable files."""
+    """Return the access to the admin port; raise `ExchangeConfigurationError` for unusable files."""
     try:
         config.admin_security.check(config.admin_interface)
         return config.admin_security.access()
@@ -77,7 +77,7 @@ def _admin_access(config: ExchangeConfig) -> Access:
 
 
 class App:
-    """Journal, exchange, faces, flow, day and upkeep of one configuration, on one reactor."""
+    """Exchange process: journal, exchange, servers, flow, day and upkeep of one configuration, on one reactor."""
 
     def __init__(self, config: ExchangeConfig, reactor: Any, stdout: IO[bytes]) -> None:
         self._config = config
@@ -128,7 +128,7 @@ class App:
         )
 
     def _market_clock(self) -> MarketClock:
-        """The wall clock, or a replay's: recorded start + elapsed × speed, standing until the flow starts."""
+        """Return the wall clock, or a replay's: recorded start + elapsed × speed, stopped until the start."""
         replay = self._config.replay
         if replay is None:
             return MarketClock(self._reactor.seconds, time.time_ns())
@@ -137,7 +137,7 @@ class App:
         return MarketClock(self._reactor.seconds, anchor_ns, speed=replay.speed or 1.0, running=False)
 
     def _make_flows(self) -> None:
-        """Everything that begins when those are there who are waited for."""
+        """Create the parts that start once the expected listeners and brokers are connected: replay, agents and day."""
         config, exchange, reactor = self._config, self.exchange, self._reactor
         self._player: Player | None = None
         self._day = Day(exchange, reactor, config.day, self.fail)
@@ -211,7 +211,7 @@ class App:
     # -- life --------------------------------------------------------------------------------------------------
 
     def start(self) -> dict[str, int]:
-        """Open the ports and begin; returns them by purpose. Raises `ListenError`."""
+        """Open the ports and start; return the ports by purpose. Raise `ListenError` if a port cannot be opened."""
         config = self._config
         allow_files(config.limits.connections + _FILES_BESIDE)
         self.faces.open()
@@ -247,7 +247,7 @@ class App:
             raise ExchangeError(f"expected to write {self._ports_file}, was {error.strerror}") from error
 
     def _begin_flow(self) -> None:
-        """Start the flow once those it waits for are there; it goes on when they leave."""
+        """Start the flow once the expected listeners and brokers are connected; it continues when they leave."""
         config = self._config
         if self._reason:
             return
@@ -259,12 +259,12 @@ class App:
             flow.start()
 
     def fail(self, reason: str) -> None:
-        """End with an error."""
+        """Stop the exchange with an error."""
         self._failure = self._failure or reason
         self.stop("failed")
 
     def stop(self, reason: str) -> None:
-        """End cleanly: no more flow, answers out, connections closed."""
+        """Stop cleanly: stop the flow, send pending answers, close the connections."""
         if self._reason:
             return
         self._reason = reason
@@ -274,13 +274,13 @@ class App:
         self._wakefulness.stop()
         self._upkeep.stop()
         self.faces.close(send=not self._failure)
-        # One more turn, so that what was written last leaves.
+        # One more turn of the reactor, so that the last writes are sent.
         self._reactor.callLater(_LAST_TURN_S, self._reactor.stop)
 
     def finish(self) -> None:
-        """After the reactor's end: write a last snapshot and close the journal.
+        """Write a last snapshot and close the journal, after the reactor has stopped.
 
-        Raises `ExchangeError` if the end was a failure.
+        Raise `ExchangeError` if the exchange stopped with an error.
         """
         if not self._failure:
             self._upkeep.finish()
@@ -291,13 +291,13 @@ class App:
         self._status.stopped(self._reason or "reactor stopped")
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close the journal and release its directory."""
         self._ports_file.unlink(missing_ok=True)
         self.exchange.close()
 
 
 def run(config: ExchangeConfig, *, stdout: IO[bytes] | None = None) -> None:
-    """Run an exchange until it is stopped; raises `ExchangeError` with one clear line if it cannot go on."""
+    """Run an exchange until it is stopped; raise `ExchangeError` with one line that says why if it cannot continue."""
     reactor = choose_reactor(config.reactor)
     app = App(config, reactor, stdout or sys.stdout.buffer)
     # Before the process announces itself: a reader of the announcement may stop it at once.

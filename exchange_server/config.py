@@ -1,4 +1,4 @@
-"""Settings of an exchange, as a whole and frozen."""
+"""Frozen settings of an exchange."""
 
 from __future__ import annotations
 
@@ -45,34 +45,34 @@ _BEGINNING_BYTES: Final = 64 * 1024
 
 
 class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A recorded file to play."""
+    """Settings of the replay of a recorded file."""
 
     file: str
-    """Path; gzip, xz and bzip2 are decompressed."""
+    """Path of the file; gzip, xz and bzip2 are decompressed."""
     format: RecordingFormat
     """Format of the file."""
     mode: ReplayMode = "as-orders"
-    """As orders to trade against, or as recorded."""
+    """Replay of the records as orders to trade against, or exactly as recorded."""
     speed: float | None = 1.0
     """Recorded seconds per real second; None is as fast as possible."""
     symbol: str = "REPLAY"
-    """Instrument that it becomes."""
+    """Symbol of the replayed instrument."""
     stocks: tuple[str, ...] = ()
-    """Stocks of an ITCH file that are played, under their own names in place of `symbol`."""
+    """Stocks of an ITCH file to replay, under their own names in place of `symbol`."""
     day: str = ""
     """Day of a file whose times count from midnight, as YYYY-MM-DD."""
     orderbook: str | None = None
-    """LOBSTER's order book file of the same messages, by which their book is mended."""
+    """Path of LOBSTER's order book file for the same messages, by which the replayed book is corrected."""
     trades: str | None = None
-    """Trades of the same time as a file of depth."""
+    """Path of the recorded trades of the same period, for a file of depth."""
     queue: QueueModel = "back"
-    """Choice of the orders of a level of depth that are cancelled when it shrinks."""
+    """Choice of the orders that are cancelled when a level of recorded depth shrinks."""
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Instruments that the file becomes; those of a recording in Parquet are its own where none is named."""
+        """Symbols of the replayed instruments; a Parquet recording gives its own if none is named."""
         if self.format == "parquet" and not self.stocks and self.symbol == ANY_SYMBOL:
-            from exchange_server.replay.parquet import read_info  # other files are played without pyarrow
+            from exchange_server.replay.parquet import read_info  # other files are replayed without pyarrow
 
             return read_info(Path(self.file)).symbols
         return self.stocks or (self.symbol,)
@@ -84,102 +84,102 @@ class PortLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     text: TextLimits = TextLimits()
     """Limits of the text protocol and of its brokers."""
     itch: ItchLimits = ItchLimits()
-    """Limits of ITCH over SoupBinTCP."""
+    """Limits of the ITCH server over SoupBinTCP."""
     glimpse: GlimpseLimits = GlimpseLimits()
-    """Limits of snapshots."""
+    """Limits of the snapshot server."""
     ouch: OuchLimits = OuchLimits()
-    """Limits of OUCH; those of its users are in their file."""
+    """Limits of the OUCH server; limits of its users are in the users file."""
     mold: RequestLimits = RequestLimits()
-    """Limits of what is sent again to receivers of datagrams."""
+    """Limits of the server that resends lost datagrams."""
 
     @property
     def connections(self) -> int:
-        """Connections of all servers together."""
+        """Largest number of connections of all servers together."""
         return sum(limits.connections for limits in (self.text, self.itch, self.glimpse, self.ouch))
 
 
 class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything an exchange process is told. A port is a number, 0 for any free one, None for none."""
+    """Settings of an exchange process. A port is a number; 0 stands for any free port, None for no port."""
 
     directory: str
-    """Directory of the journal; a new one begins a new session."""
+    """Directory of the journal; a new directory begins a new session."""
     port: int | None = 0
     """TCP port of the text protocol."""
     itch_port: int | None = None
     """TCP port of the ITCH feed over SoupBinTCP."""
     ouch_port: int | None = None
-    """TCP port for orders in OUCH over SoupBinTCP; needs users."""
+    """TCP port for orders in OUCH over SoupBinTCP; needs a users file."""
     glimpse_port: int | None = None
     """TCP port of snapshots as ITCH over SoupBinTCP."""
     mold_to: str = ""
-    """HOST:PORT that the feed is sent to as MoldUDP64, a group or an address; empty for none."""
+    """HOST:PORT, a group or an address, to which the feed is sent as MoldUDP64; empty for none."""
     mold_port: int | None = None
-    """UDP port at which lost datagrams are asked for."""
+    """UDP port for requests to resend lost datagrams."""
     admin_port: int | None = None
-    """TCP port of the operator."""
+    """TCP port of the admin interface."""
     interface: str = "127.0.0.1"
     """Address to listen at."""
     admin_interface: str = "127.0.0.1"
-    """Address that the admin port listens at; another than loopback needs a token and TLS."""
+    """Address that the admin port listens at; any other than loopback needs a token and TLS."""
     admin_token_file: str = ""
-    """File with the token that the admin port asks for."""
+    """File with the token that requests to the admin port must present."""
     admin_tls_cert: str = ""
-    """PEM file of the admin port's certificate; it speaks TLS then."""
+    """PEM file with the certificate of the admin port, which then uses TLS."""
     admin_tls_key: str = ""
-    """PEM file of its key."""
+    """PEM file with the private key of the certificate."""
     users_file: str = ""
-    """Users of the binary ports; without one everybody may listen and nobody trade there."""
+    """File with the users of the binary ports; without it anybody may listen there and nobody may trade."""
     instruments: tuple[Instrument, ...] = DEFAULT_INSTRUMENTS
-    """Instruments that are traded, beside the symbols of the replay."""
+    """Traded instruments, in addition to the symbols of the replay."""
     agents: bool = True
-    """Background agents trade the instruments."""
+    """True if background agents trade the instruments."""
     agent_symbols: tuple[str, ...] = ()
-    """Those of the instruments that they trade; empty: all."""
+    """Symbols that the agents trade; empty for all instruments."""
     agent_settings: AgentSettings = AgentSettings()
     """Settings of the agents."""
     seed: int = 1
-    """Seed of the agents."""
+    """Seed of the agents' random numbers."""
     rate_per_s: float = 2_000.0
-    """Orders of all agents together."""
+    """Average number of orders of all agents together per second."""
     replay: ReplayConfig | None = None
-    """A file to play."""
+    """Recorded file to replay; None for no replay."""
     start_on_listeners: int = 0
-    """Agents, replay and day begin when so many listeners …"""
+    """Number of listeners that must be connected before agents, replay and day begin."""
     start_on_brokers: int = 0
-    """… and so many interactive clients are logged in."""
+    """Number of interactive clients that must be logged in before agents, replay and day begin."""
     day: DaySchedule = DaySchedule()
-    """Auctions, and the end of the day."""
+    """Schedule of the auctions and of the end of the day."""
     collar_bps: int = 0
     """Largest distance of executions from the reference price, in hundredths of a percent; 0 for no limit."""
     max_live_orders: int = 1_000_000
-    """More live orders than this are refused."""
+    """Largest number of live orders; further orders are refused."""
     fsync: FsyncPolicy = "interval"
     """Policy of fsync of the journal: always before an answer, at an interval, or never."""
     fsync_interval_s: float = 1.0
-    """That interval."""
+    """Time between two fsyncs under the policy ``interval``, in seconds."""
     snapshot_inputs: int = 1_000_000
-    """Inputs between two snapshots; 0: no matter how many."""
+    """Number of inputs between two snapshots; 0 for no such limit."""
     snapshot_interval_s: float = 0.0
-    """Seconds between two snapshots; 0: no matter how long."""
+    """Time between two snapshots in seconds; 0 for no such limit."""
     keep_snapshots: int = 0
-    """Snapshots that are kept, and with them the journal from the oldest of them on; 0: the whole journal."""
+    """Number of snapshots to keep, with the journal from the oldest of them on; 0 for the whole journal."""
     session: str = ""
-    """Name of a new session, empty for a random one."""
+    """Name of a new session; empty for a random name."""
     reactor: ReactorName = "default"
-    """Twisted's way to wait for the network."""
+    """Twisted reactor to use."""
     busy_poll_ms: float = 0.0
-    """Time for which the reactor polls without sleeping after the latest request; 0: it sleeps at once."""
+    """Time for which the reactor polls without sleeping after the latest request, in ms; 0: it sleeps at once."""
     status_interval_s: float = 1.0
-    """Between status lines, 0 for none."""
+    """Time between two status lines in seconds; 0 for no status lines."""
     run_id: str = ""
-    """Name of all that was started together, in logs, status lines and metrics."""
+    """Name of the run that all processes started together share, in logs, status lines and metrics."""
     exit_with_stdin: bool = False
-    """Stop when standard input ends."""
+    """True if the exchange stops when standard input ends."""
     limits: PortLimits = PortLimits()
     """Limits of the servers."""
 
     def __post_init__(self) -> None:
-        """Raises `ExchangeConfigurationError` for settings that contradict each other."""
+        """Raise `ExchangeConfigurationError` for settings that contradict each other."""
         if self.ouch_port is not None and not self.users_file:
             raise ExchangeConfigurationError("expected a users file for the OUCH port, was none")
         if self.mold_port is not None and not self.mold_to:
@@ -208,14 +208,14 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     @property
     def forms(self) -> tuple[FeedForm, ...]:
-        """The forms that the feed is made in: those that somebody may listen to."""
+        """Forms of the feed that some port publishes."""
         has_itch = self.itch_port is not None or self.glimpse_port is not None or bool(self.mold_to)
         wanted: dict[FeedForm, bool] = {"text": self.port is not None, "itch": has_itch}
         return tuple(form for form, is_wanted in wanted.items() if is_wanted)
 
 
 def agent_instruments(config: ExchangeConfig) -> tuple[Instrument, ...]:
-    """Return the instruments that agents trade; raises `ExchangeConfigurationError` for a symbol that there is not."""
+    """Return the instruments that agents trade; raise `ExchangeConfigurationError` for an unknown symbol."""
     if not config.agents:
         return ()
     known = {instrument.symbol: instrument for instrument in config.instruments}
@@ -227,7 +227,7 @@ def agent_instruments(config: ExchangeConfig) -> tuple[Instrument, ...]:
 
 
 def rules_of(config: ExchangeConfig) -> MarketRules:
-    """Return the constants of the market; raises `ExchangeConfigurationError` for settings that cannot be."""
+    """Return the constants of the market; raise `ExchangeConfigurationError` for impossible settings."""
     instruments = list(config.instruments)
     replay = config.replay
     if replay is not None:
@@ -265,7 +265,10 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
 
 
 def _beginning(path: Path) -> str:
-    """Return a hash of the beginning of a recording; empty for an unreadable file, whose error the loader reports."""
+    """Return a hash of the beginning of a recording.
+
+    Return an empty string for an unreadable file, which the loader reports.
+    """
     try:
         with path.open("rb") as file:
             return blake2b(file.read(_BEGINNING_BYTES), digest_size=8).hexdigest()

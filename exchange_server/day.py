@@ -1,4 +1,4 @@
-"""The market's clock, and the passing of time: expiries, the imbalance of auctions, and the phases of a day."""
+"""Market clock, and the effects of time: expiries, the imbalance of auctions, and the phases of a day."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ class MarketClock:
         self._last_ns = anchor_ns
 
     def now_ns(self) -> int:
-        """Market time."""
+        """Return the market time in nanoseconds since the UTC epoch."""
         if self._running:
             elapsed_ns = round((self._monotonic_s() - self._anchor_s) * self._speed * 1e9)
             self._last_ns = max(self._last_ns, self._anchor_ns + elapsed_ns)
         return self._last_ns
 
     def start(self) -> None:
-        """Begin to run from where the clock stands; nothing if it runs."""
+        """Start the clock from its present time; do nothing if it runs."""
         if not self._running:
             self._anchor_ns, self._anchor_s, self._running = self._last_ns, self._monotonic_s(), True
 
     def stop(self) -> None:
-        """Stand still; nothing if it does."""
+        """Stop the clock; do nothing if it is stopped."""
         self.now_ns()
         self._running = False
 
     def set_speed(self, speed: float) -> None:
-        """Go on from here at another speed."""
+        """Continue from the present time at another speed."""
         self._anchor_ns, self._anchor_s, self._speed = self.now_ns(), self._monotonic_s(), speed
 
     def advance_to(self, time_ns: int) -> None:
-        """Move on to a time, if it lies ahead; the clock goes on from there."""
+        """Advance the clock to a time and continue from there; do nothing if the time has passed."""
         if time_ns > self.now_ns():
             self._anchor_ns = self._last_ns = time_ns
             self._anchor_s = self._monotonic_s()
 
     def seconds_until(self, time_ns: int) -> float:
-        """Real seconds until the market's clock shows a time, 0 if it has."""
+        """Return the real seconds until the market clock shows a time, 0 if it has passed."""
         return max(0.0, (time_ns - self.now_ns()) / 1e9 / self._speed)
 
 
@@ -73,18 +73,18 @@ class DaySchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Durations of the phases of a day, in seconds of market time; the day begins with the flow."""
 
     opening_s: float = 0.0
-    """Opening auction; 0: none."""
+    """Duration of the opening auction in seconds; 0 for no auction."""
     trading_s: float = 0.0
-    """Continuous trading; 0: without end."""
+    """Duration of continuous trading in seconds; 0 for no end."""
     closing_s: float = 0.0
-    """Closing auction; 0: none."""
+    """Duration of the closing auction in seconds; 0 for no auction."""
 
 
 class Day:
-    """Submits what time brings about: a tick when an order expires and each second of an auction, and phases.
+    """Submits the inputs that depend on time: ticks, when an order expires and each second of an auction, and phases.
 
-    A symbol that an operator has brought into another phase than the schedule's stays in it until the end of the day.
-    A restart begins the seconds of the phase anew that it finds. `stop` is called with the reason when the journal
+    A symbol that an operator has moved to another phase than the schedule's stays in it until the end of the day.
+    After a restart the duration of the present phase begins again. `stop` is called with the reason when the journal
     fails.
     """
 
@@ -106,22 +106,22 @@ class Day:
         self._call: Any = None
 
     def start(self) -> None:
-        """Submit ticks from now on."""
+        """Start to submit ticks."""
         self._call = self._timers.callLater(_LOOK_S, self._look)
 
     def begin(self) -> None:
-        """Begin the schedule, with the phase that the market is in."""
+        """Begin the schedule at the phase that the market is in."""
         phases = {book.phase for book in self._scheduled()}
         self._phase = next((phase for phase in ("auction-close", "auction-open") if phase in phases), "continuous")
         self._begin_phase()
 
     def stop(self) -> None:
-        """Submit nothing more."""
+        """Stop submitting."""
         if self._call is not None and self._call.active():
             self._call.cancel()
 
     def _scheduled(self) -> list[Any]:
-        """The books that have phases: not those that follow a recording, nor those whose day is over."""
+        """Return the books with phases: neither books that follow a recording nor closed books."""
         books = self._exchange.market.books.values()
         return [book for book in books if book.phase != "closed" and not book.is_followed]
 

@@ -18,11 +18,11 @@ __all__ = [
 
 
 class ExchangeError(RuntimeError):
-    """The exchange cannot go on; the process ends with this line."""
+    """The exchange cannot continue; the process ends with this message."""
 
 
 class ExchangeConfigurationError(ExchangeError, ValueError):
-    """The settings contradict each other or the journal they are used with."""
+    """The settings contradict each other or the journal with which they are used."""
 
 
 class JournalError(ExchangeError, OSError):
@@ -30,15 +30,15 @@ class JournalError(ExchangeError, OSError):
 
 
 class DamagedStreamError(JournalError):
-    """A part of a stream's file is not as it was written: its readers are refused, and the exchange goes on."""
+    """A part of a stream's file differs from what was written; its readers are refused, and the exchange continues."""
 
 
 class DirectoryInUseError(JournalError):
-    """Another exchange holds the journal's directory."""
+    """Another exchange has locked the journal's directory."""
 
 
 class JournalDamagedError(JournalError, DamageError):
-    """A file of the journal is not as it was written, and cannot be made again on the way."""
+    """A file of the journal differs from what was written and cannot be restored automatically."""
 
 
 class ListenError(ExchangeError, OSError):
@@ -50,12 +50,12 @@ class ReplayFileError(ExchangeError, OSError):
 
 
 class RecordError(ValueError):
-    """One line of a recorded file cannot be used; it is counted and the replay goes on."""
+    """One line of a recorded file cannot be used; it is counted and the replay continues."""
 
 
 class OperationError(ExchangeError, ValueError):
-    """An operator's request cannot be carried out now; nothing has changed."""
+    """An operator's request cannot be carried out now; nothing was changed."""
 
 
 class UnknownNameError(OperationError, LookupError):
-    """There is nothing of the name that the operator says."""
+    """An operator's request names something unknown."""

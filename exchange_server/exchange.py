@@ -1,4 +1,4 @@
-"""The exchange: inputs are journalled, then applied, then told."""
+"""The exchange: journals inputs, applies them to the market, then publishes the results."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from exchange_server.matching.outputs import FeedEncoder, Now
 __all__ = ["Exchange"]
 
 _RECOVERY_INPUTS: Final = 2_000
-"""Applied before their output is written."""
+"""Number of inputs that a recovery applies before it writes their output."""
 
 
 class Exchange:
-    """A market with a journal under it and somebody who listens above it.
+    """A market with its journal and its published streams.
 
-    Every batch is journalled before it is applied and applied before anybody hears of it, so whatever was ever told
-    is found again after a crash. Times are given by `next_time_ns` and rise from input to input.
+    Every batch is journalled before it is applied, and applied before its results are published, so that everything
+    published can be recovered after a crash. Times are given by `next_time_ns` and rise from input to input.
 
-    A start takes the newest snapshot that is good, cuts the streams to where they were then, and applies the inputs
-    since; the same inputs give the same bytes, so that the streams go on as if nothing had happened.
+    A start reads the newest intact snapshot, cuts the streams to their positions in it, and applies the later inputs.
+    The same inputs give the same bytes, so that the streams continue without a difference.
     """
 
     _log = Logger()
@@ -46,10 +46,11 @@ class Exchange:
         *,
         observers: Sequence[FeedEncoder] = (),
     ) -> None:
-        """``encoders`` by the form that they write, ``text`` or ``itch``; they and ``protocols`` share `now`.
+        """Recover the market from its journal.
 
-        ``observers`` are notified of the feed of this process, inputs that are applied again included, and write to no
-        file.
+        ``encoders`` are given by the form that they write, ``text`` or ``itch``; they and ``protocols`` share `now`.
+        ``observers`` are notified of the feed of this process, inputs that are applied again included, and write to
+        no file.
         """
         self.journal = journal
         self.clock = clock
@@ -57,11 +58,11 @@ class Exchange:
         """True if a batch waits for the disk, so that it is better to submit many inputs at once."""
         self._starts = MarketStarts(journal.rules, encoders, protocols, now, observers)
         self.inputs = 0
-        """Inputs of the session."""
+        """Number of inputs of the session."""
         self.snapshot_inputs = 0
-        """Inputs that the newest snapshot holds."""
+        """Number of inputs that the newest snapshot covers."""
         self.snapshot_time_ns = 0
-        """Market time of the last of them."""
+        """Market time of the last input that the newest snapshot covers, in nanoseconds."""
         self._private: dict[int, Stream] = {}
         self._failure = ""
         self.market = self._recover(encoders)
@@ -85,14 +86,14 @@ class Exchange:
             missing=lambda snapshot: journal.streams.damage(_needed(snapshot, encoders)),
         )
         if passed_over := self._starts.passed_over:
-            # Damage that the newest snapshot counts on is mostly before the others as well: one line for all.
+            # Damage in a part that the newest snapshot needs mostly affects the others too: one line for all of them.
             more = f" ({len(passed_over) - 1} more snapshots)" if len(passed_over) > 1 else ""
             self._log.warn("journal: passed over a snapshot, {why}{more}", why=passed_over[0], more=more)
         positions = _needed(snapshot, encoders) if snapshot else {}
         journal.streams.begin(positions)
         self._touched = market.touched
         self.feeds = {form: journal.streams.get(feed_name(form)) for form in encoders}
-        """The forms of the feed, by name."""
+        """Streams of the feed, by form."""
         self._takes = [(encoder.take, self.feeds[form].append) for form, encoder in encoders.items()]
         if snapshot:
             self._is_at(snapshot)
@@ -145,9 +146,10 @@ class Exchange:
     # -- inputs ------------------------------------------------------------------------------------------------
 
     def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
-        """The time of the next input: now (or a recorded time), and later than every time given before.
+        """Return the time of the next input: now, or a recorded time, and later than every earlier time.
 
-        It and the `count` - 1 behind it are given then. Taken when an input is submitted, so that times rise.
+        Reserves this time and the `count` - 1 nanoseconds after it. Call when an input is submitted, so that times
+        rise.
         """
         last = self._last_time_ns
         time_ns = at_least_ns or self.clock.now_ns()
@@ -157,14 +159,14 @@ class Exchange:
         return time_ns
 
     def heartbeat_time_ns(self) -> int:
-        """Market time of a heartbeat: no message before it is later, none after it earlier."""
+        """Return the market time of a heartbeat, not before any earlier message and not after any later one."""
         return max(self._last_time_ns, self.clock.now_ns())
 
     def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
-        """Journal, apply and tell a batch; returns what the market says of each input.
+        """Journal and apply a batch and publish its results; return the market's answer to each input.
 
-        Raises `JournalError` if it cannot be written: the exchange must end then. Nobody has been told of anything that
-        is not in the journal. After any error nothing more is taken.
+        Raise `JournalError` if the batch cannot be written: the exchange must then end, and nothing has been
+        published that is not in the journal. After any error no further input is accepted.
         """
         if not batch:
             return []
@@ -175,18 +177,18 @@ class Exchange:
             results = [apply(item) for item in batch]
             self._tell()
         except BaseException as error:
-            # What was said lacks something that the journal has: whatever came behind that would leave a gap.
+            # The streams lack messages that the journal implies; any further message would leave a gap.
             self._failure = f"{type(error).__name__}: {error}"
             self._append = self._refuse
             raise
         return results
 
     def _refuse(self, batch: Sequence[AnyInput]) -> NoReturn:
-        """Take no inputs any more."""
+        """Raise `JournalError`: after a failure no more inputs are accepted."""
         raise JournalError(f"expected a running exchange, was an exchange that has failed: {self._failure}")
 
     def _tell(self) -> None:
-        """Hand out what was said since the last time: first the feed, then to each account its own."""
+        """Publish the new messages: first the feed, then the private messages of each account."""
         for take, append in self._takes:
             data, count = take()
             if count:
@@ -206,7 +208,7 @@ class Exchange:
                     stream.append(data, count)
 
     def stream(self, account: Account) -> Stream:
-        """The private stream of an account."""
+        """Return the private stream of an account."""
         stream = self._private.get(account.index)
         if stream is None:
             stream = self.journal.streams.get(private_name(account.name, account.protocol))
@@ -216,10 +218,10 @@ class Exchange:
     # -- snapshots and the end ---------------------------------------------------------------------------------
 
     def begin_snapshot(self) -> Callable[[], None]:
-        """Take a snapshot now; what is returned writes it, and may do so in another thread while the market goes on.
+        """Take a snapshot now; return the function that writes it, also in another thread while the market continues.
 
-        That raises `JournalError` if it cannot be written; then there is none, and the exchange can go on if its inputs
-        can still be written. What follows in the journal goes to a segment of its own.
+        The function raises `JournalError` if the snapshot cannot be written; then it is missing, and the exchange can
+        continue as long as its inputs can be written. Later inputs go to a new segment of the journal.
         """
         if self._failure:
             self._refuse(())
@@ -240,7 +242,7 @@ class Exchange:
         self.snapshot_time_ns = snapshot.time_ns
 
     def snapshot(self) -> None:
-        """Take and write a snapshot; the market waits for it. Raises `JournalError`."""
+        """Take and write a snapshot while the market waits. Raise `JournalError` if it cannot be written."""
         self.begin_snapshot()()
 
     def close(self) -> None:
@@ -249,10 +251,13 @@ class Exchange:
 
 
 def _needed(snapshot: Snapshot, encoders: Mapping[str, FeedEncoder]) -> dict[str, Position]:
-    """The positions of the streams that are written now: a form of the feed that is not is left as it is."""
+    """Return the positions of the streams that are written now.
+
+    The file of an unused form of the feed stays unchanged.
+    """
     feeds = {feed_name(form) for form in encoders}
     return {name: at for name, at in snapshot.streams.items() if name in feeds or name.startswith(PRIVATE)}
 
 
 def _nothing() -> None:
-    """There is nothing new to write."""
+    """Write nothing: the snapshot exists already."""

@@ -1,4 +1,4 @@
-"""The ports of an exchange: which there are, who is connected to them, and their opening and end."""
+"""The servers of an exchange: their ports, their connections, and how they open and close."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from exchange_server.text import TextServer
 __all__ = ["Faces"]
 
 _SENDER: Final = "mold"
-"""The port that datagrams come from; nobody sends there."""
+"""Purpose of the port from which datagrams are sent; it receives nothing."""
 
 
 class Faces:
@@ -37,7 +37,10 @@ class Faces:
         reactor: Any,
         stop: Callable[[str], None],
     ) -> None:
-        """``itch`` is the encoder of the ITCH feed, if that is made; ``stop`` ends the exchange with a reason."""
+        """Create the servers.
+
+        ``itch`` is the encoder of the ITCH feed, or None without that feed; ``stop`` ends the exchange with a reason.
+        """
         self._config = config
         self._reactor = reactor
         self._ports: dict[str, Any] = {}
@@ -45,7 +48,7 @@ class Faces:
         self._sender: MoldSender | None = None
         self._requests: MoldRequestServer | None = None
         self.tcp: dict[str, tuple[int, Any]] = {}
-        """Port that is wished for and server, by the purpose."""
+        """Requested port and server, by purpose."""
         self._users = UsersWatch(Path(config.users_file), reactor) if config.users_file else None
         gate = self._users.gate if self._users is not None else None
         if config.port is not None:
@@ -80,11 +83,14 @@ class Faces:
 
     @property
     def servers(self) -> dict[str, Any]:
-        """Servers with connections, by the purpose."""
+        """Servers with connections, by purpose."""
         return {purpose: server for purpose, (_, server) in self.tcp.items()}
 
     def open(self) -> dict[str, int]:
-        """Open the ports; gives them by the purpose. Raises `ListenError`, and leaves those open that are."""
+        """Open the ports; return them by purpose.
+
+        Raise `ListenError` if a port cannot be opened; ports already open stay open.
+        """
         if self._ouch is not None:
             self._ouch.start()
         if self._users is not None:
@@ -95,12 +101,12 @@ class Faces:
         if self._requests is not None:
             self._listen("mold-requests", self._config.mold_port or 0, where, reactor.listenUDP, self._requests)
         if self._sender is not None:
-            # Only a multicast port can be told which address of this machine sends; it can send to anybody.
+            # Only a multicast port lets the sending address of this machine be chosen; it can send to any address.
             self._listen(_SENDER, 0, where, reactor.listenMulticast, self._sender)
         return self.ports
 
     def _users_changed(self, gone: Collection[str]) -> None:
-        """The users file is another: some may not stay, and accounts of others may have other settings."""
+        """Adopt a changed users file: end the sessions of users in ``gone`` and apply new settings of accounts."""
         for _, server in self.tcp.values():
             if isinstance(server, SoupServer):
                 server.end_sessions(gone)
@@ -110,7 +116,7 @@ class Faces:
     def listen(
         self, purpose: str, port: int, server: Any, interface: str, security: PortSecurity | None = None
     ) -> None:
-        """Open one TCP port more, with TLS if its security says so."""
+        """Open one more TCP port, with TLS if its security requires it."""
 
         def secured(number: int, factory: Any, interface: str) -> Any:
             assert security is not None
@@ -126,31 +132,31 @@ class Faces:
 
     @property
     def ports(self) -> dict[str, int]:
-        """Those that somebody may connect or send to, by the purpose."""
+        """Ports that clients may connect or send to, by purpose."""
         return {purpose: port.getHost().port for purpose, port in self._ports.items() if purpose != _SENDER}
 
     @property
     def listeners(self) -> int:
-        """Listeners of the feed, in all its forms."""
+        """Number of listeners of the feed, in all its forms."""
         return sum(self.tcp[name][1].listeners for name in ("text", "itch") if name in self.tcp)
 
     @property
     def itch_listeners(self) -> int:
-        """Listeners of the ITCH feed over SoupBinTCP."""
+        """Number of listeners of the ITCH feed over SoupBinTCP."""
         return int(self.tcp["itch"][1].listeners) if "itch" in self.tcp else 0
 
     @property
     def clients(self) -> int:
-        """Connections that may send orders."""
+        """Number of connections that may send orders."""
         return sum(self.tcp[name][1].clients for name in ("text", "ouch") if name in self.tcp)
 
     @property
     def farthest_behind_bytes(self) -> int:
-        """Bytes by which the slowest listener is behind."""
+        """Number of bytes by which the slowest listener is behind."""
         return max((server.farthest_behind_bytes for _, server in self.tcp.values()), default=0)
 
     def close(self, *, send: bool) -> None:
-        """Let nobody in any more, then (`send`) execute and send what is there, and close every connection."""
+        """Close the ports and every connection; with ``send``, first execute and send what is pending."""
         if self._users is not None:
             self._users.stop()
         for purpose, port in self._ports.items():

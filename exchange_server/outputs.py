@@ -16,11 +16,11 @@ __all__ = ["FORMS", "FeedForm", "all_outputs", "encoders_of", "protocols_of"]
 
 FeedForm = Literal["text", "itch"]
 FORMS: Final[tuple[FeedForm, ...]] = ("text", "itch")
-"""The forms of the feed."""
+"""Forms of the feed."""
 
 
 def encoders_of(rules: MarketRules, now: Now, forms: Collection[FeedForm]) -> dict[str, FeedEncoder]:
-    """A new encoder for each of these forms, by the form; they write the time of `now`."""
+    """Return a new encoder for each of these forms, by form; the encoders write the time of `now`."""
     encoders: dict[str, FeedEncoder] = {}
     if "text" in forms:
         encoders["text"] = TextEncoder(rules, now)
@@ -30,7 +30,7 @@ def encoders_of(rules: MarketRules, now: Now, forms: Collection[FeedForm]) -> di
 
 
 def protocols_of(rules: MarketRules) -> tuple[AccountProtocol, ...]:
-    """Every way in which the accounts of a journal may be told."""
+    """Return every protocol that an account of a journal may use."""
     return TextProtocol(rules), Ouch5(rules), Ouch42(rules)
 
 

@@ -1,4 +1,6 @@
-"""Settings of an exchange's process for all of Python and Twisted; keeping the reactor awake between close requests."""
+"""Settings of the exchange's process for all of Python and Twisted, and control of the reactor's sleep between
+requests.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ _THRESHOLDS: Final = (50_000, 20, 100)
 
 
 def choose_reactor(name: ReactorName) -> Any:
-    """The reactor of this name, before any other is; raises `ExchangeConfigurationError` where it cannot be had."""
+    """Install and return the reactor of this name, before any other is installed.
+
+    Raise `ExchangeConfigurationError` if the reactor is not available.
+    """
     if name != "default":
         try:
             import_module(f"twisted.internet.{_REACTORS[name]}").install()
@@ -41,33 +46,33 @@ def choose_reactor(name: ReactorName) -> Any:
 
 
 def settle() -> None:
-    """Call when everything is there that lives to the process's end.
+    """Freeze existing objects and make garbage collection rare; call when all long-lived objects exist.
 
-    Books are large and nearly all of what they hold goes by reference counts: a collection that walks through them
-    costs more than it finds, so it comes seldom, and passes over what is there now.
+    Books are large, and nearly all of their objects are freed by reference counts: a collection that visits them
+    costs more than it frees.
     """
     gc.collect()
     gc.freeze()
-    atexit.register(gc.unfreeze)  # else extension modules report what they see no end of as leaked
+    atexit.register(gc.unfreeze)  # else extension modules report frozen objects as leaks
     gc.set_threshold(*_THRESHOLDS)
 
 
 _LOOK_S: Final = 0.01
-"""Between two looks at whether requests come, while the reactor may sleep."""
+"""Time between two checks for new requests, in seconds, while the reactor may sleep."""
 
 
 class Counted(Protocol):
-    """Counter of requests, such as an exchange."""
+    """Object with a number of requests, such as an exchange."""
 
     inputs: int
 
 
 class Wakefulness:
-    """Lets the reactor poll without sleeping for `awake_s` after the newest request, and sleep otherwise.
+    """Lets the reactor poll without sleeping for `awake_s` after the latest request, and sleep otherwise.
 
-    To wake a process that sleeps takes the system 30-40 µs, three times what an order takes here; faster answers
-    cost a processor that is busy while requests come. Requests behind a pause of more than
-    `awake_s` find the reactor asleep, and it stays awake from the next look on.
+    The system takes 30-40 µs to wake a sleeping process, three times the time of an order here; faster answers cost a
+    busy processor while requests come. Requests after a pause of more than `awake_s` find the reactor asleep; it
+    stays awake from the next check on.
     """
 
     def __init__(self, exchange: Counted, reactor: Any, awake_s: float) -> None:
@@ -79,11 +84,11 @@ class Wakefulness:
         self._call: Any = None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start to check for requests."""
         self._turn()
 
     def stop(self) -> None:
-        """Let it sleep."""
+        """Stop checking, and let the reactor sleep."""
         if self._call is not None and self._call.active():
             self._call.cancel()
 

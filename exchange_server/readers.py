@@ -1,7 +1,8 @@
-"""Readers of streams over connections, whatever their protocol: admission, sending, and the cut of slow ones.
+"""Readers of streams over connections, for every protocol: admission, sending, and the disconnection of slow readers.
 
-`Tail` is one reader of numbered records over a transport that may be slower than the market. `Audience` are the
-followers of a stream: all that is appended in a turn of the reactor is one burst, the same bytes for everybody.
+`Tail` is one reader of numbered records over a transport that may be slower than the market. `Audience` is the set of
+connections that follow a stream: all bytes appended in a turn of the reactor form one burst, the same for all
+connections.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ __all__ = [
 ]
 
 CHUNK_BYTES: Final = 128 * 1024
-"""Size of a chunk of a gap fill: more than a transport's buffer holds, so that it asks for a pause after each."""
+"""Size of a chunk of a gap fill in bytes: more than a transport's buffer, so that the transport pauses after each
+chunk.
+"""
 
 
 class Records(Protocol):
-    """Numbered records behind each other, such as a `NumberedFile`."""
+    """Consecutive numbered records, such as a `NumberedFile`."""
 
     @property
     def next_number(self) -> int:
@@ -45,34 +48,34 @@ class Records(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Offset at which it will begin."""
+        """Offset at which the next record will begin."""
 
     def offset_of(self, number: int) -> int:
-        """Return the offset of a record; raises `ValueError` outside 1 … `next_number`."""
+        """Return the offset of a record; raise `ValueError` outside 1 … `next_number`."""
 
     def read(self, offset: int, limit_bytes: int) -> bytes:
-        """Whole records from an offset on, as many as fit into the limit."""
+        """Return whole records from an offset on, as many as fit into the limit."""
 
     def piece(self, offset: int, limit_bytes: int) -> bytes:
         """Return the bytes after an offset, at least one if there is more; they may end inside a record."""
 
     def rest_of_record(self, offset: int) -> bytes:
-        """Return the rest of the record in which an offset lies; empty at the beginning of one."""
+        """Return the rest of the record that contains an offset; empty at the beginning of a record."""
 
 
 class Sink(Protocol):
     """The part of a transport that a tail writes to."""
 
     def write(self, data: bytes) -> None:
-        """Send or buffer."""
+        """Send or buffer the data."""
 
 
 class Tail:
     """Sends records from a number on: the gap from disk in chunks, then bursts as they happen.
 
-    Nothing is queued for a reader that is slow: while its transport wants a pause, the tail only remembers where it
-    is, and reads on afterwards. What waits in memory is at most one burst or chunk. A heartbeat follows
-    whenever the reader has everything there is.
+    Nothing is queued for a slow reader: while its transport is paused, the tail only remembers its position, and
+    reads on afterwards. At most one burst or chunk is pending in memory. Heartbeats are sent only while the reader
+    has everything.
     """
 
     __slots__ = (
@@ -98,8 +101,11 @@ class Tail:
         lag_limit_bytes: int,
         on_damage: Callable[[str], None],
     ) -> None:
-        """``on_damage`` is called with the reason if records cannot be read as they were written: nothing more may be
-        sent then. Raises `DamagedStreamError` if the first of them cannot be found."""
+        """Start at a record; raise `DamagedStreamError` if the record cannot be found.
+
+        ``on_damage`` is called with the reason if records cannot be read as they were written: nothing more may be
+        sent then.
+        """
         self.records = records
         self.offset = records.offset_of(number)
         self.paused = False
@@ -114,16 +120,19 @@ class Tail:
 
     @property
     def lag_bytes(self) -> int:
-        """Bytes that exist and that the transport has not taken yet."""
+        """Number of bytes that exist and that the transport has not yet accepted."""
         return self.records.size_bytes - self.offset
 
     @property
     def too_slow(self) -> bool:
-        """The reader has fallen further behind than the limit since it was last this close."""
+        """True if the lag exceeds the limit above the smallest lag so far."""
         return self.lag_bytes > self._allowance_bytes
 
     def burst(self, start: int, data: bytes, now_s: float) -> None:
-        """Hand over what was just appended (with its heartbeat), shared by all readers; `start` is where it begins."""
+        """Send the records just appended, and their heartbeat.
+
+        The bytes are shared by all readers and begin at offset `start`.
+        """
         if self.paused:
             return
         if self.offset != start:
@@ -134,30 +143,31 @@ class Tail:
         self._write_now(data)
 
     def pump(self, now_s: float) -> None:
-        """Read on until the transport wants a pause or everything is sent."""
+        """Send records until the transport pauses or everything is sent."""
         while not self.paused and self.lag_bytes:
             try:
                 chunk = self.records.piece(self.offset, CHUNK_BYTES)
             except DamagedStreamError as error:
                 self._on_damage(str(error))
                 return
-            if not chunk:  # a file that lost its end: a reader that waits for it is cut for its lag, and nothing hangs
+            if not chunk:  # a file that lost its end: its reader is disconnected for its lag, and nothing hangs
                 return
             self.offset += len(chunk)
             self.written_s = now_s
-            # Within the allowance of where it now is: a reader that catches up is not cut for where it came from.
+            # Reduce the allowance as the lag shrinks: a reader that catches up is not disconnected for its earlier
+            # lag.
             self._allowance_bytes = min(self._allowance_bytes, self.lag_bytes + self._lag_limit_bytes)
             self._sink.write(chunk if self.lag_bytes else chunk + self._heartbeat())
 
     def finish_record(self) -> None:
-        """Send what is missing of a record that was begun, so that something else can be said behind it."""
+        """Send the rest of a partly sent record, so that another message can follow it."""
         rest = self.records.rest_of_record(self.offset)
         if rest:
             self.offset += len(rest)
             self._sink.write(rest)
 
     def beat(self, now_s: float) -> None:
-        """Send a heartbeat, if the reader has everything else."""
+        """Send a heartbeat if the reader has everything else."""
         if not self.paused and not self.lag_bytes:
             self.written_s = now_s
             self._sink.write(self._heartbeat())
@@ -167,32 +177,32 @@ F = TypeVar("F")
 
 
 class SequencedStream(Protocol):
-    """Numbered records, from 1, and the listeners for new ones."""
+    """Numbered records, from 1, and the listeners for new records."""
 
     @property
     def records(self) -> Records:
-        """The records."""
+        """Records of the stream."""
 
     @property
     def on_append(self) -> list[Callable[[bytes], None]]:
-        """Called with what was just appended to the records."""
+        """Listeners, called with the bytes just appended to the records."""
 
 
 class Audience(Generic[F]):
-    """The connections that follow one stream, and what was appended to it in this turn of the reactor."""
+    """The connections that follow one stream, and the bytes appended to it in this turn of the reactor."""
 
     __slots__ = ("_announce", "_burst", "connections", "heartbeat", "stream")
 
     def __init__(
         self, stream: SequencedStream, announce: Callable[[Audience[F]], None], heartbeat: Callable[[], bytes]
     ) -> None:
-        """``announce`` is called when there is something to take, once until it is taken."""
+        """Create an audience; ``announce`` is called once when bytes are pending, until they are taken."""
         self.stream = stream
-        """Stream that they follow."""
+        """Stream that the connections follow."""
         self.connections: set[F] = set()
         """Connections that follow the stream."""
         self.heartbeat = heartbeat
-        """Makes the heartbeat, which says that there is nothing new."""
+        """Function that makes the heartbeat message."""
         self._burst: list[bytes] = []
         self._announce = announce
         stream.on_append.append(self._collect)
@@ -208,42 +218,42 @@ class Audience(Generic[F]):
         return burst[0] if len(burst) == 1 else b"".join(burst)
 
     def close(self) -> None:
-        """Hear no more."""
+        """Stop collecting the stream's bytes."""
         self.stream.on_append.remove(self._collect)
 
 
 class ReaderLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits of a server, whatever its protocol."""
+    """Limits of a server of any protocol."""
 
     connections: int = 256
-    """Open connections at once."""
+    """Largest number of open connections."""
     login_timeout_s: float = 10.0
-    """Time that a connection may stay without a login."""
+    """Time after which a connection without a login is closed, in seconds."""
     silence_s: float = 1.0
-    """A heartbeat follows this much silence."""
+    """Time without a message after which a heartbeat is sent, in seconds."""
     burst_interval_s: float = 0.0
-    """Between bursts that nobody asked for lies at least so much; what is said meanwhile goes into the next."""
+    """Smallest time between two bursts that no client requested, in seconds; later messages go into the next burst.
+    """
     lag_bytes: int = 64 * 1024 * 1024
-    """A reader that falls behind by more is cut."""
+    """Number of bytes behind the stream above which a reader is disconnected."""
     stall_s: float = 30.0
-    """A reader whose transport takes nothing for so long, with something to take, is cut."""
+    """Time without progress after which a reader with pending bytes is disconnected, in seconds."""
 
 
 class Timers(Protocol):
-    """The part of a reactor that tells and keeps time."""
+    """The part of a reactor that gives the time and calls functions later."""
 
     def seconds(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
 
     def callLater(self, delay: float, callable: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - Twisted's name
-        """Call something after a delay."""
+        """Call a function after a delay in seconds."""
 
 
 class Reader:
-    """State of the client of a connection, whatever its protocol: the login that it owes, and the stream that it is
-    sent.
+    """State of a connection's client, for every protocol: the pending login, and the stream that it is sent.
 
-    The connection is registered as the transport's producer, and passes on what that tells it.
+    The connection is registered as the transport's producer, and forwards the transport's calls to the reader.
     """
 
     __slots__ = ("_clock", "_connection", "_login_timeout", "is_closed", "tail")
@@ -253,41 +263,44 @@ class Reader:
         self._clock = clock
         self._login_timeout: Any = None
         self.is_closed = False
-        """Nothing more is sent, and what still comes is not listened to."""
+        """True once the reader is closed: nothing more is sent, and further input is ignored."""
         self.tail: Tail | None = None
-        """Stream that it reads, once its login was accepted."""
+        """Tail of the stream that the client reads, once its login was accepted."""
 
     def await_login(self, timeout_s: float, too_late: Callable[[str], None]) -> None:
-        """Wait for a login, but not for ever."""
+        """Wait for a login; call ``too_late`` after the timeout."""
         transport = self._connection.transport
         if hasattr(transport, "setTcpNoDelay"):
             transport.setTcpNoDelay(True)
         self._login_timeout = self._clock.callLater(timeout_s, too_late, f"no login within {timeout_s:g} s")
 
     def logged_in(self) -> None:
-        """The login came."""
+        """Stop waiting for the login: it arrived."""
         if self._login_timeout is not None and self._login_timeout.active():
             self._login_timeout.cancel()
         self._login_timeout = None
 
     def follow(self, tail: Tail) -> None:
-        """Have something to read; from now on the transport says when it has had enough."""
+        """Follow a stream; from now on the transport pauses and resumes the tail."""
         self.tail = tail
         self._connection.transport.registerProducer(self._connection, True)
 
     def pause(self) -> None:
-        """Send nothing for now."""
+        """Pause sending."""
         if self.tail is not None:
             self.tail.paused = True
 
     def resume(self) -> None:
-        """Go on where it paused."""
+        """Resume sending after a pause."""
         if self.tail is not None and not self.is_closed:
             self.tail.paused = False
             self.tail.pump(self._clock.seconds())
 
     def close(self, *, flush: bool, last_words: bytes = b"") -> None:
-        """Close; what is not sent yet is sent first, with the last words behind it (`flush`), or thrown away."""
+        """Close the connection.
+
+        With `flush`, first send pending bytes and then the last words, otherwise discard them.
+        """
         self.lost()
         transport = self._connection.transport
         if self.tail is not None:
@@ -299,7 +312,7 @@ class Reader:
             transport.abortConnection()
 
     def _finish(self, last_words: bytes) -> bool:
-        """Send the rest of a record that was begun and the last words; False if that rest is damaged."""
+        """Send the rest of a partly sent record and the last words; return False if that rest is damaged."""
         try:
             if self.tail is not None:
                 self.tail.finish_record()
@@ -310,32 +323,32 @@ class Reader:
         return True
 
     def lost(self) -> None:
-        """The connection is no more."""
+        """Release the resources of a connection that has ended."""
         self.is_closed = True
         self.logged_in()
 
 
 class ReaderConnection(Protocol):
-    """A connection with a reader."""
+    """Connection with a reader."""
 
     transport: Any
 
     @property
     def reader(self) -> Reader:
-        """State of its client."""
+        """Reader state of the connection's client."""
 
     def cut(self, reason: str, *, flush: bool = False) -> None:
-        """Close; what is not sent yet is sent first (`flush`) or thrown away."""
+        """Close the connection; pending bytes are sent first (`flush`) or discarded."""
 
 
 C = TypeVar("C", bound=ReaderConnection)
 
 
 class Readers(Generic[C]):
-    """The connections of one server: the turns in which bursts are handed out, heartbeats, and the limits.
+    """The connections of one server: delivery of bursts, heartbeats, and limits.
 
-    `deliver` is called once for all that was announced in a turn of the reactor, `beat` a few times in what counts as
-    silence, unless something is about to be delivered.
+    `deliver` is called once for all that was announced in a turn of the reactor; `beat` is called a few times per
+    silence interval, unless a delivery is due.
     """
 
     _log = Logger()
@@ -350,29 +363,30 @@ class Readers(Generic[C]):
         self._deliver_call: Any = None
         self._delivered_s = -math.inf
         self.connections: set[C] = set()
-        """Those that are open."""
+        """Open connections."""
         self.requests = Durations()
-        """From reading the first request of a batch until the market has carried out the batch."""
+        """Durations from reading the first request of a batch until the market has carried out the batch."""
         self.deliveries = Durations()
-        """From the first message of a burst, as the market says it, until the burst is written to all connections."""
+        """Durations from the first message of a burst until the burst is written to all connections."""
         self._announced_s: float | None = None
         self._beat_call = clock.callLater(limits.silence_s / 4, self._tick)
 
     def admit(self, connection: C) -> bool:
-        """Return True if there is room for it; if so it is remembered."""
+        """Return True if there is room for the connection; if so, register it."""
         if len(self.connections) >= self._limits.connections:
             return False
         self.connections.add(connection)
         return True
 
     def forget(self, connection: C) -> None:
-        """It is gone."""
+        """Remove a connection that has ended."""
         self.connections.discard(connection)
 
     def tail(self, connection: C, records: Records, number: int, heartbeat: Callable[[], bytes]) -> Tail | None:
-        """Return the tail that sends a connection the records from a number on; None, after a cut, if they are damaged.
+        """Return the tail that sends a connection the records from a number on.
 
-        A connection that comes to damaged records later is cut as well: it gets none of them.
+        If those records are damaged, disconnect and return None. A connection that reaches damaged records later is
+        disconnected as well: it is sent none of them.
         """
 
         def on_damage(reason: str) -> None:
@@ -387,7 +401,7 @@ class Readers(Generic[C]):
             return None
 
     def deliver_soon(self) -> None:
-        """Deliver at the end of this turn of the reactor, or when the interval between bursts is over."""
+        """Deliver at the end of this turn of the reactor, or when the interval between bursts has passed."""
         if self._announced_s is None:
             self._announced_s = self._clock.seconds()
         if self._deliver_call is None:
@@ -407,7 +421,7 @@ class Readers(Generic[C]):
             self.deliveries.add(self._clock.seconds() - announced_s)
 
     def spread(self, connections: Iterable[C], records: Records, burst: bytes, heartbeat: bytes) -> None:
-        """Send what was just appended: one write for each, of the same bytes; a reader too far behind is cut."""
+        """Send the bytes just appended to each connection, in one write; disconnect readers too far behind."""
         start, data, now_s = records.size_bytes - len(burst), burst + heartbeat, self._clock.seconds()
         for connection in tuple(connections):
             tail = connection.reader.tail
@@ -417,8 +431,7 @@ class Readers(Generic[C]):
                     connection.cut(f"slow: {tail.lag_bytes} bytes behind, the limit is {self._limits.lag_bytes}")
 
     def beat(self, why_end: Callable[[C, Tail, float], str] = lambda *_: "") -> None:
-        """Heartbeats after silence, and the end of readers that take nothing, or that the server has a reason to end
-        (empty for none)."""
+        """Send heartbeats after silence; disconnect stalled readers and those that ``why_end`` gives a reason for."""
         now_s = self._clock.seconds()
         for connection in tuple(self.connections):
             tail = connection.reader.tail
@@ -438,7 +451,7 @@ class Readers(Generic[C]):
             self._beat()
 
     def close(self) -> None:
-        """Send what is there, then close every connection."""
+        """Send pending bytes, then close every connection."""
         self.deliver()
         if self._beat_call.active():
             self._beat_call.cancel()

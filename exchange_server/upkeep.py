@@ -1,4 +1,4 @@
-"""Upkeep of a journal while the exchange runs: syncs at an interval, and snapshots."""
+"""Upkeep of a running exchange's journal: syncs at an interval, and snapshots."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["Upkeep"]
 
 _LOOK_S: Final = 1.0
 _LEAST_REST: Final = 50
-"""The market is held up for a snapshot for no more than one part in so many of the time."""
+"""Snapshots hold up the market for at most one part in this many of the time."""
 
 
 class Upkeep:
     """Syncs the journal, and takes snapshots between two turns of the reactor; threads wait for the disk.
 
     A sync that fails ends the exchange, through `stop`. A snapshot that cannot be written is named in the log, and
-    tried again when the next one is due: the journal has everything.
+    tried again when the next one is due: the journal is complete without it.
     """
 
     _log = Logger()
@@ -37,7 +37,10 @@ class Upkeep:
         snapshot_inputs: int,
         snapshot_interval_s: float,
     ) -> None:
-        """``in_thread`` calls something elsewhere and returns a `Deferred`; a limit of 0 or None is none."""
+        """Create the upkeep.
+
+        ``in_thread`` calls a function in a thread and returns a `Deferred`; a limit of 0 or None means no limit.
+        """
         self._exchange = exchange
         self._timers = timers
         self._stop = stop
@@ -51,17 +54,17 @@ class Upkeep:
         self._calls: dict[str, Any] = {}
         self._is_over = False
         self.snapshots = 0
-        """Written so far."""
+        """Number of snapshots written so far."""
 
     def start(self) -> None:
-        """Begin."""
+        """Start the syncs and snapshots."""
         if self._sync_interval_s is not None:
             self._later("sync", self._sync_interval_s, self._sync)
         if self._snapshot_inputs or self._snapshot_interval_s:
             self._later("look", _LOOK_S, self._look)
 
     def stop(self) -> None:
-        """Do nothing more by itself."""
+        """Stop syncs and snapshots at an interval."""
         self._is_over = True
         for call in self._calls.values():
             if call.active():
@@ -95,7 +98,7 @@ class Upkeep:
             self._later("look", _LOOK_S, self._look)
 
     def _begin_snapshot(self) -> None:
-        """Take one between two requests, and write it in a thread while the market goes on."""
+        """Take a snapshot between two requests, and write it in a thread while the market continues."""
         begin_s = self._timers.seconds()
         try:
             write = self._exchange.begin_snapshot()
@@ -124,14 +127,14 @@ class Upkeep:
         self._log.error("no snapshot: {reason}", reason=failure.getErrorMessage())
 
     def snapshot(self) -> None:
-        """Write one now, while the market waits; raises `ExchangeError` if it cannot be written."""
+        """Write a snapshot now, while the market waits; raise `ExchangeError` if it cannot be written."""
         begin_s = self._timers.seconds()
         self._exchange.snapshot()
         self._inputs, self._since_s = self._exchange.inputs, self._timers.seconds()
         self._has_written(self._since_s - begin_s)
 
     def finish(self) -> None:
-        """After the last request: write a snapshot, if there was a request since the latest one."""
+        """Write a last snapshot after the last request, if there was a request since the latest one."""
         self.stop()
         if self._exchange.inputs > self._exchange.snapshot_inputs:
             try:

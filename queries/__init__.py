@@ -20,11 +20,11 @@ from typing import Final
 __all__ = ["QUERIES_DIR", "query_path", "query_text"]
 
 QUERIES_DIR: Final = Path(__file__).resolve().parent
-"""The folder of the .sql files."""
+"""Folder of the .sql files."""
 
 
 def query_path(name: str) -> Path:
-    """The file of this query; raises `FileNotFoundError` that names those there are."""
+    """Return the file of this query; raise `FileNotFoundError` that names the existing queries."""
     path = QUERIES_DIR / f"{name}.sql"
     if not path.is_file():
         known = ", ".join(sorted(path.stem for path in QUERIES_DIR.glob("*.sql")))
@@ -33,7 +33,7 @@ def query_path(name: str) -> Path:
 
 
 def query_text(name: str) -> str:
-    """The SELECT of a file that holds one, without comments: what a strategy brings along as its own view.
+    """Return the SELECT of a file, without comments, as a strategy brings it along as its own view.
 
     >>> query_text("vwap_trades").partition(",")[0]
     'SELECT symbol'

@@ -1,4 +1,6 @@
-"""``changelog.py [--check] VERSION``: give what is unreleased in CHANGELOG.md the section of a version, dated today."""
+"""``changelog.py [--check] VERSION``: move the unreleased changes in CHANGELOG.md to the section of a version, dated
+today.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ UNRELEASED = "## [Unreleased]\n"
 
 
 def released(text: str, version: str, day: str) -> str:
-    """Return the changelog with a section of the version; raises `ValueError` where there is nothing to release.
+    """Return the changelog with a section of the version; raise `ValueError` if there is nothing to release.
 
     >>> released("# Changelog\\n\\n## [Unreleased]\\n\\n### Added\\n\\n- This.\\n", "1.2.0", "2030-01-02")
     '# Changelog\\n\\n## [Unreleased]\\n\\n## [1.2.0] - 2030-01-02\\n\\n### Added\\n\\n- This.\\n'
@@ -30,7 +32,7 @@ def released(text: str, version: str, day: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the file, or with ``--check`` say only whether it could be written."""
+    """Write the file, or with ``--check`` only report if it could be written."""
     *flags, version = arguments
     try:
         text = released(PATH.read_text(encoding="utf-8"), version, f"{datetime.now(UTC):%Y-%m-%d}")

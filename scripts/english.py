@@ -1,6 +1,6 @@
 """``english.py [PACKAGE…]``: find English in production code that docs/glossary.md advises against.
 
-Reads docstrings, comments, names that code binds and those of tests; prints each finding, and fails if there is one.
+Reads docstrings, comments, bound names and names of tests; prints each finding, and fails if there is one.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ ROOT: Final = Path(__file__).parents[1]
 ROOTS: Final = ("algo_engine", "deltabook", "exchange_server", "queries", "runtime")
 TESTS: Final = "tests"
 LONGEST_TEST_NAME: Final = 59
-"""Characters in the name of a test, which is a claim: what it says beyond that belongs in the docstring."""
+"""Largest number of characters in the name of a test, which is a claim: details belong in the docstring."""
 _TEST: Final = re.compile(r" *(?:async )?def (test_\w+)")
 
 NAMES: Final = frozenset({"told", "one", "found", "held", "said"})
 """Participles and numerals that say nothing of the thing: take the noun (`row`, `match`, `order`, `result`)."""
 
 ALLOWED: Final = {
-    # Fields of records in JSON, whose names clients have: of views' lines, and of `deltabook doctor --json`.
+    # Fields of records in JSON, whose names clients use: of views' lines, and of `deltabook doctor --json`.
     ("deltabook/wire/service.py", "held"),
     ("deltabook/cli/doctor.py", "found"),
 }
-"""Files and names that stay, with the reason."""
+"""Files and names that are allowed, with the reason."""
 
 BEFORE_WHO: Final = (
     *("and", "are", "as", "but", "by", "for", "from", "is", "not", "of", "or", "say", "says", "tell", "tells", "than"),
     *("that", "to", "what", "whether", "with"),
 )
-"""Words after which "who" has no noun that it belongs to."""
+"""Words after which "who" refers to no noun."""
 
 PROSE: Final = (
     (re.compile(r"\AOf\b"), 'a docstring or comment begins with "Of": name the thing first'),
@@ -48,11 +48,11 @@ PROSE: Final = (
         '"who" without a noun: name the caller, owner or subscriber',
     ),
 )
-"""Patterns in docstrings and comments, and what is wrong with them."""
+"""Patterns in docstrings and comments, and the reason against each."""
 
 
 class Finding(NamedTuple):
-    """A place that breaks a rule."""
+    """Place that breaks a rule."""
 
     path: str
     line: int
@@ -60,7 +60,7 @@ class Finding(NamedTuple):
 
 
 def findings(path: str, source: str) -> Iterator[Finding]:
-    """Yield what breaks a rule in a module.
+    """Yield the places in a module that break a rule.
 
     >>> [finding.text for finding in findings("a/b.py", 'held = 1  # for who must wait')]
     ['name `held`: take the noun of what it is', '"who" without a noun: name the caller, owner or subscriber']
@@ -89,7 +89,10 @@ def long_names(path: str, source: str) -> Iterator[Finding]:
 
 
 def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Names that a module binds: variables, attributes, parameters, functions and classes; each once in a function."""
+    """Yield the names that a module binds: variables, attributes, parameters, functions and classes.
+
+    Each once in a function.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
@@ -102,7 +105,7 @@ def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _prose(tree: ast.Module, source: str) -> Iterator[tuple[int, str]]:
-    """Docstrings (of attributes too) and blocks of comments, each as one line of text with single spaces."""
+    """Yield docstrings (of attributes too) and blocks of comments, each as one line of text with single spaces."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, " ".join(node.value.value.split())

@@ -1,4 +1,5 @@
-"""Orders that a strategy's own logic carries: pairs that exclude each other, brackets, trails, pegs, schedules.
+"""Composite orders, carried out by a strategy's own logic: pairs that exclude each other, brackets, trails, pegs,
+schedules.
 
 ```
 strategy ──buys, sells──▶ CompositeOrders ──▶ Composite (exits, pegs, schedules) ──one child order each──▶ Context

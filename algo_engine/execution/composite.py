@@ -20,47 +20,48 @@ __all__ = ["ChildOrder", "Composite", "CompositeOrders", "CompositeState"]
 
 _TIMER: Final = "composite order "
 _MOST_FAILURES: Final = 10
-"""Children that may come to nothing in a row, refused or rejected, before a composite order gives up."""
+"""Largest number of child orders in a row that are refused or rejected before a composite order fails."""
 _MOST_WORKING: Final = 200
-"""Composite orders of one strategy that may work at once; each may need a timer."""
+"""Largest number of working composite orders of one strategy; each may need a timer."""
 
 
 class CompositeState(StrEnum):
     """State of a composite order."""
 
     WORKING = "working"
-    """It has a child order in the market, or waits for the moment to send one."""
+    """The order has a child order in the market, or waits to send one."""
     ENDING = "ending"
-    """It was cancelled, and its child order is on its way out."""
+    """The order was cancelled, and the cancellation of its child order is pending."""
     FILLED = "filled"
     """All its lots have traded."""
     CANCELLED = "cancelled"
-    """It was cancelled, or its time was over, before all lots had traded."""
+    """The order was cancelled, or its time was over, before all lots had traded."""
     FAILED = "failed"
-    """Its child orders were refused or rejected; `Composite.reason` says why."""
+    """The child orders were refused or rejected; `Composite.reason` has the reason."""
 
 
 class ChildOrder(msgspec.Struct, frozen=True, gc=False):
-    """The order that a composite order wants to have in the market now."""
+    """Order that a composite order wants to have in the market now."""
 
     lots: int
-    """Lots; never more than the composite order has left."""
+    """Number of lots; never more than the composite order has left."""
     price_ticks: int
-    """Limit; 0 is a market order."""
+    """Limit price in ticks; 0 for a market order."""
     options: OrderOptions = PLAIN
-    """Immediate, a stop, and so on."""
+    """Options of the order, such as immediate or a stop."""
 
 
 class Composite(abc.ABC):
-    """One composite order. A subclass says in `_wanted` which child order it wants now; this class makes it so.
+    """Base class of composite orders.
 
-    A child that is no longer what is wanted is cancelled, and the next one is sent when the exchange has said how much
-    of it traded. A replacement would be quicker, but what executes while it is on its way comes on top of it, so that
-    the composite order could trade too much.
+    A subclass returns from `_wanted` the child order that it wants now; this class sends and cancels child orders
+    accordingly. A child that differs from the wanted one is cancelled, and the next one is sent when the exchange has
+    reported how much of it traded. A replacement would be quicker, but its executions on the way come on top of it, so
+    that the composite order could trade too much.
 
     Invariant, at all times: ``filled_lots`` + open lots of the child ≤ ``lots``.
 
-    A subclass with attributes of its own that a restart must not lose lists them in `memory_fields`.
+    A subclass with attributes that must survive a restart lists them in `memory_fields`.
     """
 
     memory_fields: ClassVar[Mapping[str, Any]] = MappingProxyType(
@@ -69,36 +70,36 @@ class Composite(abc.ABC):
             "reason": str, "_child_id": int, "_child": ChildOrder | None, "_is_leaving": bool, "_number": int,
         }
     )  # fmt: skip
-    """Attribute → type of what is remembered over a restart, those of the base classes included."""
+    """Attribute → type of the values remembered over a restart, including those of the base classes."""
     loose_fields: ClassVar[frozenset[str]] = frozenset()
-    """Those of `memory_fields` that are written down with the others, and not for a change of theirs alone."""
+    """Names in `memory_fields` that are written with the others, but not for their own changes only."""
 
     def __init__(self, context: Context, side: Side, symbol: str, lots: int) -> None:
-        """Raises `ValueError` for lots below 0."""
+        """Create an order; raise `ValueError` for lots below 0."""
         if lots < 0:
             raise ValueError(f"expected 0 lots or more, was {lots}")
         self.side, self.symbol, self.lots = side, symbol, lots
         self.filled_lots = 0
         """Lots traded so far."""
         self.notional = 0
-        """Sum of price × lots of what traded, in ticks × lots."""
+        """Sum of price × lots of all executions, in ticks × lots."""
         self.state = CompositeState.WORKING
         self.reason = ""
-        """Why it failed or was cancelled; empty otherwise."""
+        """Reason of the failure or cancellation; empty otherwise."""
         self.on_done: Callable[[Composite], None] = lambda composite: None
-        """Called once, when the order has ended."""
+        """Callback, called once when the order has ended."""
         self.on_cancelled: Callable[[], None] = lambda: None
-        """For `CompositeOrders`: called when the strategy has cancelled it."""
+        """Callback for `CompositeOrders`, called when the strategy has cancelled the order."""
         self._context = context
         self._child_id = 0
         self._child: ChildOrder | None = None
         self._is_leaving = False
         self._is_paused = False
-        """True from a child that came to nothing until the next quote or timer: nothing is repeated at once."""
+        """True from a failed child to the next quote or timer, so that nothing is repeated at once."""
         self._failures = 0
         self._number = 0
         self._is_asleep = False
-        """True while it is being restored: it counts events, and sends nothing."""
+        """True during a restore: the order counts events, and sends nothing."""
 
     @property
     def is_done(self) -> bool:
@@ -107,20 +108,20 @@ class Composite(abc.ABC):
 
     @property
     def remaining_lots(self) -> int:
-        """Lots still to trade."""
+        """Number of lots still to trade."""
         return self.lots - self.filled_lots
 
     @property
     def child_id(self) -> int:
-        """Number of the child order that may still trade, 0 if there is none."""
+        """Client id of the child order that may still trade, 0 if there is none."""
         return self._child_id
 
     def average_ticks(self) -> float | None:
-        """Mean price of what traded, None before anything has."""
+        """Return the mean execution price in ticks, None before the first execution."""
         return self.notional / self.filled_lots if self.filled_lots else None
 
     def cancel(self, reason: str = "cancelled by the strategy") -> None:
-        """Take the child order out of the market and end; what trades until then still counts."""
+        """Cancel the child order and end; executions until then still count."""
         if self.state is CompositeState.WORKING:
             self.state, self.reason = CompositeState.ENDING, reason
             self._settle()
@@ -128,28 +129,31 @@ class Composite(abc.ABC):
 
     @abc.abstractmethod
     def _wanted(self) -> ChildOrder | None:
-        """The child order to have in the market now, None for none. Called often; it must not change anything."""
+        """Return the child order to have in the market now, None for none.
+
+        Called often; it must not change anything.
+        """
 
     def _quoted(self, quote: Quote) -> None:  # noqa: B027 - most have no use for it
-        """Called with every quote of the symbol before `_wanted`."""
+        """Process a quote of the symbol; called before `_wanted`."""
 
     def _due(self) -> None:  # noqa: B027 - most have no use for it
-        """Called when the timer of `_set_timer` is due, before `_wanted`."""
+        """Process the timer of `_set_timer`; called before `_wanted`."""
 
     def _view_changed(self, change: ViewChange) -> None:  # noqa: B027 - most have no use for it
-        """Called with every other change of a view that the strategy has."""
+        """Process a change of a view of the strategy other than quotes."""
 
     def _child_event(self, event: OrderEvent) -> None:  # noqa: B027 - most have no use for it
-        """Called with every event of a child order, after it was counted."""
+        """Process an event of a child order, after it was counted."""
 
     def _is_complete(self) -> bool:
-        """True if there is nothing left to trade, now or later."""
+        """Return True if there is nothing left to trade, now or later."""
         return self.filled_lots >= self.lots
 
-    # Driven by CompositeOrders.
+    # -- calls of CompositeOrders
 
     def start(self, number: int) -> None:
-        """Begin; ``number`` is unique in the strategy."""
+        """Start the order; ``number`` is unique in the strategy."""
         self._number = number
         quote = self._context.quote(self.symbol)
         if quote is not None:
@@ -157,11 +161,11 @@ class Composite(abc.ABC):
         self._settle()
 
     def owns(self, client_id: int) -> bool:
-        """Return True if an order is the child of this one, or of a part of it."""
+        """Return True if an order is the child of this order, or of a part of it."""
         return client_id == self._child_id != 0
 
     def order_event(self, event: OrderEvent) -> None:
-        """An event of the child order."""
+        """Process an event of the child order."""
         order = event.order
         if event.is_fill:
             self.filled_lots += event.volume_lots
@@ -177,23 +181,23 @@ class Composite(abc.ABC):
         self._settle()
 
     def quote_changed(self, quote: Quote) -> None:
-        """The touch of the symbol changed."""
+        """Process a change of the symbol's best prices."""
         self._is_paused = False
         self._quoted(quote)
         self._settle()
 
     def timer_due(self) -> None:
-        """The timer is due."""
+        """Process the timer."""
         self._is_paused = False
         self._due()
         self._settle()
 
     def view_changed(self, change: ViewChange) -> None:
-        """Another view changed."""
+        """Process a change of another view."""
         self._view_changed(change)
         self._settle()
 
-    # Restarts.
+    # -- restarts
 
     def memory(self) -> dict[str, Any]:
         """Return the values of `memory_fields`."""
@@ -201,7 +205,7 @@ class Composite(abc.ABC):
 
     @classmethod
     def remembered(cls, context: Context, memory: Mapping[str, Any]) -> Composite:
-        """Return an order from its memory, asleep; raises `msgspec.ValidationError` for one of another class."""
+        """Return an order from its memory, asleep; raise `msgspec.ValidationError` for the memory of another class."""
         composite = cls.__new__(cls)
         Composite.__init__(composite, context, Side.BUY, "", 0)
         for name, kind in cls.memory_fields.items():
@@ -213,7 +217,7 @@ class Composite(abc.ABC):
         """Resume after a restart, when the events since its memory were counted."""
         order = self._context.order(self._child_id)
         if order is None or not order.is_open:
-            # Refused by a limit of our own, which is in no journal.
+            # Refused by a limit of the engine, which is in no journal.
             self._child_id, self._child, self._is_leaving = 0, None, False
         self._resumed()
         self._is_asleep = self._is_paused = False
@@ -223,9 +227,9 @@ class Composite(abc.ABC):
         self._settle()
 
     def _resumed(self) -> None:  # noqa: B027 - most have no use for it
-        """Called before an order goes on after a restart: to set its timer, and to catch up."""
+        """Prepare to resume after a restart: set the timer, and catch up."""
 
-    # For subclasses.
+    # -- helpers of subclasses
 
     def _set_timer(self, delay_ms: int) -> None:
         self._context.set_timer(f"{_TIMER}{self._number}", max(1, delay_ms))
@@ -238,7 +242,7 @@ class Composite(abc.ABC):
             self._is_paused = True
             self.reason = reason
         elif not was_leaving:
-            # The rest of an immediate order, or what the exchange took away.
+            # The rest of an immediate order, or lots that the exchange removed.
             is_immediate = child is not None and (child.options.immediate or not child.price_ticks)
             self._failures += not is_immediate
             self._is_paused = True
@@ -278,7 +282,7 @@ class Composite(abc.ABC):
         return order.remaining_lots == min(wanted.lots, self.remaining_lots)
 
     def _is_immediate(self) -> bool:
-        """True if the child ends by itself: a limit that does not rest, or a market order."""
+        """Return True if the child ends by itself: a limit order that does not rest, or a market order."""
         child = self._child
         return child is not None and (
             child.options.immediate or (not child.price_ticks and child.options.stop_ticks is None)
@@ -290,7 +294,7 @@ class Composite(abc.ABC):
         self._child = wanted
         client_id = submit(self.symbol, lots, wanted.price_ticks, options=wanted.options)
         order = self._context.order(client_id)
-        # A refusal by our own limits is known already, and its event comes when the strategy has returned.
+        # A refusal by the engine's limits is already known, and its event comes after the strategy has returned.
         self._child_id = client_id
         if order is None:
             self._child_id, self._child = 0, None
@@ -327,10 +331,10 @@ def _kinds(base: Any = Composite) -> Iterator[type[Composite]]:
 
 
 class CompositeOrders:
-    """The composite orders of one strategy, which hands its events on to them.
+    """The composite orders of one strategy, which passes its events on to them.
 
-    Call `on_order_event`, `on_view_change` and `on_timer` from the strategy's methods of these names, and `restore`
-    from `on_start`: the journal has the orders of an earlier run, which are forgotten where nobody asks for them.
+    Call `on_order_event`, `on_view_change` and `on_timer` from the strategy's methods of the same names, and `restore`
+    from `on_start`: the journal contains the orders of an earlier run, which are discarded if they are not restored.
     """
 
     def __init__(self, context: Context) -> None:
@@ -338,15 +342,15 @@ class CompositeOrders:
         self._working: dict[int, Composite] = {}
         self._numbers = 0
         self._written: dict[int, dict[str, Any]] = {}
-        """By number: what was remembered last, without loose fields."""
+        """Last written memory by number, without loose fields."""
 
     def restore(
         self, on_done: Callable[[Composite], None] | None = None, kinds: Sequence[type[Composite]] = ()
     ) -> Sequence[Composite]:
         """Resume the composite orders of an earlier run; return them, oldest first.
 
-        ``on_done`` becomes the `Composite.on_done` of each, before any resumes; ``kinds`` are classes of the strategy's
-        own. Raises `ValueError` for an order of another class.
+        ``on_done`` becomes the `Composite.on_done` of each, before any resumes; ``kinds`` are the strategy's own
+        classes. Raise `ValueError` for an order of another class.
         """
         known = {kind.__name__: kind for kind in (*_kinds(), *kinds)}
         for recovered in self._context.recovered():
@@ -376,7 +380,7 @@ class CompositeOrders:
         return list(self._working.values())
 
     def add(self, composite: Composite) -> None:
-        """Begin a composite order; raises `ValueError` for one too many."""
+        """Start a composite order; raise `ValueError` above the limit of working orders."""
         if len(self._working) >= _MOST_WORKING:
             raise ValueError(f"expected at most {_MOST_WORKING} composite orders at once, was one more")
         self._numbers += 1
@@ -392,7 +396,7 @@ class CompositeOrders:
                 composite.cancel()
 
     def on_order_event(self, event: OrderEvent) -> bool:
-        """Hand on an event of an own order; True if the order belongs to a composite order."""
+        """Pass on an event of an own order; return True if the order belongs to a composite order."""
         for composite in self.working:
             if composite.owns(event.order.client_id):
                 composite.order_event(event)
@@ -401,7 +405,7 @@ class CompositeOrders:
         return False
 
     def on_view_change(self, change: ViewChange) -> None:
-        """Hand on a change of a view."""
+        """Pass on a change of a view."""
         if change.view == QUOTE_VIEW:
             symbols = {row["symbol"] for row in (*change.added, *change.removed)}
             for composite in self.working:
@@ -414,7 +418,7 @@ class CompositeOrders:
         self._driven()
 
     def on_timer(self, name: str) -> bool:
-        """Hand on a timer; True if it is a composite order's."""
+        """Pass on a timer; return True if it belongs to a composite order."""
         if not name.startswith(_TIMER):
             return False
         composite = self._working.get(int(name.removeprefix(_TIMER)))
@@ -424,7 +428,7 @@ class CompositeOrders:
         return True
 
     def _driven(self) -> None:
-        """Write down what has changed, and forget what has ended."""
+        """Write down changed orders, and drop ended ones."""
         for number, composite in list(self._working.items()):
             if composite.is_done and not composite.child_id:
                 del self._working[number]

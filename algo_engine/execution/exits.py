@@ -1,4 +1,4 @@
-"""Ways out of a position: a target and a stop that exclude each other, a stop that trails, and an entry with both."""
+"""Exits from a position: a target and a stop that exclude each other, a trailing stop, and an entry with both."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _NOW: Final = OrderOptions(immediate=True)
 
 
 def _near_ticks(side: Side, quote: Quote) -> int | None:
-    """The price at which an order of this side would trade at once; None where nobody offers one."""
+    """Return the price at which an order of this side would trade at once; None if the other side is empty."""
     if side is Side.BUY:
         return quote.ask_price_ticks if quote.ask_volume_lots else None
     return quote.bid_price_ticks if quote.bid_volume_lots else None
 
 
 class _Stopping(Composite):
-    """Base of all kinds of stops: the stop rests at the exchange, which watches its trades.
+    """Base class of stops: the stop order rests at the exchange, which watches the trades.
 
-    Where the exchange cannot watch, because the stop is not there yet or is being moved, the touch is watched here.
+    While the exchange cannot watch, because the stop order is not there yet or is being moved, the best prices are
+    watched here.
     """
 
     memory_fields = MappingProxyType({**Composite.memory_fields, "stop_ticks": int, "is_stopped": bool})
@@ -37,9 +38,9 @@ class _Stopping(Composite):
     def __init__(self, context: Context, side: Side, symbol: str, lots: int, stop_ticks: int) -> None:
         super().__init__(context, side, symbol, lots)
         self.stop_ticks = stop_ticks
-        """Price at which it gets out at any price."""
+        """Stop price in ticks; reaching it triggers an exit at any price."""
         self.is_stopped = False
-        """True once the stop has been reached."""
+        """True once the stop price was reached."""
 
     def _is_reached(self, quote: Quote) -> bool:
         near = _near_ticks(self.side, quote)
@@ -60,17 +61,17 @@ class _Stopping(Composite):
     def _stop_order(self) -> ChildOrder:
         if self.is_stopped and not self._is_watched_there():
             return ChildOrder(self.remaining_lots, 0, PLAIN)
-        # One that has been triggered is a market order on its way: it is still the order that is wanted.
+        # A triggered stop is a market order on its way: it is still the wanted order.
         return ChildOrder(self.remaining_lots, 0, OrderOptions(stop_ticks=self.stop_ticks))
 
 
 class OneCancelsOther(_Stopping):
-    """A target and a stop for the same lots: what trades through one is never traded through the other.
+    """A target and a stop for the same lots: no lot trades through both.
 
-    Only one of the two is in the market at a time. With ``rests="stop"`` the stop waits at the exchange, where it stays
-    effective without the engine, and the target is sent as an immediate order, in place of the stop, when the touch
-    reaches it. With ``rests="target"`` the target keeps its place in the queue, and the stop is watched at the touch
-    here: it needs a running engine.
+    Only one of the two orders is in the market at a time. With ``rests="stop"`` the stop waits at the exchange, where
+    it stays effective without the engine, and the target is sent as an immediate order, in place of the stop, when the
+    best price reaches it. With ``rests="target"`` the target keeps its place in the queue, and the stop is watched here
+    by the best prices: it needs a running engine.
     """
 
     memory_fields = MappingProxyType(
@@ -91,7 +92,10 @@ class OneCancelsOther(_Stopping):
         *,
         rests: Literal["stop", "target"] = "stop",
     ) -> None:
-        """``side`` is that of both orders: a long position is sold. Raises `ValueError` for prices in a wrong order."""
+        """Create an order; ``side`` is the side of both orders: a long position is sold.
+
+        Raise `ValueError` for prices in a wrong order.
+        """
         super().__init__(context, side, symbol, lots, stop_ticks)
         if not ((stop_ticks - target_ticks) * side.sign > 0 < min(stop_ticks, target_ticks)):
             order = "a target below the stop" if side is Side.BUY else "a target above the stop"
@@ -104,7 +108,9 @@ class OneCancelsOther(_Stopping):
         self._is_final = True
 
     def hold(self, lots: int, *, is_final: bool) -> None:
-        """Exit so many lots in all; not ``is_final``: more may come, so that it does not end before."""
+        """Set the total number of lots to exit; unless ``is_final``, more may follow, so that the order does not end
+        before.
+        """
         self.lots, self._is_final = lots, is_final
         self._settle()
 
@@ -117,7 +123,7 @@ class OneCancelsOther(_Stopping):
         self._watch(quote)
 
     def _watch(self, quote: Quote) -> None:
-        # The stop is not the one that rests: it is watched here at all times, also while the target is in the market.
+        # The target rests, so that the stop is watched here at all times.
         if self._rests == "target":
             self.is_stopped = self.is_stopped or self._is_reached(quote)
         else:
@@ -134,10 +140,10 @@ class OneCancelsOther(_Stopping):
 
 
 class TrailingStop(_Stopping):
-    """A stop that follows the touch at a distance while it moves in the position's favour, and never goes back.
+    """A stop that follows the best price at a distance while it moves in the position's favour, and never moves back.
 
-    The stop rests at the exchange. It is moved when it would be at least ``step_ticks`` better; while it is moved the
-    touch is watched here.
+    The stop order rests at the exchange. It is moved when it would be at least ``step_ticks`` better; while it is moved
+    the best price is watched here.
     """
 
     memory_fields = MappingProxyType({**_Stopping.memory_fields, "trail_ticks": int, "step_ticks": int})
@@ -145,7 +151,7 @@ class TrailingStop(_Stopping):
     def __init__(
         self, context: Context, side: Side, symbol: str, lots: int, trail_ticks: int, *, step_ticks: int = 1
     ) -> None:
-        """Raises `ValueError` for distances below 1 tick."""
+        """Create an order; raise `ValueError` for distances below 1 tick."""
         if trail_ticks < 1 or step_ticks < 1:
             raise ValueError(f"expected distances of 1 tick or more, was {trail_ticks} and {step_ticks}")
         super().__init__(context, side, symbol, lots, 0)
@@ -165,18 +171,18 @@ class TrailingStop(_Stopping):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """The way into a position."""
+    """Entry into a position."""
 
     lots: int
-    """Lots to trade."""
+    """Number of lots to trade."""
     price_ticks: int = 0
-    """Limit; 0 enters at the market."""
+    """Limit price in ticks; 0 for a market order."""
     options: OrderOptions = PLAIN
     """Options of the entry's order."""
 
 
 class _EntryOrder(Composite):
-    """The entry of a bracket: one order, sent once."""
+    """Entry of a bracket: one order, sent once."""
 
     memory_fields = MappingProxyType({**Composite.memory_fields, "_entry": Entry, "_is_sent": bool})
 
@@ -197,11 +203,13 @@ class _EntryOrder(Composite):
 
 
 class Bracket(Composite):
-    """An entry, and for each lot that it trades an exit: a target and a stop that exclude each other.
+    """An entry, with an exit for each executed lot: a target and a stop that exclude each other.
 
-    The exit begins with the first lots of the entry and grows with it. As soon as the exit trades, what is left of the
+    The exit begins with the first lots of the entry and grows with it. As soon as the exit trades, the rest of the
     entry is cancelled. Lots of the exit never exceed those of the entry: ``exit.filled_lots`` + its open lots ≤
-    ``entry.filled_lots``. `filled_lots` counts the entry; the bracket ends when all that was entered is out again.
+    ``entry.filled_lots``.
+
+    `filled_lots` counts the entry; the bracket ends when the exit has closed all entered lots.
     """
 
     def __init__(  # noqa: PLR0917 - the terms of the bracket
@@ -215,13 +223,13 @@ class Bracket(Composite):
         *,
         rests: Literal["stop", "target"] = "stop",
     ) -> None:
-        """``side`` is the entry's. Raises `ValueError` for prices in a wrong order."""
+        """Create a bracket; ``side`` is the entry's. Raise `ValueError` for prices in a wrong order."""
         super().__init__(context, side, symbol, entry.lots)
         out = Side.SELL if side is Side.BUY else Side.BUY
         self.entry: Composite = _EntryOrder(context, side, symbol, entry)
-        """The way in."""
+        """Composite order of the entry."""
         self.exit = OneCancelsOther(context, out, symbol, 0, target_ticks, stop_ticks, rests=rests)
-        """The way out."""
+        """Composite order of the exit."""
 
     def memory(self) -> dict[str, Any]:
         """Return the memories of the bracket and of its parts."""
@@ -244,11 +252,11 @@ class Bracket(Composite):
 
     @property
     def child_id(self) -> int:
-        """Number of an order of either part that may still trade, 0 if there is none."""
+        """Client id of an order of either part that may still trade, 0 if there is none."""
         return self.entry.child_id or self.exit.child_id
 
     def cancel(self, reason: str = "cancelled by the strategy") -> None:
-        """Cancel what is left of the entry, and the exit: what was entered is then held without one."""
+        """Cancel the rest of the entry, and the exit: the entered lots are then held without an exit."""
         if self.state is CompositeState.WORKING:
             self.state, self.reason = CompositeState.ENDING, reason
             self.entry.cancel(reason)
@@ -257,7 +265,7 @@ class Bracket(Composite):
             self.on_cancelled()
 
     def start(self, number: int) -> None:
-        """Begin with the entry."""
+        """Start the entry."""
         self._number = number
         self.exit.hold(0, is_final=False)
         quote = self._context.quote(self.symbol)
@@ -271,13 +279,13 @@ class Bracket(Composite):
         return self.entry.owns(client_id) or self.exit.owns(client_id)
 
     def order_event(self, event: OrderEvent) -> None:
-        """An event of an order of either part."""
+        """Process an event of an order of either part."""
         part = self.entry if self.entry.owns(event.order.client_id) else self.exit
         part.order_event(event)
         self._settle()
 
     def quote_changed(self, quote: Quote) -> None:
-        """The touch of the symbol changed."""
+        """Process a change of the symbol's best prices."""
         self.entry.quote_changed(quote)
         self.exit.quote_changed(quote)
         self._settle()

@@ -1,4 +1,4 @@
-"""Pegged order: a resting order that follows the touch at a fixed distance."""
+"""Pegged order: a resting order that follows the best price at a fixed distance."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ class Peg(StrEnum):
     MARKET = "market"
     """The best price of the other side."""
     MIDPOINT = "midpoint"
-    """The middle of the two, rounded towards the order's own side."""
+    """The middle of the two best prices, rounded towards the order's own side."""
 
 
 class PeggedOrder(Composite):
-    """A limit order that is moved when the touch moves; a moved order goes to the end of the queue at its new price.
+    """A limit order that is moved when the best price moves; a moved order joins the end of the queue at its new price.
 
-    An order that is alone at the best price of its side is itself the touch, and ``best_quote`` does not contain the
-    next price behind it. A primary or midpoint peg then stays where it is until another order joins or betters its
-    price.
+    An order that is alone at the best price of its side sets that price itself, and ``best_quote`` does not contain the
+    next price. A primary or midpoint peg then keeps its price until another order joins or improves it.
     """
 
     memory_fields = MappingProxyType(

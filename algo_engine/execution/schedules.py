@@ -1,7 +1,8 @@
-"""Large orders in pieces: by time (TWAP), by a profile of volume (VWAP), by the volume that trades (POV).
+"""Large orders in pieces: by time (TWAP), by a volume profile (VWAP), by traded volume (POV).
 
-Robert Almgren and Neil Chriss, *Optimal execution of portfolio transactions* (2001), for what the pieces are for;
-Barry Johnson, *Algorithmic Trading and DMA* (2010), chapter 5, for the three algorithms as they are named here.
+Robert Almgren and Neil Chriss, *Optimal execution of portfolio transactions* (2001), explains the purpose of the
+pieces; Barry Johnson, *Algorithmic Trading and DMA* (2010), chapter 5, describes the three algorithms under these
+names.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ _WHOLE_BPS: Final = 10_000
 
 
 class Urgency(StrEnum):
-    """Way in which the lots that are due are traded."""
+    """Way to trade the lots that are due."""
 
     TAKE = "take"
-    """At the best price of the other side, at once."""
+    """Trade at the best price of the other side, at once."""
     JOIN = "join"
-    """At the best price of the own side until the next piece is due, then like TAKE."""
+    """Rest at the best price of the own side until the next piece is due, then trade like TAKE."""
 
 
 class _Paced(Composite):
-    """Trades what is due: `_due_lots` says how much by now, `_overdue_lots` how much of it must not wait longer."""
+    """Trades the due lots: `_due_lots` returns their number by now, `_overdue_lots` the number that must not wait
+    longer.
+    """
 
     memory_fields = MappingProxyType(
         {**Composite.memory_fields, "_duration_ns": int, "_urgency": Urgency, "_limit_ticks": int, "_begin_ns": int}
@@ -64,7 +67,7 @@ class _Paced(Composite):
         self._begin_ns = 0
 
     def start(self, number: int) -> None:
-        """Begin; the first piece is due at once."""
+        """Start the order; the first piece is due at once."""
         self._begin_ns = self._context.now_ns
         super().start(number)
 
@@ -73,11 +76,11 @@ class _Paced(Composite):
 
     @abc.abstractmethod
     def _due_lots(self) -> int:
-        """Return the lots that are due by now, filled ones included."""
+        """Return the number of lots due by now, including filled ones."""
 
     @abc.abstractmethod
     def _overdue_lots(self) -> int:
-        """Return the lots that have waited too long to rest, filled ones included."""
+        """Return the number of lots that have waited too long to rest, including filled ones."""
 
     def _wanted(self) -> ChildOrder | None:
         quote = self._quote
@@ -107,11 +110,12 @@ class _Paced(Composite):
 
 
 class ScheduledOrder(_Paced):
-    """Equal pieces at equal times (TWAP), or pieces by a profile of volume (VWAP).
+    """Equal pieces at equal times (TWAP), or pieces by a volume profile (VWAP).
 
-    Of ``n = ceil(duration / interval)`` pieces, piece k is due at k × interval, so that all is due at the last one.
-    What a piece leaves is added to the next. At the end of the duration, and one interval later at most, what is left
-    is given up: a limit may keep all of it. The time of a restart counts: what has become due in it is traded after it.
+    Of ``n = ceil(duration / interval)`` pieces, piece k is due at k × interval, so that all lots are due at the last
+    one. The unfilled rest of a piece is added to the next. At the end of the duration, and one interval later at most,
+    the rest is abandoned: a limit price may prevent every execution. The time of a restart counts: lots that became due
+    in it are traded after it.
     """
 
     memory_fields = MappingProxyType(
@@ -131,9 +135,10 @@ class ScheduledOrder(_Paced):
         urgency: Urgency = Urgency.TAKE,
         limit_ticks: int = 0,
     ) -> None:
-        """``profile``: the volume expected in equal parts of the duration, in any unit; one part is TWAP.
+        """Create an order; ``profile`` is the expected volume in equal parts of the duration, in any unit; one part is
+        TWAP.
 
-        Raises `ValueError`.
+        Raise `ValueError` for impossible arguments.
         """
         super().__init__(context, side, symbol, lots, duration_ms, urgency=urgency, limit_ticks=limit_ticks)
         if not 1 <= interval_ms <= duration_ms:
@@ -145,7 +150,7 @@ class ScheduledOrder(_Paced):
         self._profile = tuple(profile)
 
     def scheduled_lots(self, piece: int) -> int:
-        """Lots that are due once piece ``piece`` (from 0) is.
+        """Return the number of lots that are due once piece ``piece`` (from 0) is due.
 
         >>> from unittest.mock import Mock
         >>> order = ScheduledOrder(Mock(), Side.BUY, "ACME", 100, 4_000, 1_000, profile=(3, 1))
@@ -154,14 +159,15 @@ class ScheduledOrder(_Paced):
         """
         if piece < 0:
             return 0
-        # The profile up to (piece + 1) / pieces of the duration, exactly: whole parts, and the share of the next one.
+        # Integrate the profile up to (piece + 1) / pieces of the duration, exactly: whole parts, and a share of the
+        # next one.
         profile, pieces = self._profile, self._pieces
         whole, rest = divmod(min(piece + 1, pieces) * len(profile), pieces)
         volume = sum(profile[:whole]) * pieces + (profile[whole] * rest if rest else 0)
         return self.lots * volume // (sum(profile) * pieces)
 
     def start(self, number: int) -> None:
-        """Begin; the first piece is due at once."""
+        """Start the order; the first piece is due at once."""
         super().start(number)
         if not self.is_done:
             self._set_timer(self._interval_ms)
@@ -180,7 +186,7 @@ class ScheduledOrder(_Paced):
         if piece > self._pieces:
             self.cancel("its time is over")
             return
-        # To the next piece's own moment: delays of timers do not add up.
+        # Until the next piece's own time, so that delays of timers do not add up.
         next_ns = self._begin_ns + (piece + 1) * self._interval_ms * _MS_NS
         self._set_timer(-(-(next_ns - self._context.now_ns) // _MS_NS))
 
@@ -189,11 +195,11 @@ class ScheduledOrder(_Paced):
 
 
 class ParticipationOrder(_Paced):
-    """A share of the volume that trades in the market, its own included (percentage of volume, POV).
+    """A share of the volume that trades in the market, including its own executions (percentage of volume, POV).
 
     The volume is read from the view ``trades_1s``, which the strategy must have among its `views`. It counts from the
-    start of the order. At the end of the duration what is left is given up. After a restart it counts what has traded
-    meanwhile as far as the view still has it.
+    start of the order. At the end of the duration the rest is abandoned. After a restart the order counts the volume
+    traded meanwhile, as far as the view still contains it.
     """
 
     VIEW: Final = "trades_1s"
@@ -215,19 +221,19 @@ class ParticipationOrder(_Paced):
         urgency: Urgency = Urgency.TAKE,
         limit_ticks: int = 0,
     ) -> None:
-        """``share_bps``: hundredths of a percent. Raises `ValueError`."""
+        """Create an order; ``share_bps`` is in hundredths of a percent. Raise `ValueError` for impossible arguments."""
         super().__init__(context, side, symbol, lots, duration_ms, urgency=urgency, limit_ticks=limit_ticks)
         if not 0 < share_bps <= _WHOLE_BPS:
             raise ValueError(f"expected a share from 1 to {_WHOLE_BPS} bps, was {share_bps}")
         self._share_bps = share_bps
         self._seconds: dict[int, int] = {}
         self._second = self._second_lots = 0
-        """Newest second that was counted, and its lots."""
+        """Latest second that was counted, and its lots."""
         self.market_lots = 0
-        """Lots traded in the market since the start, own ones included."""
+        """Number of lots traded in the market since the start, including own ones."""
 
     def start(self, number: int) -> None:
-        """Begin; what has traded before does not count."""
+        """Start the order; earlier trades do not count."""
         self._seconds = self._rows()
         self._second = max(self._seconds, default=0)
         self._second_lots = self._seconds.get(self._second, 0)
@@ -251,7 +257,7 @@ class ParticipationOrder(_Paced):
             self._due()
 
     def _count(self, second: int, volume: int) -> None:
-        # A second loses volume when the runtime forgets its trades: that is no trade less.
+        # The volume of a second falls when the runtime drops its trades; they still count.
         self.market_lots += max(0, volume - self._seconds.get(second, 0))
         self._seconds[second] = volume
         if second >= self._second:

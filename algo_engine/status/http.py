@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""The status port."""
+"""HTTP server of the status port."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     strategies.KILL_PATH: (),
     METRICS_PATH: (),
 }
-"""Path → what may be asked."""
+"""Query arguments that each path accepts."""
 
 
 class _Refused(Exception):
-    """An answer that is not 200, with its one line."""
+    """Answer with an error status and one line of text."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -41,7 +41,7 @@ class _Refused(Exception):
 
 
 class _Root(Resource):
-    """Every path of the port."""
+    """Resource that answers every path of the status port."""
 
     _log = Logger()
     isLeaf = True
@@ -56,7 +56,7 @@ class _Root(Resource):
         }
 
     def render(self, request: Request) -> bytes:
-        """Answer a request: 200, or one line that says what was expected."""
+        """Answer a request with status 200, or with an error status and one line that says what was expected."""
         try:
             return _reply(request, 200, *self._answer(request))
         except _Refused as error:
@@ -137,5 +137,5 @@ def _refuse(request: Request, status: int, text: str) -> bytes:
 
 
 def status_site(reports: Reports, metrics: AlgoMetrics, access: Access) -> Site:
-    """The port's site."""
+    """Return the web site of the status port."""
     return BoundedSite(_Root(reports, metrics, access))

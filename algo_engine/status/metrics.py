@@ -16,7 +16,7 @@ from deltabook.wire.strategies import PositionLine, StrategyLine, StrategyState
 __all__ = ["MOST_POSITIONS", "AlgoMetrics"]
 
 MOST_POSITIONS: Final = 200
-"""Positions that are published one by one, in the order of strategies and symbols."""
+"""Number of positions that are published one by one, in the order of strategies and symbols."""
 _PREFIX: Final = "deltabook_algo"
 _COUNTED: Final = (
     ("orders_sent", "Orders that were sent.", "orders_sent"),
@@ -37,11 +37,11 @@ _GAUGES: Final = (
         "is_connected",
     ),
 )
-"""Name, help and field of each strategy's figures."""
+"""Name, help text and field of each strategy's figures."""
 
 
 class AlgoMetrics:
-    """Asked on the reactor's thread."""
+    """Collects the metrics of ``/metrics``. Called on the reactor's thread."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class AlgoMetrics:
         stages: OrderStages,
         run_id: str = "",
     ) -> None:
-        """``reconnects``: by peer, how often the way to it was lost and looked for again; ``stages``: of orders."""
+        """Create the metrics; ``reconnects`` returns the number of lost connections by peer."""
         self._reports, self._reconnects, self._stages = reports, reconnects, stages
         self.answer = Exposition("algo", run_id, self._collect).answer
-        """The text for a monitor that accepts some types, and its type."""
+        """Function that returns the body of ``/metrics`` and its content type, for the types that a monitor accepts."""
 
     def _collect(self) -> Iterator[Metric]:
         report = self._reports.strategies()

@@ -1,4 +1,4 @@
-"""State of strategies as records, their newest trades, numbered, and the kill switch."""
+"""State of strategies as records, their latest trades, numbered, and the kill switch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["FillLog", "Reports", "UnknownStrategyError"]
 
 
 class FillLog:
-    """So many trades at most; older ones are forgotten, and their numbers are not used again.
+    """Log of the latest trades, at most ``capacity``; older ones are dropped, and their numbers are not used again.
 
     >>> log = FillLog(capacity=2)
     >>> for volume in (5, 6, 7):
@@ -42,15 +42,15 @@ class FillLog:
     """
 
     def __init__(self, capacity: int, earlier: Iterable[Trade] = ()) -> None:
-        """``earlier`` ones, of a run before this, come first."""
+        """Create a log that begins with the trades of an ``earlier`` run."""
         self._fills: deque[FillLine] = deque(maxlen=capacity)
         self.last = 0
-        """Number of the newest."""
+        """Number of the latest trade."""
         for trade in earlier:
             self.add(trade)
 
     def add(self, trade: Trade) -> None:
-        """One more."""
+        """Add a trade."""
         self.last += 1
         self._fills.append(
             FillLine(
@@ -68,7 +68,7 @@ class FillLog:
         )
 
     def after(self, number: int, most: int) -> tuple[FillLine, ...]:
-        """The newest ones above a number, oldest first."""
+        """Return the latest trades above a number, oldest first."""
         count = min(most, max(0, self.last - number), len(self._fills))
         return tuple(reversed(list(islice(reversed(self._fills), count))))
 
@@ -81,7 +81,7 @@ class UnknownStrategyError(AlgoError, LookupError):
 
 
 class Reports:
-    """Answers made of the engine at the moment at which they are asked for."""
+    """Reports on the engine, made at the moment of the request."""
 
     def __init__(self, engine: Engine, fills: FillLog, clock: Clock, now_ns: Callable[[], int]) -> None:
         self._engine, self._fills, self._clock, self._now_ns = engine, fills, clock, now_ns
@@ -89,7 +89,7 @@ class Reports:
         self._run = f"{now_ns():x}"
 
     def strategies(self) -> Strategies:
-        """All strategies, in the order in which they were given."""
+        """Return the report on all strategies, in the order in which they were given."""
         return Strategies(
             up_s=round(self._clock.seconds() - self._began_s, 3),
             now_ns=self._now_ns(),
@@ -101,15 +101,15 @@ class Reports:
 
     @property
     def view_changes(self) -> int:
-        """Changes of views that have arrived."""
+        """Number of view changes that have arrived."""
         return self._engine.view_changes
 
     def fills(self, after: int) -> Fills:
-        """Own trades above a number."""
+        """Return the own trades above a number."""
         return Fills(self._run, self._fills.after(after, MOST_FILLS), self._fills.last)
 
     def orders(self, strategy: str) -> Orders:
-        """Own orders, of one strategy or (empty) of all; raises `UnknownStrategyError`."""
+        """Return own orders, of one strategy or (empty) of all; raise `UnknownStrategyError` for an unknown name."""
         hosts = self._chosen((strategy,) if strategy else ())
         live = [_order(host, order) for host in hosts for order in host.desk.blotter.open_orders()][-MOST_ORDERS:]
         each = (MOST_ORDERS - len(live)) // len(hosts)
@@ -117,7 +117,7 @@ class Reports:
         return Orders((*ended, *live))
 
     def kill(self, kill: Kill) -> Killed:
-        """Throw the kill switch; raises `UnknownStrategyError`, and then nothing is done."""
+        """Trigger the kill switch; raise `UnknownStrategyError` for an unknown name, and then do nothing."""
         hosts = self._chosen(kill.strategies)
         self._engine.kill(kill.reason[:_LONGEST_REASON], hosts)
         open_orders = sum(len(host.desk.blotter.open_orders()) for host in hosts)

@@ -17,7 +17,7 @@ Cells = tuple[int, ...]
 
 
 class Ladders:
-    """One ladder of prices for each key, kept from the changes of a view with one row for each key and price.
+    """One ladder of prices for each key, updated by the changes of a view with one row for each key and price.
 
     >>> ladders = Ladders(("symbol", "side"), ("volume",))
     >>> ladders.add([{"symbol": "ACME", "side": "B", "price": price, "volume": 5} for price in (98, 99, 97)])
@@ -30,7 +30,7 @@ class Ladders:
         self._ladders: dict[Key, Any] = {}  # key → SortedDict of price → cells
 
     def apply(self, change: ViewChange) -> None:
-        """Enter a change of the view."""
+        """Apply a change of the view."""
         if change.is_snapshot:
             self._ladders.clear()
         for row in change.removed:
@@ -43,7 +43,7 @@ class Ladders:
         self.add(change.added)
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Enter rows, each in the place of that with its key and price."""
+        """Add rows; a row replaces the row with its key and price."""
         for row in rows:
             key = tuple(row[name] for name in self._key)
             ladder = self._ladders.get(key)
@@ -52,11 +52,11 @@ class Ladders:
             ladder[row["price"]] = tuple(int(row[name]) for name in self._cells)
 
     def __iter__(self) -> Iterator[Key]:
-        """The keys of all ladders that are not empty, in the order in which they came."""
+        """Iterate over the keys of all non-empty ladders, in the order of their appearance."""
         return iter(self._ladders)
 
     def best(self, key: Key, side: Side, worst_ticks: int | None = None) -> Iterator[tuple[int, Cells]]:
-        """Levels from the best price of this side to the worst, or no worse than a price."""
+        """Yield the levels of this side from the best price to the worst, or to ``worst_ticks``."""
         ladder = self._ladders.get(key)
         if ladder is None:
             return

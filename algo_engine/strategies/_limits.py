@@ -1,4 +1,4 @@
-"""Limits of the built-in strategies: how much they trade, and how often they look at a symbol."""
+"""Limits of the built-in strategies: the size of their orders, and how often they evaluate a symbol."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ AtLeastZero = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 def wants(symbols: tuple[str, ...], symbol: str) -> bool:
-    """Return True if a strategy trades this symbol; no symbols are all symbols."""
+    """Return True if a strategy trades this symbol; an empty tuple stands for all symbols."""
     return not symbols or symbol in symbols
 
 
 def order_lots(given: Mapping[str, int], percent: int, quote: Quote) -> int:
-    """The size of one order: as given for the symbol (or ``*``), else a part of the typical size at the touch.
+    """Return the size of one order: as given for the symbol (or ``*``), otherwise a part of the typical best size.
 
     >>> order_lots({"ACME": 7}, 10, Quote("ACME", 1, 1, 2, 1, typical_lots=500))
     7
@@ -35,7 +35,7 @@ def order_lots(given: Mapping[str, int], percent: int, quote: Quote) -> int:
 
 
 def room_lots(side: Side, position_lots: int, size_lots: int, position_orders: int) -> int:
-    """Return how much of an order of this size the position limit (so many orders' worth) leaves room for.
+    """Return the lots of an order that a position limit of ``position_orders`` orders leaves room for.
 
     >>> room_lots(Side.BUY, 95, 10, 10), room_lots(Side.SELL, 95, 10, 10)
     (5, 10)
@@ -44,7 +44,10 @@ def room_lots(side: Side, position_lots: int, size_lots: int, position_orders: i
 
 
 class Pace:
-    """At most one look at a symbol in an interval; a timer named as it makes up for one that came too early."""
+    """Limits the evaluation of a symbol to once in an interval.
+
+    A timer named after the symbol makes up for an early one.
+    """
 
     def __init__(self, interval_ms: int) -> None:
         self._interval_ns = interval_ms * 1_000_000
@@ -52,7 +55,7 @@ class Pace:
         self._awaited: set[str] = set()
 
     def is_due(self, context: Context, symbol: str) -> bool:
-        """Return True if it is time to look at a symbol, else set the timer."""
+        """Return True if the symbol is due; otherwise set the timer."""
         wait_ns = self._next_ns.get(symbol, 0) - context.now_ns
         if wait_ns <= 0:
             return True
@@ -62,9 +65,9 @@ class Pace:
         return False
 
     def rang(self, symbol: str) -> None:
-        """The timer of the symbol was due."""
+        """Note that the timer of the symbol was due."""
         self._awaited.discard(symbol)
 
     def rest(self, context: Context, symbol: str) -> None:
-        """The interval begins now."""
+        """Start the interval of a symbol now."""
         self._next_ns[symbol] = context.now_ns + self._interval_ns

@@ -1,4 +1,4 @@
-"""Own orders that rest in the book, each in a place of its own, and brought to where it should stand."""
+"""Own orders that rest in the book, each in a place of its own, and moved to their targets."""
 
 from __future__ import annotations
 
@@ -22,35 +22,38 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     symbol: str
     side: Side
     lots: int
-    """0: nowhere."""
+    """Number of lots; 0 for no order."""
     price_ticks: int
     most_lots: int
-    """So much in all may execute on this side, what executes on the way to the target included."""
+    """Largest number of lots that may execute on this side, including executions on the way to the target."""
 
 
 class RestingOrders:
-    """At most one own order in each place; a place is any key, such as symbol and side. They never take."""
+    """At most one own order in each place; a place is any key, such as symbol and side.
+
+    The orders never take liquidity.
+    """
 
     def __init__(self) -> None:
         self._orders: dict[Hashable, int] = {}
 
     def adopt(self, place: Hashable, order: Order) -> bool:
-        """Take over an order that is in the market already; False where the place is taken."""
+        """Take over an order that is in the market already; return False if the place is taken."""
         return self._orders.setdefault(place, order.client_id) == order.client_id
 
     def ended(self, order: Order) -> None:
-        """Forget an order that is not open any more."""
+        """Forget an order that is no longer open."""
         for place, client_id in self._orders.items():
             if client_id == order.client_id:
                 del self._orders[place]
                 return
 
     def bring(self, context: Context, place: Hashable, target: Target, *, within: int = 1) -> bool:
-        """Have the order of a place at its target; whether anything was sent.
+        """Move the order of a place to its target; return True if a request was sent.
 
-        An order that stands closer than ``within`` ticks and is no larger keeps its place in the queue. Another is
-        replaced, if the old and the new one may both be executed; else it is cancelled, and the new one is sent when
-        it has gone and the target is asked for again.
+        An order that is closer than ``within`` ticks and not too large keeps its place in the queue. Another order is
+        replaced if the old and the new one may both be executed; otherwise it is cancelled, and the new one is sent
+        when the old one has ended and the target is requested again.
         """
         t = target
         old = context.order(self._orders[place]) if place in self._orders else None

@@ -1,7 +1,7 @@
 """Base of the strategies that trade on the shape of the book.
 
-They compare the distances of the volume-weighted prices of both sides from the last price, which are exact: integers
-over a common denominator.
+They compare the distances of the volume-weighted prices of both sides from the last price exactly: as integers over a
+common denominator.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Distances(msgspec.Struct, frozen=True, gc=False):
     """Distances of the bids below the last price and of the asks above it, in ticks × ``scale``."""
 
     below: int
-    """Last price less the bids' volume-weighted price, at least 0."""
+    """Last price minus the bids' volume-weighted price, at least 0."""
     above: int
-    """The asks' volume-weighted price less the last price, at least 0."""
+    """The asks' volume-weighted price minus the last price, at least 0."""
     scale: int
-    """Lots of both sides multiplied; above 0."""
+    """Product of the lots of both sides; above 0."""
 
 
 class BookSums(msgspec.Struct, frozen=True, gc=False):
-    """A symbol's volume and value (ticks × lots) on both sides."""
+    """Volume and value (ticks × lots) of both sides of a symbol's book."""
 
     bid_value: int
     bid_lots: int
@@ -46,7 +46,7 @@ class BookSums(msgspec.Struct, frozen=True, gc=False):
     ask_lots: int
 
     def distances(self, last_ticks: int) -> Distances | None:
-        """From the last price; None where a side is empty.
+        """Return the distances from the last price; None if a side is empty.
 
         >>> BookSums(98 * 700, 700, 108 * 300, 300).distances(100)
         Distances(below=420000, above=1680000, scale=210000)
@@ -59,7 +59,7 @@ class BookSums(msgspec.Struct, frozen=True, gc=False):
 
 
 def whole_sums(contents: ViewContents, symbol: str) -> BookSums | None:
-    """Return the sums of all resting orders, from ``vwap_book``; None where a side is empty."""
+    """Return the sums of all resting orders, from ``vwap_book``; None if a side is empty."""
     rows = {row["side"]: row for row in contents.select(symbol=symbol)}
     bids, asks = rows.get(Side.BUY.value), rows.get(Side.SELL.value)
     if not (bids and asks and bids["volume"] and asks["volume"]):
@@ -68,26 +68,26 @@ def whole_sums(contents: ViewContents, symbol: str) -> BookSums | None:
 
 
 class LastPrices:
-    """The price of the newest trade of every symbol, out of the bars of ``trades_1s``."""
+    """Price of the latest trade of every symbol, from the bars of ``trades_1s``."""
 
     def __init__(self) -> None:
         self._closes: dict[str, tuple[int, int]] = {}
 
     def learn(self, rows: Iterable[Row]) -> None:
-        """Enter bars; an older one than the newest says nothing."""
+        """Apply bars; a bar older than the latest one has no effect."""
         for row in rows:
             symbol, second = str(row["symbol"]), int(row["second"])
             if row["close"] is not None and second >= self._closes.get(symbol, (second, 0))[0]:
                 self._closes[symbol] = (second, int(row["close"]))
 
     def get(self, symbol: str) -> int | None:
-        """In ticks; None before the first trade."""
+        """Return the price in ticks; None before the first trade."""
         close = self._closes.get(symbol)
         return None if close is None else close[1]
 
 
 class _Near:
-    """One side of one book: all its levels, and the sums of those inside a window of prices."""
+    """One side of one book: all its levels, and the sums of the levels inside a window of prices."""
 
     def __init__(self) -> None:
         self.levels: Any = SortedDict()  # price → lots
@@ -95,7 +95,7 @@ class _Near:
         self.value = self.lots = 0
 
     def put(self, price_ticks: int, volume_lots: int, sign: int) -> None:
-        """Add a row of the view (sign 1) or take one away (-1)."""
+        """Add a row of the view (sign 1) or remove it (-1)."""
         lots = self.levels.get(price_ticks, 0) + sign * volume_lots
         if lots:
             self.levels[price_ticks] = lots
@@ -106,7 +106,7 @@ class _Near:
             self.lots += sign * volume_lots
 
     def move(self, low: int, high: int) -> None:
-        """Another window: sums of its levels. O(log levels + levels inside)."""
+        """Move the window, and sum its levels. O(log levels + levels inside)."""
         self.low, self.high = low, high
         inside = [(price, self.levels[price]) for price in self.levels.irange(low, high)]
         self.value, self.lots = sum(price * lots for price, lots in inside), sum(lots for _, lots in inside)
@@ -115,8 +115,8 @@ class _Near:
 class NearBooks:
     """Sums of the orders within some distance of the last price, from ``book_depth``.
 
-    The window moves with the last price and is summed anew then; a change of a level inside it costs no more than a
-    look into a dictionary. Bids above the last price and asks below it count too.
+    The window moves with the last price and is summed again then; a change of a level inside it costs no more than a
+    dictionary look-up. Bids above the last price and asks below it count too.
     """
 
     def __init__(self, depth_bps: int) -> None:
@@ -125,7 +125,7 @@ class NearBooks:
         self._last_ticks: dict[str, int] = {}
 
     def apply(self, change: ViewChange) -> None:
-        """Enter a change of ``book_depth``."""
+        """Apply a change of ``book_depth``."""
         if change.is_snapshot:
             self._sides.clear()
             self._last_ticks.clear()
@@ -133,12 +133,12 @@ class NearBooks:
         self.learn(change.added)
 
     def learn(self, rows: Iterable[Row], sign: int = 1) -> None:
-        """Enter rows of ``book_depth``, or with sign -1 take them out again."""
+        """Add rows of ``book_depth``, or with sign -1 remove them."""
         for row in rows:
             self._side(row["symbol"], row["side"]).put(row["price"], int(row["volume"]), sign)
 
     def sums(self, symbol: str, last_ticks: int) -> BookSums:
-        """Around this last price."""
+        """Return the sums around this last price."""
         bids, asks = self._side(symbol, Side.BUY.value), self._side(symbol, Side.SELL.value)
         if self._last_ticks.get(symbol) != last_ticks:
             self._last_ticks[symbol] = last_ticks
@@ -155,17 +155,17 @@ class NearBooks:
 
 
 class ShapeParameters(TakerParameters, frozen=True, forbid_unknown_fields=True):
-    """Parameters of every strategy that leans against the shape of the book."""
+    """Parameters of every strategy that compares the sides of the book."""
 
     depth_bps: AtLeastZero = 0
-    """Orders farther from the last price than so many hundredths of a percent are left out; 0 counts all."""
+    """Distance from the last price in hundredths of a percent beyond which orders are left out; 0 counts all orders."""
 
 
 S = TypeVar("S", bound=ShapeParameters)
 
 
 class ShapeTaker(Taker[S], abc.ABC):
-    """Takes when `leaning` finds that the buyers or the sellers mean it more."""
+    """Takes liquidity on the side that `leaning` returns."""
 
     def __init__(self, parameters: S) -> None:
         super().__init__(parameters)
@@ -176,16 +176,16 @@ class ShapeTaker(Taker[S], abc.ABC):
 
     @abc.abstractmethod
     def leaning(self, symbol: str, distances: Distances) -> Side | None:
-        """The side that means it more, if one does."""
+        """Return the side to trade on, None for none."""
 
     def on_start(self, context: Context) -> None:
-        """Learn the last prices and the levels."""
+        """Read the last prices and the levels."""
         self._last.learn(context.view(LAST_VIEW).rows())
         if self._near is not None:
             self._near.learn(context.view(NEAR_VIEW).rows())
 
     def on_view_change(self, change: ViewChange) -> None:
-        """Look again at every symbol whose book or last price changed."""
+        """Evaluate every symbol whose book or last price changed."""
         if change.view == LAST_VIEW:
             self._last.learn(change.added)
         elif change.view == self._book_view and self._near is not None:
@@ -193,7 +193,7 @@ class ShapeTaker(Taker[S], abc.ABC):
         self.look(sorted({str(row["symbol"]) for row in (*change.added, *change.removed)}))
 
     def side_of(self, symbol: str) -> Side | None:
-        """As the book leans; nothing before the first trade and while a side is empty."""
+        """Return the side to trade on; None before the first trade and while a side is empty."""
         last_ticks = self._last.get(symbol)
         sums = None if last_ticks is None else self._sums(symbol, last_ticks)
         distances = None if last_ticks is None or sums is None else sums.distances(last_ticks)

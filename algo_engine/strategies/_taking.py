@@ -40,7 +40,7 @@ P = TypeVar("P", bound=TakerParameters)
 
 
 class Taker(Strategy[P], abc.ABC):
-    """Takes a fixed size at the other side's best price when `side_of` says which way."""
+    """Takes a fixed size at the other side's best price when `side_of` returns a side."""
 
     def __init__(self, parameters: P) -> None:
         super().__init__(parameters)
@@ -48,10 +48,10 @@ class Taker(Strategy[P], abc.ABC):
 
     @abc.abstractmethod
     def side_of(self, symbol: str) -> Side | None:
-        """The way to trade this symbol now, if there is one."""
+        """Return the side on which to trade this symbol now, None for none."""
 
     def look(self, symbols: Iterable[str]) -> None:
-        """Look again at these symbols, and trade where there is a reason and a spread."""
+        """Evaluate these symbols, and trade where there is a side and a spread."""
         for symbol in symbols:
             quote = self.context.quote(symbol)
             if quote is None or not quote.is_two_sided or not wants(self.parameters.symbols, symbol):
@@ -63,11 +63,11 @@ class Taker(Strategy[P], abc.ABC):
                 self._take(side, quote)
 
     def on_timer(self, name: str) -> None:
-        """The rest of an order has lived long enough."""
+        """Cancel the rest of an order whose time is over."""
         self.context.cancel(int(name))
 
     def on_order_event(self, event: OrderEvent) -> None:
-        """An order that has ended needs no timer."""
+        """Cancel the timer of an order that has ended."""
         if not event.order.is_open:
             self.context.cancel_timer(str(event.order.client_id))
 
@@ -87,7 +87,7 @@ class Taker(Strategy[P], abc.ABC):
 
 
 def thousandths(factor: float) -> int:
-    """A factor as whole thousandths, with which comparisons stay exact.
+    """Return a factor as whole thousandths, with which comparisons stay exact.
 
     >>> thousandths(0.1)
     100

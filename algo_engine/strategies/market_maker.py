@@ -28,17 +28,17 @@ class MarketMakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     size_lots: dict[str, AtLeastOne] = {}
     """Size of a quote by symbol, ``*`` for all others."""
     size_touch_percent: AtLeastOne = 50
-    """If not given: a part of the typical size at the touch."""
+    """Size of a quote for other symbols, in percent of the typical size at the touch."""
     position_orders: AtLeastOne = 10
     """Position limit, in quotes."""
     half_spread_percent: AtLeastZero = 100
     """Distance of a quote from the middle, in hundredths of half the visible spread; 100 joins the touch."""
     skew_percent: AtLeastZero = 200
-    """With the position at its limit, quotes move by so many hundredths of half the visible spread."""
+    """Shift of the quotes when the position is at its limit, in hundredths of half the visible spread."""
     replace_ticks: AtLeastOne = 1
-    """Quotes are replaced when their best price differs by at least so many ticks."""
+    """Difference between the wanted and the present best price, in ticks, at which quotes are replaced."""
     interval_ms: AtLeastOne = 200
-    """Between two replacements of a symbol's quotes."""
+    """Least time between two replacements of a symbol's quotes, in milliseconds."""
 
 
 class MarketMaker(Strategy[MarketMakerParameters]):
@@ -60,20 +60,20 @@ class MarketMaker(Strategy[MarketMakerParameters]):
             self._requote(symbol)
 
     def on_view_change(self, change: ViewChange) -> None:
-        """The touch moved."""
+        """Quote again after a change of the best prices."""
         if change.view == QUOTE_VIEW:
             for symbol in sorted({str(row["symbol"]) for row in (*change.added, *change.removed)}):
                 self._requote(symbol)
 
     def on_order_event(self, event: OrderEvent) -> None:
-        """A quote has gone or was executed: quote again, as soon as the interval allows."""
+        """Quote again, as soon as the interval allows, after a quote has ended or was executed."""
         if not event.order.is_open:
             self._quotes.ended(event.order)
         if event.is_fill or not event.order.is_open:
             self._requote(event.order.symbol)
 
     def on_timer(self, name: str) -> None:
-        """The interval is over."""
+        """Quote again after the interval."""
         self._pace.rang(name)
         self._requote(name)
 

@@ -1,10 +1,10 @@
 """Market players: finds a broker that hides its intention, and places orders in front of the broker's.
 
-A broker that at once sells a little just above the market and bids much below it wants to buy: its small offer is there
-to keep the price down while its bids wait. They support the price for orders in front of them, whose owner can sell to
-the broker again. So the strategy bids one tick above the largest of its bids, and offers the lots that it bought one
-tick below the small offer. When the broker has gone, nothing supports the price any more, and the strategy sells at the
-market. It does the reverse for a broker that bids a little and offers much.
+A broker that sells a little just above the market and at the same time bids much below it wants to buy: its small offer
+keeps the price down while its bids wait. The bids support the price for orders in front of them, whose owner can sell
+to the broker again. So the strategy bids one tick above the largest of its bids, and offers the lots that it bought one
+tick below the small offer. When the broker's orders are gone, the price has no support any more, and the strategy sells
+at the market. It does the reverse for a broker that bids a little and offers much.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ class Player(msgspec.Struct, frozen=True, gc=False):
 
     broker_id: int
     wanted_lots: int
-    """Lots of its orders behind the touch, on the side on which it wants to trade."""
+    """Number of lots of the broker's orders behind the best price, on the side on which it wants to trade."""
     wall_ticks: int
     """Price with the most of these lots."""
     shown_ticks: int
-    """Its best price on the other side."""
+    """The broker's best price on the other side."""
 
 
 class MarketPlayers(Strategy[MarketPlayersParameters]):
-    """Places orders in front of players, which hide what they want."""
+    """Places orders in front of players, which hide their intention."""
 
     queries = MappingProxyType({LEVELS_VIEW: query_text(LEVELS_VIEW)})
     parameters_type = MarketPlayersParameters
@@ -79,7 +79,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         self._orders = RestingOrders()
         self._pace = Pace(parameters.interval_ms)
         self._exits: dict[tuple[str, Side], int] = {}
-        """The last order at the market, by the side that it undoes."""
+        """Last market order, by the side of the position that it closes."""
 
     def on_start(self, context: Context) -> None:
         """Read the levels of all brokers, and cancel the orders of an earlier run."""
@@ -89,7 +89,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
             self._look(symbol)
 
     def on_view_change(self, change: ViewChange) -> None:
-        """Somebody's orders, or the touch, have changed."""
+        """Evaluate the symbols whose orders or best prices have changed."""
         if change.view == LEVELS_VIEW:
             self._ladders.apply(change)
         for symbol in sorted({str(row["symbol"]) for row in (*change.added, *change.removed)}):
@@ -103,7 +103,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
             self._look(event.order.symbol)
 
     def on_timer(self, name: str) -> None:
-        """It is time for the next look."""
+        """Evaluate the symbol after the interval."""
         self._pace.rang(name)
         self._look(name)
 
@@ -119,7 +119,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
             self._leave(quote, side)
 
     def _enter(self, quote: Quote, side: Side) -> None:
-        """Keep an order one tick in front of a player's wall; without a player, none."""
+        """Keep an order one tick in front of a player's wall; cancel it without a player."""
         p, symbol = self.parameters, quote.symbol
         player = self._player(quote, side, behind_ticks=1)
         size_lots = order_lots(p.size_lots, p.size_touch_percent, quote)
@@ -144,7 +144,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         near_ticks = _touch(quote, side)
         price_ticks = 0
         if player is not None:
-            # At least a tick behind the touch of the other side: the order is to rest.
+            # At least a tick behind the best price of the other side: the order is to rest.
             price_ticks = side.sign * max(side.sign * player.shown_ticks - 1, side.sign * near_ticks + 1)
         target = Target(symbol, back, held_lots if player else 0, price_ticks, held_lots)
         is_waiting = self._orders.bring(self.context, (symbol, side, "leave"), target)
@@ -180,18 +180,18 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
             return None
         if not wanted or wanted_lots < p.least_touches * quote.typical_lots:
             return None
-        wall_ticks = max(wanted, key=lambda level: level[1])[0]  # of equal ones the first, which is the best
+        wall_ticks = max(wanted, key=lambda level: level[1])[0]  # of equal levels the first, which is the best
         return Player(broker_id, wanted_lots, wall_ticks, shown[0][0])
 
     def _levels(self, symbol: str, broker_id: int, side: Side, from_ticks: int, away_bps: int) -> list[tuple[int, int]]:
-        """Prices and lots of a broker's side, best first, from a price to so far behind it."""
+        """Return prices and lots of a broker's side, best first, from a price to ``away_bps`` behind it."""
         worst_ticks = from_ticks - side.sign * (from_ticks * away_bps // 10_000)
         best = self._ladders.best((symbol, broker_id, side.value), side, worst_ticks)
         return [(price, lots) for price, (lots,) in best if side.sign * price <= side.sign * from_ticks]
 
 
 def _touch(quote: Quote, side: Side) -> int:
-    """The best price of a side of a quote that has both."""
+    """Return the best price of a side of a two-sided quote."""
     price = quote.bid_price_ticks if side is Side.BUY else quote.ask_price_ticks
     assert price is not None
     return price

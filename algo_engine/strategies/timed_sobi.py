@@ -1,9 +1,9 @@
-"""Timed static order book imbalance: which side's best orders are newer.
+"""Timed static order book imbalance: trades on the side whose best orders are newer.
 
 The strategy compares the mean age of the best bids with that of the best asks. New orders among the best bids have just
-improved the best price or joined it; old orders among the best asks are left over from those that buyers have taken.
-Both are signs of pressure from buyers: if the best asks are at least ``factor`` times as old as the best bids, it buys
-at the current price; in the reverse case it sells.
+improved the best price or joined it; old orders among the best asks are the rest after buyers have taken others. Both
+are signs of pressure from buyers: if the best asks are at least ``factor`` times as old as the best bids, it buys at
+the current price; in the reverse case it sells.
 
 Ages are measured from the latest mean time of arrival that any price level has had so far. This is a time of the
 market, so that a recording gives the same ages at any speed. It is never later than the newest order, and is that
@@ -32,11 +32,11 @@ class TimedSobiParameters(TakerParameters, frozen=True, forbid_unknown_fields=Tr
     """Parameters, set with ``--param timed_sobi.NAME=value``."""
 
     factor: Factor = 4.0
-    """So many times older must one side be; read as thousandths."""
+    """Least ratio of the mean ages of the two sides for an order; read as thousandths."""
     top_orders: AtLeastOne = 10
-    """The best so many orders of a side count, and those that share a price with the last of them."""
+    """Number of the best orders of a side that count, with all orders at the price of the last one."""
     least_age_ms: AtLeastZero = 100
-    """The older side must be this old on average."""
+    """Least mean age of the older side, in milliseconds."""
 
 
 class TimedSobi(Taker[TimedSobiParameters]):
@@ -52,18 +52,18 @@ class TimedSobi(Taker[TimedSobiParameters]):
         self._now_ns: dict[str, int] = {}
 
     def on_start(self, context: Context) -> None:
-        """Learn what stands in the books."""
+        """Read the orders in the books."""
         rows = tuple(context.view(AGES_VIEW).rows())
         self._enter(ViewChange(AGES_VIEW, True, 0, 0, rows, ()))
 
     def on_view_change(self, change: ViewChange) -> None:
-        """Look again at every symbol whose book changed."""
+        """Evaluate every symbol whose book changed."""
         if change.view == AGES_VIEW:
             self._enter(change)
             self.look(sorted({str(row["symbol"]) for row in (*change.added, *change.removed)}))
 
     def side_of(self, symbol: str) -> Side | None:
-        """The side that is so much younger."""
+        """Return the side whose orders are younger by the factor, None for neither."""
         bids, bid_ages = self._ages(symbol, Side.BUY)
         asks, ask_ages = self._ages(symbol, Side.SELL)
         if not (bids and asks):
@@ -79,7 +79,7 @@ class TimedSobi(Taker[TimedSobiParameters]):
         return None
 
     def _ages(self, symbol: str, side: Side) -> tuple[int, int]:
-        """Number of the best orders of a side, and the sum of their ages in nanoseconds."""
+        """Return the number of the best orders of a side, and the sum of their ages in nanoseconds."""
         orders = arrived = 0
         for _, (level_arrived, level_orders) in self._ladders.best((symbol, side.value), side):
             arrived += level_arrived
@@ -89,7 +89,7 @@ class TimedSobi(Taker[TimedSobiParameters]):
         return orders, orders * self._now_ns.get(symbol, 0) - arrived
 
     def _enter(self, change: ViewChange) -> None:
-        """Keep the ladders, and the time."""
+        """Update the ladders and the latest time."""
         for row in change.added:
             symbol = str(row["symbol"])
             self._now_ns[symbol] = max(self._now_ns.get(symbol, 0), int(row["arrived"]) // int(row["orders"]))

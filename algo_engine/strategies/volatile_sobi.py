@@ -30,9 +30,9 @@ class VolatileSobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields
     """Parameters, set with ``--param volatile_sobi.NAME=value``."""
 
     deviations: Annotated[float, Meta(ge=0, le=1_000_000)] = 1.0
-    """By so many standard deviations must one side stand farther away; read as thousandths."""
+    """Least difference of the distances for an order, in standard deviations; read as thousandths."""
     least_trades: Annotated[int, Meta(ge=2)] = 20
-    """With fewer trades nothing is known of the deviation, and nothing is done."""
+    """Least number of trades; with fewer trades the deviation is unknown, and the strategy does not trade."""
 
 
 class VolatileSobi(ShapeTaker[VolatileSobiParameters]):

@@ -1,4 +1,4 @@
-"""The admin port: what an operator looks at and changes, what a monitor is told, and a page that shows the market.
+"""The admin port: HTTP requests of operators and monitors, and a page that shows the market.
 
 ```
  HTTP ──▶ http.py ──────────┬──▶ reports.py   status, books, sessions, accounts, hash   ──▶ market, faces (read only)
@@ -8,8 +8,8 @@
                             └──▶ page/        the page (deltabook.wire.site)
 ```
 
-Every change of the market is a request in its journal, with a time of its own; looking changes nothing, and costs no
-more however large the market is.
+Every change of the market is a request in its journal, with a time of its own; reports change nothing, and their cost
+does not grow with the market.
 """
 
 from exchange_server.admin.changes import Changes

@@ -1,4 +1,4 @@
-"""Changes that the operator of an exchange may make."""
+"""Changes to a running exchange that its operator may request."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ __all__ = ["Changes"]
 
 
 class Changes:
-    """Makes changes. Those of the market are requests in its journal like any other, with their time.
+    """Applies the operator's changes.
 
-    `stop` is called with the reason when the journal fails: an exchange that cannot write must not answer.
+    A change of the market is a request in the market's journal like any other, with a time. `stop` is called with the
+    reason when the journal fails: an exchange that cannot write must not answer.
     """
 
     _log = Logger()
 
     def __init__(self, reports: Reports, snapshot: Callable[[], None], stop: Callable[[str], None]) -> None:
-        """``snapshot`` writes one."""
+        """Create the changes of one exchange; ``snapshot`` is the function that writes a snapshot."""
         self._reports = reports
         self._write_snapshot = snapshot
         self._exchange = reports.exchange
@@ -41,7 +42,7 @@ class Changes:
         }
 
     def make(self, change: admin.Change) -> admin.Done:
-        """Make a change; raises `OperationError` or `UnknownNameError`, and nothing has changed then."""
+        """Apply a change; raise `OperationError` or `UnknownNameError` if it is invalid, and then change nothing."""
         what = self._makers[type(change)](change)
         self._log.info("operator: {what}", what=what)
         market = self._exchange.market

@@ -27,13 +27,13 @@ from exchange_server.errors import DamagedStreamError, OperationError, UnknownNa
 __all__ = ["admin_site"]
 
 _DEPTH: Final = 10
-"""Levels of a book if the request does not say."""
+"""Number of levels of a book in an answer whose request names no depth."""
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class _Root(Resource):
-    """Every path of the port."""
+    """Resource that answers every path of the admin port."""
 
     _log = Logger()
     isLeaf = True
@@ -54,7 +54,7 @@ class _Root(Resource):
         self._readable, self._changeable = ", ".join(sorted(paths)), ", ".join(sorted(admin.CHANGES))
 
     def render(self, request: Request) -> bytes:
-        """Answer a request: 200, or one line that says what was expected."""
+        """Answer a request with status 200, or with an error status and one line that says what was expected."""
         path = unquote(request.path.decode("ascii", "replace"))
         refusal = self._access.refusal(
             str(getattr(request.getClientAddress(), "host", "")),
@@ -64,7 +64,7 @@ class _Root(Resource):
         )
         if refusal is not None and refusal[0] == 401:
             if path in self._page and request.method in {b"GET", b"HEAD"}:
-                # It says nothing of the market, and is what asks a person for the token.
+                # The page contains no market data, and it is the page that asks its user for the token.
                 return self._file(request, path)
             request.setHeader("www-authenticate", "Bearer")
         if refusal is not None:
@@ -147,5 +147,5 @@ def _refuse(request: Request, status: int, text: str) -> bytes:
 
 
 def admin_site(reports: Reports, changes: Changes, metrics: ExchangeMetrics, access: Access) -> Site:
-    """The port's site."""
+    """Return the web site of the admin port."""
     return BoundedSite(_Root(reports, changes, metrics, access))

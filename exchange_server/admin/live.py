@@ -1,6 +1,6 @@
-"""The frames of a page that follows one symbol, with its newest trades.
+"""Frames of the page that follows one symbol, with the symbol's latest trades.
 
-Trades are read from the end of the feed when somebody asks: nothing is kept for that.
+Trades are read from the end of the feed on each request; the exchange keeps no copy of them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,21 @@ from exchange_server.nasdaq.listing import list_instruments
 __all__ = ["MOST_LINES", "MOST_PACKETS", "LiveFrames", "Tape"]
 
 MOST_LINES: Final = 1 << 14
-"""Messages at the end of the feed as text that are looked through at most: 4 ms, in which nobody trades."""
+"""Largest number of messages at the end of the text feed that one request searches: 4 ms, in which the market stands
+still.
+"""
 MOST_PACKETS: Final = 1 << 12
-"""The same of ITCH, where each is a step: 3 ms."""
+"""Largest number of messages at the end of the ITCH feed that one request searches: 3 ms, since each message takes a
+step.
+"""
 _DAY_NS: Final = 86_400 * 10**9
 
-# In a packet, which begins with two bytes of length and the packet's type.
+# Offset in a packet, which begins with two bytes of length and one byte of packet type.
 _LETTER_AT: Final = 3
 _LOCATE_AT: Final = 4
 _TIMESTAMP_AT: Final = 8
 _FIELDS_AT: Final = 14
-"""Offset of the fields after those that all messages share."""
+"""Offset of the fields that follow the fields common to all messages."""
 _TWO_BYTES: Final = Struct(">H")
 _FIELDS: Final = {
     ord("A"): Struct(">QcI8sI"),
@@ -42,30 +46,36 @@ _FIELDS: Final = {
     ord("P"): Struct(">QcI8sI"),
     ord("Q"): Struct(">Q8sI"),
 }
-"""Layout of the messages that carry a price or a trade, up to those fields."""
+"""Layouts of the messages that carry a price or a trade, without the common fields."""
 
 
 class Tape:
-    """Reads trades from one form of the feed: text says all of them whole; ITCH says the price of an execution with
-    the order that rested, which may lie too far back and be gone.
+    """Reads trades from one form of the feed.
+
+    A text message contains the whole trade. An ITCH execution refers to its price by the resting order, whose message
+    may lie too far back to be found.
     """
 
     def __init__(self, feeds: Mapping[str, Any]) -> None:
-        """``feeds``: streams by form, as `Exchange.feeds`; text is preferred, and without any there are no trades."""
+        """Create a tape over ``feeds``: streams by form, as `Exchange.feeds`.
+
+        The text form is preferred; without a feed there are no trades.
+        """
         self._is_text = "text" in feeds
         self._records = feeds["text"].records if self._is_text else feeds["itch"].records if "itch" in feeds else None
 
     @property
     def messages(self) -> int:
-        """Messages of the feed so far."""
+        """Number of messages in the feed so far."""
         return self._records.next_number - 1 if self._records is not None else 0
 
     def trades(self, instrument: Instrument, book: Any, after: int = 0) -> list[LiveTrade]:
-        """The newest trades of an instrument behind a number of the feed, oldest first, `MOST_TRADES` at most."""
+        """Return the latest trades after message number ``after``, oldest first, at most `MOST_TRADES`."""
         records = self._records
         if records is None or after >= records.next_number - 1:
             return []
-        # Text: the new lines. Packets: also earlier ones, which may carry the prices of the new ones.
+        # Text needs only the new lines. ITCH also needs earlier packets, which may contain the prices of the new
+        # trades.
         oldest = (
             max(after + 1, records.next_number - MOST_LINES) if self._is_text else records.next_number - MOST_PACKETS
         )
@@ -83,7 +93,7 @@ class Tape:
 
 def _of_text(data: bytes, instrument: Instrument) -> Iterator[tuple[int, int, int | None, int]]:
     symbol = re.escape(instrument.symbol.encode("ascii"))
-    # The pattern begins with what is rare in a line, and what stands in front is read of the newest alone.
+    # The pattern begins with the rare part of a line; the part before it is read for the latest matches only.
     pattern = re.compile(rb",[EFT],(\d+),(\d+)," + symbol + rb"\n")
     for match in deque(pattern.finditer(data), MOST_TRADES):
         number, time_ns, _ = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()].split(b",", 2)
@@ -91,7 +101,7 @@ def _of_text(data: bytes, instrument: Instrument) -> Iterator[tuple[int, int, in
 
 
 def _of_itch(data: bytes, number: int, instrument: Instrument, book: Any) -> Iterator[tuple[int, int, int | None, int]]:
-    """The same of packets, the first of which has this number; `book` knows the orders that are still there."""
+    """Yield the trades in ITCH packets, the first of which has number ``number``; ``book`` has the live orders."""
     listed, _ = list_instruments([instrument])
     if not listed:
         return
@@ -113,7 +123,9 @@ def _of_itch(data: bytes, number: int, instrument: Instrument, book: Any) -> Ite
 
 
 def _trade(letter: str, fields: tuple[Any, ...], prices: dict[int, int]) -> tuple[int, int | None, int] | None:
-    """Shares, price as the message has it, and order of a trade; None for none. ``prices`` of orders are remembered."""
+    """Return shares, message price and order of a trade, or None if the message is no trade; add an order's price to
+    ``prices``.
+    """
     match letter:
         case "A" | "F":
             prices[fields[0]] = fields[4]
@@ -133,7 +145,7 @@ def _trade(letter: str, fields: tuple[Any, ...], prices: dict[int, int]) -> tupl
 
 
 class LiveFrames:
-    """Makes a frame when one is asked for: nothing is made, kept or counted for pages that do not ask."""
+    """Makes the frames of the page on request; without a request nothing is computed or kept."""
 
     def __init__(self, reports: Reports) -> None:
         self._reports = reports
@@ -141,7 +153,10 @@ class LiveFrames:
         self._tape = Tape(reports.exchange.feeds)
 
     def frame(self, symbol: str, after: int = 0) -> admin.Live:
-        """The frame of a symbol, with trades behind a message of the feed; raises `UnknownNameError`."""
+        """Return the frame of a symbol with the trades after message ``after``.
+
+        Raise `UnknownNameError` for an unknown symbol.
+        """
         reports, market = self._reports, self._exchange.market
         book = reports.book_of(symbol)
         instrument: Instrument = market.rules.instruments[book.locate - 1]

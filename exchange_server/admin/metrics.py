@@ -20,27 +20,31 @@ from exchange_server.readers import farthest_behind_bytes
 __all__ = ["MOST_MEASURED", "ExchangeMetrics", "JournalFigures"]
 
 MOST_MEASURED: Final = 200
-"""Symbols with figures of their own, the first by number: a monitor that asks must not keep the market waiting."""
+"""Largest number of symbols with their own metrics, lowest number first, so that a monitor does not delay the market.
+"""
 _PREFIX: Final = "deltabook_exchange"
 _OF_MARKET: Final = (
     ("inputs", "Requests in the journal.", "inputs"),
     ("orders", "Orders that were taken.", "orders"),
     ("trades", "Executions.", "trades"),
 )
-"""Counters: name, help and attribute of the market."""
+"""Counters of the market: name, help text and attribute of `Market`."""
 
 
 class JournalFigures(msgspec.Struct, frozen=True):
-    """Figures of the journal at a moment."""
+    """Figures of the journal at one moment."""
 
     bytes: int
-    """Size of the requests on the disk."""
+    """Size of the journalled requests on disk, in bytes."""
     snapshot_age_s: float | None
-    """Since this process wrote its newest snapshot; None if it has written none."""
+    """Time since this process wrote its latest snapshot, in seconds; None if it has written none."""
 
 
 class ExchangeMetrics:
-    """Everything that ``/metrics`` says; asked on the reactor's thread, where nothing moves meanwhile."""
+    """Collects the metrics of ``/metrics``.
+
+    Called on the reactor's thread, so that the market does not change meanwhile.
+    """
 
     def __init__(
         self,
@@ -51,10 +55,11 @@ class ExchangeMetrics:
         *,
         run_id: str = "",
     ) -> None:
-        """``streams``: messages of each feed so far, by its name."""
+        """Create the metrics; ``streams`` returns the number of messages of each feed so far, by the feed's name."""
         self._reports, self._journal, self._fsyncs, self._streams = reports, journal, fsyncs, streams
         self.answer = Exposition("exchange", run_id, self._collect).answer
-        """The text for a monitor that accepts some types, and its type."""
+        """Function that returns the body of ``/metrics`` and its content type, for the types that a monitor accepts.
+        """
 
     def _collect(self) -> Iterator[Metric]:
         yield from self._of_market()

@@ -1,4 +1,7 @@
-"""Reports for the operator of an exchange. Nothing here changes the market, and no answer grows with it."""
+"""Reports for the operator of an exchange.
+
+A report changes nothing in the market, and every report is bounded in size.
+"""
 
 from __future__ import annotations
 
@@ -15,38 +18,40 @@ from exchange_server.matching.order import RefuseReason
 __all__ = ["MOST_HASHED", "Connection", "Face", "Playing", "Reports"]
 
 MOST_HASHED: Final = 200_000
-"""Live orders of a market whose state is hashed while it runs: some tenths of a second, in which nobody trades."""
+"""Largest number of live orders for which the state of a running market is hashed: some tenths of a second, in which
+the market stands still.
+"""
 
 
 class Connection(Protocol):
-    """A client of a face."""
+    """Connection of a client to a server of the exchange."""
 
     @property
     def peer(self) -> str:
-        """HOST:PORT at the other end."""
+        """Address of the client as HOST:PORT."""
 
     @property
     def account(self) -> str:
-        """Name of the account that it is logged in to; empty for none."""
+        """Name of the account that the client is logged in to; empty for none."""
 
     @property
     def reader(self) -> Any:
-        """Stream that it is sent (`exchange_server.readers.Reader`)."""
+        """Stream that the client is sent (`exchange_server.readers.Reader`)."""
 
     def cut(self, reason: str, *, flush: bool = False) -> None:
-        """Close it."""
+        """Close the connection for the given reason."""
 
 
 class Face(Protocol):
-    """A server with connections."""
+    """Server with connections."""
 
     @property
     def readers(self) -> Any:
-        """Its connections (`exchange_server.readers.Readers`)."""
+        """Connections of the server (`exchange_server.readers.Readers`)."""
 
 
 class Playing(Protocol):
-    """A recorded file that is played."""
+    """Replay of a recorded file."""
 
     file: str
     symbol: str
@@ -54,38 +59,41 @@ class Playing(Protocol):
 
     @property
     def position(self) -> int:
-        """Position of the last record that was played."""
+        """Position of the last replayed record."""
 
     @property
     def speed(self) -> float | None:
-        """Recorded seconds a real second; None: as fast as possible."""
+        """Recorded seconds replayed per real second; None: as fast as possible."""
 
     @property
     def is_seeking(self) -> bool:
-        """True if it plays as fast as possible to where a seek wants it."""
+        """True while the replay runs as fast as possible to the target of a seek."""
 
     @property
     def is_paused(self) -> bool:
-        """True if it stands still."""
+        """True if the replay is paused."""
 
     def pause(self) -> None:
-        """Stand still."""
+        """Pause the replay."""
 
     def resume(self) -> None:
-        """Go on."""
+        """Resume the replay."""
 
     def set_speed(self, speed: float | None) -> None:
-        """Go on at another speed."""
+        """Resume the replay at another speed, in recorded seconds per real second; None: as fast as possible."""
 
     def seek(self, position: int) -> None:
-        """Go on with this record; raises `OperationError` if it does not lie ahead."""
+        """Resume the replay at this record; raise `OperationError` if the record does not lie ahead."""
 
     def seek_time(self, time_ns: int) -> None:
-        """The same with the first record that is not older."""
+        """Resume the replay at the first record at or after this time.
+
+        Raise `OperationError` if it does not lie ahead.
+        """
 
 
 class Reports:
-    """Looks at an exchange, its faces and what it plays."""
+    """Makes reports on an exchange, its servers and its replay."""
 
     def __init__(
         self,
@@ -97,7 +105,11 @@ class Reports:
         *,
         playing: Playing | None = None,
     ) -> None:
-        """``faces``: those with connections, by name; ``figures``: of the status lines; ``seconds``: monotonic."""
+        """Create the reports.
+
+        ``faces`` are the servers with connections, by name; ``figures`` returns the figures of the status lines;
+        ``seconds`` is a monotonic clock.
+        """
         self.exchange = exchange
         self.directory = directory
         self.faces = faces
@@ -114,7 +126,7 @@ class Reports:
         return round(self._seconds() - self._since_s, 3)
 
     def status(self) -> admin.Status:
-        """The exchange as a whole."""
+        """Return the report on the exchange as a whole."""
         return admin.Status(
             session=self.exchange.session,
             time_ns=self.exchange.heartbeat_time_ns(),
@@ -127,7 +139,7 @@ class Reports:
         )
 
     def refused(self) -> dict[str, int]:
-        """Reason → requests that were refused for it, since the process began."""
+        """Return the number of requests refused since the process began, by reason."""
         counts = self.exchange.market.refused
         return {reason.name.lower(): counts[reason] for reason in RefuseReason if counts.get(reason)}
 
@@ -147,7 +159,7 @@ class Reports:
         )
 
     def _symbols(self, after: int) -> Iterator[admin.SymbolLine]:
-        """Symbols in a nutshell, in the order of their numbers, from behind one on."""
+        """Yield a summary of each symbol after number ``after``, in the order of the symbols' numbers."""
         market = self.exchange.market
         for book in market.book_at[after + 1 : after + 1 + admin.MOST_SYMBOLS]:
             instrument = market.rules.instruments[book.locate - 1]
@@ -166,7 +178,7 @@ class Reports:
             )
 
     def book_of(self, symbol: str) -> Any:
-        """The book of a symbol; raises `UnknownNameError`."""
+        """Return the book of a symbol; raise `UnknownNameError` for an unknown symbol."""
         book = self.exchange.market.books.get(symbol)
         if book is None:
             known = ", ".join(islice(self.exchange.market.books, 20))
@@ -191,13 +203,13 @@ class Reports:
         )
 
     def connections(self) -> Iterator[tuple[str, str, Connection]]:
-        """Every connection with its name here and the name of its face."""
+        """Yield each connection as its name, the name of its server, and the connection."""
         for name, face in self.faces.items():
             for connection in face.readers.connections:
                 yield f"{name}:{connection.peer}", name, connection
 
     def sessions(self) -> admin.Sessions:
-        """The connections that there are."""
+        """Return the report on the current connections."""
         total = sum(len(face.readers.connections) for face in self.faces.values())
         lines = [
             admin.SessionLine(
@@ -213,7 +225,7 @@ class Reports:
         return admin.Sessions(tuple(sorted(lines, key=lambda line: line.session)), total)
 
     def accounts(self, after: str = "") -> admin.Accounts:
-        """Accounts in the order of their appearance, those behind ``after`` if it is given."""
+        """Return the accounts in the order of their appearance, from after the account ``after`` if given."""
         market = self.exchange.market
         first = 1 if not after else self.account_of(after).index + 1
         lines = tuple(
@@ -233,14 +245,17 @@ class Reports:
         return admin.Accounts(lines, len(market.accounts) - 1)
 
     def account_of(self, name: str) -> Any:
-        """An account by its name; raises `UnknownNameError`."""
+        """Return the account with this name; raise `UnknownNameError` if there is none."""
         account = self.exchange.market.account_named(name)
         if account is None:
             raise UnknownNameError(f"expected the name of an account, such as text:7 or ouch:ALPHA, was {name!r}")
         return account
 
     def state_hash(self) -> admin.StateHash:
-        """The hash of the market's state; refused of a market that is large, which would stand still meanwhile."""
+        """Return the hash of the market's state.
+
+        Raise `OperationError` for a large market, which would stand still meanwhile.
+        """
         market = self.exchange.market
         if market.live_orders > MOST_HASHED:
             raise OperationError(
@@ -250,13 +265,13 @@ class Reports:
         return admin.StateHash(market.inputs, market.last_time_ns, market.state_hash())
 
     def player(self) -> Playing:
-        """Return the state of the replay; raises `UnknownNameError` if nothing is."""
+        """Return the running replay; raise `UnknownNameError` if there is none."""
         if self.playing is None:
             raise UnknownNameError("expected an exchange that plays a recorded file, was one without --replay")
         return self.playing
 
     def replay(self) -> admin.Replay:
-        """The recorded file that is played."""
+        """Return the report on the replayed file."""
         playing = self.player()
         return admin.Replay(
             file=playing.file,

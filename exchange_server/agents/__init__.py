@@ -1,4 +1,4 @@
-"""Background agents: somebody to trade against.
+"""Background agents: simulated traders as counterparties.
 
 ```
 Book ─View──▶ traders.py (who wants what) ─▶ flow.py: one symbol ──Batch──▶ all, by rate and seed ──Input──▶ Exchange

@@ -26,10 +26,11 @@ _AUCTIONS: Final = frozenset({"auction-open", "auction-close", "auction-halt"})
 
 
 class Population:
-    """Makers, momentum, large, informed and noise traders, with broker ids from 1 in this order.
+    """Agents of one symbol: makers, momentum, large, informed and noise traders, with broker ids from 1 in this
+    order.
 
-    Takes over its orders of a recovered book. What is in no book begins anew: averages, the large trader's order, and
-    the hidden value, at what the book believes it to be.
+    The population adopts its own orders from a recovered book. State that no book contains starts afresh: the
+    averages, the large trader's order, and the hidden value, which starts at the value implied by the book.
     """
 
     def __init__(self, book: Book, instrument: Instrument, settings: AgentSettings) -> None:
@@ -52,7 +53,7 @@ class Population:
             (informed, settings.value.weight),
             (self._noise, settings.noise.weight),
         ]
-        # The likeliest first: most turns are found at the first comparison.
+        # Sorted by falling probability, so that most turns are decided at the first comparison.
         chances = sorted([*weights, *others], key=lambda pair: -pair[1])
         total = sum(weight for _, weight in chances)
         bounds = accumulate(weight / total for _, weight in chances)
@@ -65,17 +66,17 @@ class Population:
             if order.account:
                 continue
             owner = owners.get(order.broker_id)
-            # Orders that agents of other settings have left are noise: some day it cancels them.
+            # Orders left by agents of other settings go to the noise traders, who cancel them at some time.
             if owner is None or not owner.adopt(order):
                 self._noise.adopt(order)
 
     def look(self, turns: int, random: Random) -> None:
-        """A batch begins: so many turns have passed since the last."""
+        """Begin a batch after ``turns`` turns since the last one: read the book and advance the hidden value."""
         self.view.look()
         self._value.advance(turns, random)
 
     def act(self, random: Random, batch: Batch) -> None:
-        """One trader's turn."""
+        """Let one trader take its turn."""
         view = self.view
         batch.view = view
         phase = view.book.phase
@@ -94,7 +95,7 @@ class Population:
 
 
 def _each(first: int, brokers: int) -> list[range]:
-    """Broker ids of traders that have one each."""
+    """Return one range of broker ids for each of ``brokers`` traders with a single id."""
     return [range(broker_id, broker_id + 1) for broker_id in range(first, first + brokers)]
 
 
@@ -103,9 +104,10 @@ def _by_priority(order: Order) -> tuple[int, int]:
 
 
 class Activity:
-    """Pace of all agents together: log-normal, with a mean of 1, and a memory that fades.
+    """Pace of all agents together: log-normal with a mean of 1, and correlated over time.
 
-    Has random numbers of its own: without bursts nothing is drawn, and what agents do is not changed by them.
+    The pace has a random generator of its own, so that the agents' decisions do not depend on it; without bursts
+    nothing is drawn.
     """
 
     def __init__(self, settings: ActivitySettings, random: Random) -> None:
@@ -113,7 +115,7 @@ class Activity:
         self._heat = random.gauss(0.0, settings.spread) if settings.spread else 0.0
 
     def pace(self, turns: float) -> float:
-        """The pace after so many turns of the usual pace have passed."""
+        """Return the pace after ``turns`` turns at the usual pace have passed."""
         spread = self._settings.spread
         if not spread:
             return 1.0
@@ -124,11 +126,12 @@ class Activity:
 
 _PERIOD_S: Final = 0.01
 _BURST_ORDERS: Final = 500
-"""Most requests of one turn: after a long pause the flow does not try to make up for what it missed."""
+"""Largest number of requests in one period: after a long pause the flow does not make up for all the missed requests.
+"""
 _BATCH: Final = 64
-"""Requests that are decided on one look at the books, about."""
+"""Approximate number of requests that are decided on one look at the books."""
 _TURNS_PER_REQUEST: Final = 4
-"""Turns at most for each request that is wanted: agents may pass, and all of them do in a halt."""
+"""Largest number of turns per wanted request: agents may pass, and all of them do in a halt."""
 
 
 class Venue(Protocol):
@@ -136,23 +139,22 @@ class Venue(Protocol):
 
     market: Market
     inputs: int
-    """Inputs so far."""
+    """Number of inputs so far."""
 
     def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
-        """The first of so many times, later than all before."""
+        """Return the first of ``count`` consecutive times, all later than every earlier time."""
 
     def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
-        """Apply a batch; what `Market.apply` answered to each."""
+        """Apply a batch; return the answer of `Market.apply` to each input."""
 
 
 class AgentFlow:
     """Submits the agents' requests, `rate_per_s` of them on average, in batches every 10 ms.
 
-    What they do follows from the seed, the number of inputs before and the books: with the same journal and the same
-    times it is the same again. After a restart it goes on with the orders that rest in the books.
-
-    ``delay_s`` draws the time between a look at the books and the arrival of the batch that was decided on it; batches
-    arrive in the order in which they were decided. Without it they arrive at once.
+    The requests are determined by the seed, the number of earlier inputs and the books: the same journal and the same
+    times give the same requests. After a restart the flow continues with the orders that rest in the books.
+    ``delay_s`` draws the time between a look at the books and the arrival of the batch decided on it; batches arrive
+    in the order of their decisions. Without ``delay_s`` they arrive at once.
     """
 
     def __init__(
@@ -167,8 +169,10 @@ class AgentFlow:
         stop: Callable[[str], None],
         delay_s: Callable[[], float] | None = None,
     ) -> None:
-        """``clock`` is a reactor; ``stop`` ends the exchange with a reason. Raises `ExchangeConfigurationError` for
-        settings that contradict each other."""
+        """Create the flow; ``clock`` is a reactor, and ``stop`` ends the exchange with a reason.
+
+        Raise `ExchangeConfigurationError` for settings that contradict each other.
+        """
         settings.check()
         self._exchange = exchange
         self._clock = clock
@@ -182,24 +186,24 @@ class AgentFlow:
         self._activity = Activity(settings.activity, Random(f"{seed}:{exchange.inputs}:activity"))
         books = exchange.market.books
         self.populations = [Population(books[instrument.symbol], instrument, settings) for instrument in instruments]
-        """By instrument."""
+        """Population of each instrument, in the order of the instruments."""
         self._due_orders = 0.0
         self._last_s = 0.0
         self._call: Any = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start to submit requests."""
         self._last_s = self._clock.seconds()
         self._call = self._clock.callLater(_PERIOD_S, self._turn)
 
     def stop(self) -> None:
-        """Submit nothing more."""
+        """Stop submitting requests."""
         if self._call is not None and self._call.active():
             self._call.cancel()
 
     @property
     def rate_per_s(self) -> float:
-        """Requests a second on average."""
+        """Average number of requests per second."""
         return self._rate_per_s
 
     def _turn(self) -> None:
@@ -220,9 +224,9 @@ class AgentFlow:
         self._call = self._clock.callLater(_PERIOD_S, self._turn)
 
     def step(self, orders: int) -> int:
-        """Submit so many requests, decided on one look at the books; returns how many they were: fewer if agents pass.
+        """Submit up to ``orders`` requests decided on one look at the books.
 
-        Raises `JournalError` if they cannot be journalled.
+        Return their number, smaller if agents pass. Raise `JournalError` if the requests cannot be journalled.
         """
         batch = Batch(self._exchange.next_time_ns(count=orders))
         self._decide(batch, orders)
@@ -230,7 +234,7 @@ class AgentFlow:
         return len(batch.inputs)
 
     def _decide(self, batch: Batch, orders: int) -> None:
-        """Have agents fill a batch with so many requests, or fewer if they pass."""
+        """Fill a batch with up to ``orders`` requests of the agents; fewer if agents pass."""
         random, populations = self._random, self.populations
         wanted, count = batch.inputs, len(populations)
         turns = math.ceil(orders / count)
@@ -247,7 +251,7 @@ class AgentFlow:
                 owner.rested(order_id)  # type: ignore[arg-type]  # only `Wire` inputs answer in words
 
     def _send(self, orders: int) -> None:
-        """Decide on requests now and submit them when the delay has passed."""
+        """Decide on requests now and submit them after the delay."""
         assert self._delay_s is not None
         decided = self._under_way[-1].first_ns if self._under_way else self._settled_ns
         batch = Batch(decided + orders, self._settled_ns)

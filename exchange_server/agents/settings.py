@@ -39,71 +39,71 @@ class NoiseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     weight: Weight = 0.66
     """Share of all turns."""
     brokers: Count = 7
-    """Broker ids that it appears under."""
+    """Number of broker ids of the noise traders."""
     fleeting: Share = 0.2
     """Share of its turns that place a fleeting order, or cancel one."""
     fleeting_orders: Count = 6
-    """Fleeting orders that are live at once; the oldest goes first."""
+    """Largest number of live fleeting orders; the oldest is cancelled first."""
     inside: Share = 0.5
-    """Share of the fleeting orders that better the touch; the others join it."""
+    """Share of the fleeting orders that improve the best price; the others join it."""
     odd: Share = 0.1
-    """Share of the fleeting orders of any size below a clip; the others have about that of a clip."""
+    """Share of the fleeting orders whose size is uniform below a clip; the size of the others is about a clip."""
     market: Share = 0.14
     """Share of its turns that send a market order."""
     market_clips: Positive = 0.4
-    """Median of their sizes; those are log-normal."""
+    """Median size of the market orders, in clips; sizes are log-normal."""
     patient_orders: Count = 130
     """Patient orders that are live at once, on average; any of them may be cancelled at any time."""
     nearest_steps: Positive = 1.0
-    """Least distance of a patient order from the middle; distances are log-uniform."""
+    """Smallest distance of a patient order from the middle, in steps; distances are log-uniform."""
     farthest_steps: Positive = 25.0
-    """Greatest distance."""
+    """Greatest distance of a patient order from the middle, in steps."""
     patient_clips: Positive = 0.6
-    """Median of their sizes."""
+    """Median size of the patient orders, in clips."""
     size_spread: Weight = 0.8
     """Standard deviation of a size's logarithm."""
 
 
 class MakerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Market makers: ladders of quotes on both sides of what each believes the price to be."""
+    """Market makers: ladders of quotes on both sides of the price that each maker believes in."""
 
     weight: Weight = 0.25
-    """Share of all turns; in one a maker brings one quote to where it should stand."""
+    """Share of all turns; in a turn a maker moves one quote to its intended price."""
     brokers: Count = 2
-    """How many there are; each is a broker of its own."""
+    """Number of makers; each has a broker id of its own."""
     levels: Count = 5
-    """Quotes of each on a side."""
+    """Number of quotes of each maker on each side."""
     half_spread_steps: Positive = 2.0
-    """Distance of the first quote from the believed price."""
+    """Distance of the first quote from the believed price, in steps."""
     growth: Positive = 1.5
-    """Each level is so many times as far away as the one before."""
+    """Factor by which the distance grows from one level to the next."""
     clips: Positive = 2.0
-    """Size of the first quote."""
+    """Size of the first quote, in clips."""
     clips_per_step: Weight = 0.12
-    """Growth of the size for each step of distance."""
+    """Growth of the size for each step of distance, in clips."""
     learning: Share = 0.6
-    """Part of the way that the believed price goes, at each look, to where the last trade would not surprise."""
+    """Share of the distance to the price implied by the last trade that the believed price moves at each look."""
     jitter_steps: Weight = 0.5
-    """Standard deviation of what it is mistaken by at each look."""
+    """Standard deviation of the error of the believed price at each look, in steps."""
     tolerance: Share = 0.4
-    """Part of its distance by which a quote may be wrong before it is moved."""
+    """Share of its distance by which a quote may deviate before it is moved."""
 
 
 class MomentumSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Buys what has risen and sells what has fallen."""
+    """Momentum traders: buy after a rise and sell after a fall."""
 
     weight: Weight = 0.02
     """Share of all turns."""
     brokers: Count = 1
-    """How many there are; each is a broker of its own, with averages of its own."""
+    """Number of momentum traders; each has a broker id and averages of its own."""
     fast: Share = 0.2
     """Weight of the newest price in the fast average."""
     slow: Share = 0.02
-    """Weight of the newest price in the slow one."""
+    """Weight of the newest price in the slow average."""
     threshold_steps: Positive = 3.0
-    """Difference of the averages from which on it trades."""
+    """Smallest difference of the averages at which they trade, in steps."""
     clips: Positive = 0.5
-    """Size of an order."""
+    """Size of an order, in clips."""
 
 
 class ValueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -112,42 +112,42 @@ class ValueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     weight: Weight = 0.07
     """Share of all turns; they pass when there is nothing to gain."""
     brokers: Count = 2
-    """Broker ids that they appear under."""
+    """Number of broker ids of the informed traders."""
     edge_steps: Weight = 1.0
-    """Gain a lot from which on they trade."""
+    """Smallest gain per lot at which they trade, in steps."""
     clips: Positive = 0.4
-    """Largest size of an order for each step of gain."""
+    """Largest size of an order for each step of gain, in clips."""
     volatility_steps: Weight = 0.25
-    """Standard deviation of the value's move in a turn, when volatility is at its median."""
+    """Standard deviation of the value's move in a turn at median volatility, in steps."""
     volatility_spread: Weight = 0.7
-    """Standard deviation of the logarithm of volatility: clusters, and fat tails."""
+    """Standard deviation of the logarithm of volatility; gives clusters and fat tails."""
     volatility_turns: Positive = 2_000.0
-    """Turns in which a cluster fades to a third."""
+    """Number of turns in which a volatility cluster decays to a third."""
     jumps: Share = 0.0
-    """Jumps of the value in a turn: news."""
+    """Expected number of jumps of the value in a turn; a jump stands for news."""
     jump_steps: Positive = 20.0
-    """Mean size of a jump; exponential, either way."""
+    """Mean size of a jump in steps; exponentially distributed, in either direction."""
     return_turns: Positive = 100_000.0
-    """Turns in which a distance from the reference price shrinks to a third: prices do not wander off."""
+    """Number of turns in which a distance from the reference price decays to a third, so that prices stay near it."""
 
 
 class LargeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Large traders: each hides a big order by slicing it, then rests, and begins another."""
 
     weight: Weight = 0.01
-    """Share of all turns; in one it looks whether a slice is due."""
+    """Share of all turns; in a turn a large trader checks if a slice is due."""
     brokers: Count = 1
-    """How many there are; each is a broker of its own, with a big order of its own."""
+    """Number of large traders; each has a broker id and a big order of its own."""
     style: Literal["twap", "pov"] = "twap"
-    """Equal slices over time, or a part of the volume."""
+    """Style of the slices: `twap` equal slices over time, `pov` a share of the volume."""
     clips: Positive = 60.0
-    """Mean size of the whole; exponential."""
+    """Mean size of the big order in clips; exponentially distributed."""
     slices: Count = 40
-    """TWAP: into how many."""
+    """TWAP: number of slices."""
     turns: Count = 100
     """Number of its own turns over which TWAP spreads the slices; also the mean rest between two big orders."""
     participation: Share = 0.1
-    """POV: its part of the lots that the other agents send to take."""
+    """POV: share of the lots that the other agents take."""
 
 
 class ActivitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -156,16 +156,16 @@ class ActivitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     spread: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0
     """Standard deviation of the logarithm of the rate; 0: requests come evenly."""
     turns: Positive = 800.0
-    """Turns at the mean rate in which a burst fades to a third."""
+    """Number of turns at the mean rate in which a burst decays to a third."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All agents of an exchange; each symbol has its own, alike."""
+    """Settings of all agents of an exchange; each symbol has its own agents, with the same settings."""
 
     step_bps: Positive = 2.0
-    """A step of prices, in hundredths of a percent of the instrument's reference price; a tick at least."""
+    """Price step, in hundredths of a percent of the instrument's reference price; at least a tick."""
     clip_lots: Annotated[int, msgspec.Meta(ge=1, le=10**15)] = 100
-    """A usual order."""
+    """Usual size of an order, in lots."""
     noise: NoiseSettings = NoiseSettings()
     makers: MakerSettings = MakerSettings()
     momentum: MomentumSettings = MomentumSettings()
@@ -174,7 +174,7 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     activity: ActivitySettings = ActivitySettings()
 
     def check(self) -> None:
-        """Raises `ExchangeConfigurationError` for settings that contradict each other."""
+        """Raise `ExchangeConfigurationError` for settings that contradict each other."""
         weights = [self.noise.weight, self.makers.weight, self.momentum.weight, self.value.weight, self.large.weight]
         if not sum(weights) > 0:
             raise ExchangeConfigurationError("expected an agent with a weight above 0, were none")
@@ -213,7 +213,7 @@ _DAY: Final = replace(
     _CALIBRATED,
     noise=replace(_CALIBRATED.noise, brokers=151),
     value=replace(_CALIBRATED.value, brokers=30),
-    # Each of eight has an eighth of the turns of one: its averages take in eight turns at once.
+    # Each of the eight traders has an eighth of the turns, so that its averages take in eight turns at once.
     momentum=replace(
         _CALIBRATED.momentum, brokers=_BY_EIGHT,
         fast=1 - (1 - _CALIBRATED.momentum.fast) ** _BY_EIGHT, slow=1 - (1 - _CALIBRATED.momentum.slow) ** _BY_EIGHT,
@@ -229,6 +229,9 @@ PRESETS: Final[Mapping[str, AgentSettings]] = MappingProxyType(
         "day": _DAY,
     }
 )
-"""By name: `lively` is a shallow book that trades a lot and leans now and then, for strategies to act on; `calm` is
-the same with an eighth of its moves, for people to look at; `calibrated` looks like half an hour of BTC/USD
-(docs/market.md); `day` is `calibrated` with 200 brokers in place of 14, for simulated days."""
+"""Settings by name.
+
+`lively` is a shallow book with many trades and occasional imbalance, for strategies; `calm` is `lively` with an
+eighth of its moves, for people to watch; `calibrated` resembles half an hour of BTC/USD (docs/market.md); `day` is
+`calibrated` with 200 brokers in place of 14, for simulated days.
+"""

@@ -1,11 +1,10 @@
-"""Kinds of agents: noise, market makers, momentum traders, informed traders, and a large one who slices.
+"""Kinds of agents: noise, market makers, momentum traders, informed traders, and a large trader that slices its orders.
 
 Noise follows Farmer, Patelli and Zovko, *The predictive power of zero intelligence in financial markets* (2005): limit
-orders at random prices, cancels and market orders at random times make most of what a book looks like.
-
-A price moves because somebody knows more: Glosten and Milgrom, *Bid, ask and transaction prices in a specialist market
-with heterogeneously informed traders* (1985). That volatility comes in clusters is put into the value (a log-normal
-stochastic volatility: Taylor, *Modelling financial time series*, 1986) and reaches prices through trades only.
+orders at random prices, cancels and market orders at random times give a book most of its shape. A price moves because
+some traders are better informed: Glosten and Milgrom, *Bid, ask and transaction prices in a specialist market with
+heterogeneously informed traders* (1985). Clusters of volatility are modelled in the value (a log-normal stochastic
+volatility: Taylor, *Modelling financial time series*, 1986) and reach prices through trades only.
 """
 
 from __future__ import annotations
@@ -25,43 +24,43 @@ __all__ = ["Informed", "Large", "Maker", "Momentum", "Noise", "Trader", "Value"]
 class Trader(ABC):
     """One kind of background trader in one symbol.
 
-    Decides from the view, its own memory and the random numbers that it is given, and from nothing else: the same
-    journal, seed and times give the same orders. Never blocks, and asks for a handful of requests at most.
+    A trader decides from the view, its own memory and the given random numbers only: the same journal, seed and times
+    give the same orders. It never blocks, and makes a handful of requests per turn at most.
     """
 
     def __init__(self, brokers: range) -> None:
         self.brokers = brokers
-        """Broker ids of its orders."""
+        """Broker ids of the trader's orders."""
 
     @abstractmethod
     def act(self, view: View, random: Random, batch: Batch) -> None:
-        """Its turn: ask for something, or pass."""
+        """Take a turn: make requests, or pass."""
 
     def adopt(self, order: Order) -> bool:
-        """An order of its own is in a recovered book; whether it has a place for it."""
+        """Adopt an order of the trader's own from a recovered book; return True if the trader has a place for it."""
         del order
         return False
 
     def some_broker(self, random: Random) -> int:
-        """One of its broker ids."""
+        """Return a random broker id of the trader."""
         return self.brokers[int(random.random() * len(self.brokers))]
 
 
 class Resting:
-    """Orders of one trader, by id; some of them may have gone since."""
+    """Ids of one trader's orders in the book; some of the orders may be gone."""
 
     __slots__ = ("ids", "rested")
 
     def __init__(self) -> None:
         self.ids: list[int] = []
         self.rested = self.ids.append
-        """An order is in the book under this id."""
+        """Function that adds the id of an order in the book."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def cancel_oldest(self, view: View, batch: Batch) -> None:
-        """Cancel the oldest one that is still there."""
+        """Cancel the oldest order that is still in the book."""
         ids, orders = self.ids, view.book.orders
         while ids:
             order = orders.get(ids.pop(0))
@@ -70,7 +69,7 @@ class Resting:
                 return
 
     def cancel_any(self, view: View, random: Random, batch: Batch) -> None:
-        """Cancel one that is still there, each with equal chance."""
+        """Cancel a random order that is still in the book, each with equal probability."""
         ids, orders = self.ids, view.book.orders
         while ids:
             at = int(random.random() * len(ids))
@@ -82,13 +81,15 @@ class Resting:
 
 
 def some_lots(random: Random, median_lots: float, spread: float) -> int:
-    """A log-normal size, a lot at least, and no farther out than three standard deviations: one market order in a
-    million should not empty a book."""
+    """Return a log-normal size, at least a lot.
+
+    The size is limited to three standard deviations, so that one market order in a million does not empty a book.
+    """
     return max(1, round(median_lots * exp(spread * min(3.0, random.gauss(0.0, 1.0)))))
 
 
 class Noise(Trader):
-    """Fleeting orders in front, patient ones behind, market orders between."""
+    """Noise trader: fleeting orders at the best price, patient ones in the depth, and market orders."""
 
     def __init__(self, settings: NoiseSettings, brokers: range, clip_lots: int) -> None:
         super().__init__(brokers)
@@ -98,9 +99,9 @@ class Noise(Trader):
         self._patient_from = settings.fleeting + settings.market
         self._nearest, self._range = log(settings.nearest_steps), log(settings.farthest_steps / settings.nearest_steps)
         self.fleeting = Resting()
-        """Its fleeting orders."""
+        """Fleeting orders of the trader."""
         self.patient = Resting()
-        """Its patient orders."""
+        """Patient orders of the trader."""
 
     def adopt(self, order: Order) -> bool:
         """Count an order of a recovered book as patient, whatever trader entered it."""
@@ -131,7 +132,7 @@ class Noise(Trader):
             batch.enter(self.patient, broker_id, "S", lots, int(view.mid + away) + 1)
 
     def _flit(self, view: View, random: Random, batch: Batch) -> None:
-        """Place a fleeting order at the touch or inside, or cancel the oldest one if there are enough."""
+        """Place a fleeting order at or inside the best prices, or cancel the oldest one if there are enough."""
         if len(self.fleeting) >= self._settings.fleeting_orders:
             self.fleeting.cancel_oldest(view, batch)
             return
@@ -152,11 +153,11 @@ class Noise(Trader):
 
 
 _LOOKS: Final = 6
-"""Quotes that are looked at in a turn, at most."""
+"""Largest number of quotes that are checked in a turn."""
 
 
 class _Quote:
-    """One rung of a ladder."""
+    """One quote of a ladder."""
 
     __slots__ = ("asked_ns", "away_steps", "lots", "order_id", "side")
 
@@ -166,17 +167,20 @@ class _Quote:
         self.lots = lots
         self.order_id = 0
         self.asked_ns = 0
-        """The batch in which it was last placed or moved: until that is done nobody knows where it is."""
+        """Time of the batch in which the quote was last placed or moved.
+
+        Its place is unknown until that batch is done.
+        """
 
     def rested(self, order_id: int) -> None:
         self.order_id = order_id
 
 
 class Maker(Trader):
-    """One market maker: it learns the price from trades, and brings one quote after the other to where it should be.
+    """Market maker: learns the price from trades, and moves one quote after the other to its intended price.
 
-    It is never the one who takes: a quote stands behind the other side's best price. It looks at its quotes in turn,
-    and at the best first when it has learnt something.
+    A maker never takes liquidity: a quote stays behind the best price of the other side. It checks its quotes in
+    turn, and the best quotes first after a trade.
     """
 
     def __init__(self, settings: MakerSettings, broker_id: int, clip_lots: int) -> None:
@@ -184,7 +188,7 @@ class Maker(Trader):
         self._settings = settings
         self._believed = 0.0
         away, self.quotes = settings.half_spread_steps, []
-        """Its rungs, best first, bid and ask in turn."""
+        """Quotes of the maker, best first, bid and ask in turn."""
         for _ in range(settings.levels):
             lots = max(1, round(clip_lots * (settings.clips + settings.clips_per_step * away)))
             self.quotes += [_Quote("B", away, lots), _Quote("S", away, lots)]
@@ -192,7 +196,7 @@ class Maker(Trader):
         self._next = 0
 
     def adopt(self, order: Order) -> bool:
-        """An order of a recovered book takes the first rung of its side that has none."""
+        """Give an order of a recovered book to the first quote on its side without an order."""
         for quote in self.quotes:
             if quote.side == order.side and not quote.order_id:
                 quote.order_id = order.order_id
@@ -200,7 +204,7 @@ class Maker(Trader):
         return False
 
     def act(self, view: View, random: Random, batch: Batch) -> None:
-        """Move the next quote that stands wrong, or put it back if it was executed."""
+        """Move the next misplaced quote, or place it again if it was executed."""
         settings, step, orders, quotes = self._settings, view.step, view.book.orders, self.quotes
         self._learn(view)
         opinion = self._believed + random.gauss(0.0, settings.jitter_steps) * step
@@ -231,8 +235,12 @@ class Maker(Trader):
                 return
 
     def _learn(self, view: View) -> None:
-        """Believe a trade that was farther away than its own best quotes: somebody knew more. One between them is the
-        noise that a maker lives on. The middle is not believed: anybody can move it for nothing."""
+        """Move the believed price towards a trade beyond the maker's own best quotes, whose trader was better
+        informed.
+
+        A trade between the quotes is the noise from which a maker earns. The middle is ignored: anybody can move it
+        for free.
+        """
         if not self._believed:
             self._believed = view.mid
         if view.last:
@@ -253,7 +261,7 @@ class Momentum(Trader):
         self._fast = self._slow = 0.0
 
     def act(self, view: View, random: Random, batch: Batch) -> None:
-        """Learn the price; trade if it runs."""
+        """Update the averages; trade if their difference exceeds the threshold."""
         if not self._slow:
             self._fast = self._slow = view.mid
         self._fast += (view.mid - self._fast) * self._settings.fast
@@ -264,27 +272,30 @@ class Momentum(Trader):
 
 
 _FARTHEST: Final = 4.0
-"""The value stays within the reference price divided and multiplied by this."""
+"""The value stays between the reference price divided by this factor and multiplied by it."""
 
 
 class Value:
-    """Value of an instrument, in ticks: a random walk whose volatility comes and goes, with jumps, drawn back to
-    the reference price."""
+    """Value of an instrument, in ticks: a random walk with stochastic volatility and jumps, drawn back to the
+    reference price.
+    """
 
     def __init__(self, settings: ValueSettings, ticks: float, reference_ticks: int, step_ticks: int) -> None:
         self.ticks = ticks
-        """Now."""
+        """Present value, in ticks."""
         self._settings = settings
         self._reference = reference_ticks
         self._step = step_ticks
         self._least, self._most = reference_ticks / _FARTHEST, reference_ticks * _FARTHEST
         self._heat = 0.0
-        """Logarithm of volatility over its median."""
+        """Logarithm of the ratio of volatility to its median."""
         self._passing: dict[int, tuple[float, float, float, float]] = {}
-        """By turns, which a batch bounds: how much heat stays and comes, the root of the turns, and the way back."""
+        """Coefficients by number of turns: decay and spread of the volatility, square root of the turns, and return
+        to the reference price. A batch bounds the number of turns.
+        """
 
     def advance(self, turns: int, random: Random) -> None:
-        """So many turns pass."""
+        """Advance the value by ``turns`` turns."""
         s, gauss = self._settings, random.gauss
         passing = self._passing.get(turns)
         if passing is None:
@@ -302,7 +313,7 @@ class Value:
 
 
 class Informed(Trader):
-    """Takes what is offered below the value, and sells to bids above it; the greater the gain, the more."""
+    """Informed trader: buys below the value and sells above it, the more the greater the gain."""
 
     def __init__(self, settings: ValueSettings, brokers: range, clip_lots: int, value: Value) -> None:
         super().__init__(brokers)
@@ -311,7 +322,7 @@ class Informed(Trader):
         self._value = value
 
     def act(self, view: View, random: Random, batch: Batch) -> None:
-        """Trade if there is something to gain at the touch."""
+        """Trade if the best price offers enough gain."""
         edge = self._edge * view.step
         if view.ask and self._value.ticks - view.ask > edge:
             side, limit = "B", int(self._value.ticks - edge)
@@ -326,7 +337,7 @@ class Informed(Trader):
 
 
 class Large(Trader):
-    """Works one big order after another, slice by slice, each against the best price alone."""
+    """Large trader: works one big order after another, slice by slice, each against the best price only."""
 
     def __init__(self, settings: LargeSettings, brokers: range, clip_lots: int) -> None:
         super().__init__(brokers)
@@ -339,7 +350,7 @@ class Large(Trader):
         self._seen_lots = 0
 
     def act(self, view: View, random: Random, batch: Batch) -> None:
-        """Send a slice if one is due; begin another order if the last is done and enough rest was had."""
+        """Send a slice if one is due; begin another order if the last is done and the rest is over."""
         if self._wait > 0:
             self._wait -= 1
             return
@@ -362,9 +373,11 @@ class Large(Trader):
         self._slice = max(1, round(lots / self._settings.slices))
 
     def _share(self, view: View) -> int:
-        """Its part of what others have sent to take since its last slice; nothing while that is less than a lot."""
+        """Return the trader's share of the lots that others took since its last slice; 0 while the share is less than
+        a lot.
+        """
         lots = int((view.taken_lots - self._seen_lots) * self._settings.participation)
         if lots:
-            # Its own slice is counted as soon as it is sent.
+            # The slice itself is counted as soon as it is sent.
             self._seen_lots = view.taken_lots + min(lots, self._left)
         return lots

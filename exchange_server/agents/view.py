@@ -15,7 +15,7 @@ __all__ = ["Batch", "Owner", "View"]
 
 
 class View:
-    """One symbol at the beginning of a batch."""
+    """State of one symbol at the beginning of a batch; all prices in ticks."""
 
     __slots__ = ("ask", "bid", "book", "last", "mid", "reference", "step", "symbol", "taken_lots")
 
@@ -23,24 +23,24 @@ class View:
         self.book = book
         self.symbol = instrument.symbol
         self.reference = instrument.reference_price_ticks
-        """Ticks, as all prices here."""
+        """Reference price, in ticks."""
         self.step = max(1, round(instrument.reference_price_ticks * step_bps / 10_000))
-        """Step of prices."""
+        """Price step, in ticks."""
         self.taken_lots = 0
-        """Lots of all orders so far that agents sent to take what is offered."""
+        """Number of lots in all orders so far that agents sent to take liquidity."""
         self.bid = self.ask = self.last = 0
         self.mid = 0.0
-        """What the middle is, or would be: the last price it could be told from, at first the reference."""
+        """Middle of the best prices; where a side is empty, the latest estimate, at first the reference price."""
         self.look()
 
     def look(self) -> None:
-        """Take in what the book shows now."""
+        """Read the present state of the book."""
         book = self.book
         self.bid = bid = book.best("B") or 0
         self.ask = ask = book.best("S") or 0
-        """The best prices, 0 where a side is empty."""
+        """Best ask, and `bid` likewise; 0 where a side is empty."""
         self.last = book.last_trade_ticks
-        """The last trade's price, 0 before the first."""
+        """Price of the last trade, 0 before the first."""
         if bid and ask:
             self.mid = (bid + ask) / 2
         elif not self.mid:
@@ -48,10 +48,10 @@ class View:
 
 
 class Owner(Protocol):
-    """Trader that is notified where its order came to rest."""
+    """Trader that is notified when its order comes to rest in the book."""
 
     def rested(self, order_id: int, /) -> None:
-        """The order is in the book under this id."""
+        """Note that the order rests in the book under this id."""
 
 
 class Batch:
@@ -60,39 +60,42 @@ class Batch:
     __slots__ = ("_time_ns", "first_ns", "inputs", "owners", "settled_ns", "view")
 
     view: View
-    """Whose symbol the next requests are for."""
+    """View of the symbol that the next requests are for."""
 
     def __init__(self, first_ns: int, settled_ns: int | None = None) -> None:
         self.first_ns = first_ns
-        """Time of the first request, later than that of every batch before."""
+        """Time of the first request, later than every time of earlier batches."""
         self.settled_ns = first_ns - 1 if settled_ns is None else settled_ns
-        """Batches up to this `first_ns` were carried out: where their orders are is known."""
+        """`first_ns` of the latest batch that was carried out.
+
+        The places of the orders of batches up to it are known.
+        """
         self._time_ns = first_ns - 1
         self.inputs: list[AnyInput] = []
         self.owners: list[Owner | None] = []
-        """By request: the owner of the order that it leaves in the book."""
+        """Owner of the order that each request leaves in the book, or None, by request."""
 
     def enter(self, owner: Owner, broker_id: int, side: str, volume: int, price_ticks: int) -> None:
-        """A limit order, whose owner is told if it rests."""
+        """Add a limit order; its owner is notified if it comes to rest."""
         self._time_ns = time_ns = self._time_ns + 1
         self.inputs.append(Enter(time_ns, 0, broker_id, 0, self.view.symbol, side, volume, price_ticks))
         self.owners.append(owner)
 
     def take(self, broker_id: int, side: str, volume: int, price_ticks: int, flags: int) -> None:
-        """An order that never rests, as the flags say."""
+        """Add an order that never rests, with these flags."""
         self.view.taken_lots += volume
         self._time_ns = time_ns = self._time_ns + 1
         self.inputs.append(Enter(time_ns, 0, broker_id, 0, self.view.symbol, side, volume, price_ticks, flags))
         self.owners.append(None)
 
     def cancel(self, order: Order) -> None:
-        """An order ends."""
+        """Add the cancel of an order."""
         self._time_ns = time_ns = self._time_ns + 1
         self.inputs.append(Cancel(time_ns, 0, order.broker_id, 0, order.order_id, self.view.symbol))
         self.owners.append(None)
 
     def replace(self, owner: Owner, order: Order, volume: int, price_ticks: int) -> None:
-        """An order becomes another, whose owner is told if it rests."""
+        """Add the replacement of an order; the owner is notified if the new order comes to rest."""
         self._time_ns = time_ns = self._time_ns + 1
         self.inputs.append(
             Replace(time_ns, 0, order.broker_id, 0, order.order_id, volume, price_ticks, self.view.symbol)
@@ -100,6 +103,6 @@ class Batch:
         self.owners.append(owner)
 
     def inputs_from(self, first_ns: int) -> list[AnyInput]:
-        """Return the requests as they arrive, the first of them at this time."""
+        """Return the requests with new times, the first of them at this time."""
         replaced = msgspec.structs.replace
         return [replaced(item, time_ns=first_ns + at) for at, item in enumerate(self.inputs)]

@@ -1,4 +1,4 @@
-"""The journal: what survives the process.
+"""The journal: the data of an exchange that survives the process.
 
 ```
 inputs ──▶ inputs_log.py ───▶ inputs/FIRST.inputs        the truth: batches in segments

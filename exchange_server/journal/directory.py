@@ -1,4 +1,4 @@
-"""A journal's directory: the lock, the inputs, the snapshots, and the streams that follow from them."""
+"""A journal's directory: the lock, the inputs, the snapshots, and the streams derived from the inputs."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ SNAPSHOTS: Final = "snapshots"
 """Directory of the snapshots."""
 
 LOCK: Final = "lock"
-"""File that is held, and says by whom."""
+"""Name of the lock file, which also identifies its holder."""
 
 _KEPT_SNAPSHOTS: Final = 4
 _LEAST_SNAPSHOTS: Final = 2
-"""The newest, and the one before it should that be damaged."""
+"""The newest snapshot, and the one before it in case the newest is damaged."""
 
 
 def keeps_writes(directory: Path, disk: Disk = LOCAL_DISK) -> bool:
-    """Return True if the system has run on since an exchange last wrote in a directory: then no write is lost."""
+    """Return True if the system has not restarted since the last write in a directory, so that none is lost."""
     try:
         descriptor = disk.open(directory / LOCK, read_only=True)
     except OSError:
@@ -59,7 +59,7 @@ def _boot_of(claim: bytes) -> str:
 
 
 class Journal:
-    """Directory of an exchange, held for as long as the journal is open.
+    """Directory of an exchange, locked as long as the journal is open.
 
     ```
     lock                             keeps a second exchange out; the run of the system in which one last wrote
@@ -85,8 +85,11 @@ class Journal:
         disk: Disk = LOCAL_DISK,
         sync: Callable[[int], None] | None = None,
     ) -> None:
-        """Raises `DirectoryInUseError`, `JournalError`, and `ExchangeConfigurationError` if the journal was begun under
-        other rules. ``sync`` forces the inputs' descriptor to the disk, in place of the disk's own way."""
+        """Open the journal; ``sync`` forces the inputs' descriptor to disk, in place of the disk's own method.
+
+        Raise `DirectoryInUseError`, `JournalError`, and `ExchangeConfigurationError` if the journal was begun under
+        other rules.
+        """
         self.directory = directory
         self.fsync: FsyncPolicy = fsync
         self._keep = keep
@@ -95,7 +98,7 @@ class Journal:
         self._log: InputsLog | None = None
         self._snapshot_lock = threading.Lock()
         self._boot_id = ""
-        """The run of the system that last wrote here."""
+        """Identifier of the system run that last wrote here."""
         self._lock = self._take_lock()
         try:
             self.reader = self._open(rules, new_session)
@@ -137,7 +140,7 @@ class Journal:
         path = self.directory / INPUTS
         if not self._disk.is_file(path) and not any(not name.startswith(".") for name in self._disk.names(path)):
             InputsLog.create(path, _session(new_session()), rules, self._disk)
-        # Where nothing that was written can be lost, what is not whole is damage, and no torn tail.
+        # Where no write can be lost, an incomplete record is damage and no torn tail.
         is_same_boot = bool(self._boot_id) and self._boot_id == self._disk.boot_id()
         reader = JournalReader(path, self._disk, keeps_writes=is_same_boot)
         began = reader.head.rules
@@ -150,15 +153,15 @@ class Journal:
 
     @property
     def inputs(self) -> InputsLog:
-        """The log to append to, once `begin` was called."""
+        """Log of inputs to append to, available once `begin` was called."""
         assert self._log is not None, "expected a journal that was read to its end"
         return self._log
 
     def begin(self, synced: Mapping[str, Position]) -> None:
-        """Cut the streams and the torn tail, and take inputs from now on; everything must have been read.
+        """Cut the streams and the torn tail, and accept inputs from now on; everything must have been read.
 
-        ``synced`` are the positions of the streams in the snapshot at which the reading began. Raises `JournalError`,
-        and cuts nothing, if streams hold more than the inputs say and no power loss explains it.
+        ``synced`` are the positions of the streams in the snapshot at which the reading began. Raise `JournalError`,
+        and cut nothing, if streams contain more than the inputs imply and no power loss explains it.
         """
         assert self.reader.end is not None, "expected a journal that was read to its end"
         surplus = self.streams.surplus()
@@ -180,18 +183,18 @@ class Journal:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of inputs ever written."""
+        """Number of bytes of inputs ever written."""
         return self.inputs.position
 
     def sync(self) -> None:
-        """Force the inputs to the disk, if the policy does, in any thread. Raises `JournalError`."""
+        """Force the inputs to disk if the policy requires it, in any thread. Raise `JournalError` if that fails."""
         self.inputs.sync()
 
     def keep_snapshot(self, snapshot: Snapshot) -> None:
-        """Write a snapshot and remove what is not kept any more, in any thread. Raises `JournalError`.
+        """Write a snapshot and remove what is no longer kept, in any thread. Raise `JournalError` if that fails.
 
-        First the inputs that it holds and the streams that it counts on are made durable, so that what is there of the
-        journal never ends before a snapshot.
+        First the inputs and streams that the snapshot covers are made durable, so that the journal never ends before
+        a snapshot.
         """
         with self._snapshot_lock:
             self.inputs.force()
@@ -209,7 +212,8 @@ class Journal:
             return
         directory = self.directory / INPUTS
         needed = segment_name(oldest + 1)
-        # Each segment of a kept snapshot begins behind it, so that all of smaller names are needed by none.
+        # Each segment of a kept snapshot begins after it, so that no kept snapshot needs a segment with a smaller
+        # name.
         names = [name for name in self._disk.names(directory) if name[0].isdigit() and name < needed]
         for name in names:
             self._disk.unlink(directory / name)
@@ -217,7 +221,7 @@ class Journal:
             self._disk.sync_directory(directory)
 
     def close(self) -> None:
-        """Close everything and let the next one in."""
+        """Close everything and release the lock."""
         try:
             if self._log is not None:
                 self._log.close()
@@ -235,7 +239,7 @@ def _session(name: str) -> str:
 
 
 def _words(rules: MarketRules, others: MarketRules) -> str:
-    """Return the symbols, how they are played, and whatever else is not as in the other rules, in words."""
+    """Return in words how the rules differ from the other rules: symbols, how they are replayed, and the rest."""
     words = [instrument.symbol for instrument in rules.instruments]
     if rules.replay_symbols:
         words.append(f"{' '.join(rules.replay_symbols)} replayed {rules.replay_mode}")

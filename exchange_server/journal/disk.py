@@ -1,8 +1,8 @@
-"""The disk as the journal needs it: few operations, each of which says what survives a crash of the machine.
+"""Disk operations of the journal, with their guarantees after a crash of the machine.
 
-A file's bytes and its name become durable apart from each other: bytes when `Disk.sync` of the file returns, a name
+The bytes and the name of a file become durable independently: bytes when `Disk.sync` of the file returns, a name
 (made, renamed or removed) when `Disk.sync_directory` of its directory returns. Until then a crash of the machine may
-leave any of them, in any order. The death of the process alone leaves everything that was done.
+leave any part of the changes, in any order. The death of the process alone loses nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 class Disk:
     """Files of this machine, by descriptor. Every operation may raise `OSError`.
 
-    It is a class so that tests can put a disk in its place that stops, fails and forgets. It has no state.
+    Tests replace the class with a disk that stops, fails and loses writes. It has no state.
     """
 
     def open(self, path: Path, *, create: bool = False, empty: bool = False, read_only: bool = False) -> int:
-        """Return a descriptor of a file; raises `FileNotFoundError` if there is none, unless ``create`` makes one."""
+        """Return a descriptor of a file.
+
+        Raise `FileNotFoundError` if the file is missing, unless ``create`` makes it.
+        """
         flags = os.O_RDONLY if read_only else os.O_RDWR
         return os.open(path, flags | (os.O_CREAT if create else 0) | (os.O_TRUNC if empty else 0), 0o644)
 
@@ -69,7 +72,7 @@ class Disk:
         path.mkdir(parents=True, exist_ok=True)
 
     def rename(self, path: Path, to: Path) -> None:
-        """Give a file another name in its directory, and replace a file of that name; atomic."""
+        """Rename a file within its directory atomically, replacing a file with the new name."""
         path.rename(to)
 
     def unlink(self, path: Path) -> None:
@@ -85,21 +88,21 @@ class Disk:
             os.close(descriptor)
 
     def boot_id(self) -> str:
-        """Return an identifier of this run of the system, within which no write is lost; empty if it is not known."""
+        """Return an identifier of this run of the system, within which no write is lost; empty if unknown."""
         try:
             return _BOOT_ID.read_text("ascii").strip()
         except OSError:
             return ""
 
     def lock(self, descriptor: int) -> None:
-        """Hold a file until its descriptor is closed; raises `BlockingIOError` if another process holds it."""
+        """Lock a file until its descriptor is closed; raise `BlockingIOError` if another process has locked it."""
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def write_whole(
     pwrite: Callable[[int, bytes | memoryview, int], int], descriptor: int, data: bytes | memoryview, offset: int
 ) -> None:
-    """Write all of the bytes, in as many writes as it takes: one may write fewer, as on a disk that fills."""
+    """Write all of the bytes, in as many writes as needed: a single write may be partial, as on a full disk."""
     rest = memoryview(data)
     while rest:
         written = pwrite(descriptor, rest, offset)

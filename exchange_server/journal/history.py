@@ -1,7 +1,7 @@
 """State of a market from its journal: recovered from a snapshot or from the first input, and at any of its inputs.
 
-`History` reads a journal without changing it. It works beside an exchange that has the directory, too: the journal then
-ends where that has come to.
+`History` reads a journal without changing it, also while an exchange uses the directory: the journal then ends at the
+last input written so far.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["History", "MakeOutputs", "MarketStarts", "Walk"]
 class MarketStarts:
     """Makes markets as they were at a snapshot or before the first input of a session.
 
-    All of them write through the same encoders and clock: only the last one that was made can be used.
+    All of these markets write through the same encoders and clock: only the latest one can be used.
     """
 
     def __init__(
@@ -38,8 +38,11 @@ class MarketStarts:
         now: Now | None = None,
         observers: Sequence[FeedEncoder] = (),
     ) -> None:
-        """The encoders must not have written anything. ``observers`` are notified of the feed like them, and are in no
-        snapshot."""
+        """Prepare to make markets.
+
+        The encoders must not have written anything. ``observers`` are notified of the feed like encoders, and are
+        part of no snapshot.
+        """
         self._rules = rules
         self._encoders = encoders
         self._protocols = protocols
@@ -47,13 +50,13 @@ class MarketStarts:
         self._now = now or Now()
         self._fresh = self._states()
         self.passed_over: list[str] = []
-        """Snapshots that could not be used, and why."""
+        """Snapshots that could not be used, with the reasons."""
 
     def _states(self) -> dict[str, bytes]:
         return {name: msgspec.msgpack.encode(encoder.state()) for name, encoder in self._encoders.items()}
 
     def snapshot(self, session: str, inputs: int, market: Market) -> Snapshot:
-        """Return the snapshot of a market that has applied so many inputs, without positions of streams."""
+        """Return the snapshot of a market after ``inputs`` inputs, without positions of streams."""
         return Snapshot(
             SNAPSHOT_VERSION, session, inputs, market.last_time_ns, market.state(), self._states(), streams={}
         )
@@ -65,10 +68,10 @@ class MarketStarts:
         is_wanted: Callable[[Snapshot], bool] = lambda snapshot: True,
         missing: Callable[[Snapshot], str] = lambda snapshot: "",
     ) -> tuple[Market, Snapshot | None]:
-        """Return the market of the newest snapshot that is wanted and good, or the one before the first input.
+        """Return the market of the newest intact snapshot that is wanted, or else the market before the first input.
 
-        ``missing`` says why a snapshot cannot be used, empty if it can. Raises `JournalDamagedError` if the journal
-        does not go back to where a market could begin.
+        ``missing`` returns why a snapshot cannot be used, empty if it can. Raise `JournalDamagedError` if the journal
+        does not reach back to a possible beginning.
         """
         nearest = None
         for snapshot in filter(is_wanted, snapshots.newest()):
@@ -112,39 +115,41 @@ class MarketStarts:
 
 
 MakeOutputs = Callable[[MarketRules, Now], tuple[Mapping[str, FeedEncoder], Sequence[AccountProtocol]]]
-"""Makes the encoders of the feed, by form, and the protocols of accounts that an exchange of these rules has."""
+"""Function that makes the encoders of the feed, by form, and the account protocols of an exchange with the given
+rules.
+"""
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """A market after an input."""
+    """A market after one of its inputs."""
 
     inputs: int
-    """Inputs that were applied."""
+    """Number of inputs that were applied."""
     time_ns: int
-    """Market time of the last one."""
+    """Market time of the last input, in nanoseconds."""
     messages: dict[str, int]
-    """Number of the last message of each form of the feed that was asked for."""
+    """Number of the last message of each requested form of the feed."""
     state_hash: str
     """Fingerprint of the market."""
     market: Market
-    """Its books and accounts, to look at."""
+    """The market itself, for reading its books and accounts."""
 
 
 class History:
-    """The past of the exchange in a directory."""
+    """Past of the exchange whose journal is in a directory."""
 
     def __init__(self, directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) -> None:
-        """Raises `JournalError` where there is no journal."""
+        """Open the journal for reading; raise `JournalError` where there is none."""
         self.directory = directory
         self._make_outputs = make_outputs
         self._disk = disk
         self.reader = JournalReader(directory / INPUTS, disk, keeps_writes=keeps_writes(directory, disk))
-        """The inputs, and the head with session and rules."""
+        """Reader of the inputs, with session and rules in its head."""
 
     def at_input(self, inputs: int) -> Moment:
-        """Return the market after so many inputs.
+        """Return the market after ``inputs`` inputs.
 
-        Raises `OperationError` if there are fewer, `JournalError` for damage.
+        Raise `OperationError` if there are fewer, `JournalError` for damage.
         """
         walk = self.walk(lambda snapshot: snapshot.inputs <= inputs, forms=())
         if walk.inputs < inputs:
@@ -156,9 +161,9 @@ class History:
         return walk.moment()
 
     def at_message(self, number: int, form: str = "text") -> Moment:
-        """Return the market after the input that published a message of a form of the feed, and perhaps later ones.
+        """Return the market after the input that published a message, and perhaps later messages.
 
-        Raises `OperationError` if there is no such message, `JournalError` for damage.
+        Raise `OperationError` if there is no such message, `JournalError` for damage.
         """
         name = feed_name(form)
         walk = self.walk(
@@ -181,10 +186,10 @@ class History:
     def walk(
         self, is_wanted: Callable[[Snapshot], bool] = lambda snapshot: True, *, forms: Collection[str] | None = None
     ) -> Walk:
-        """Return a walk from the newest good snapshot that is wanted, or from the first input.
+        """Return a walk from the newest intact and wanted snapshot, or from the first input.
 
-        ``forms`` are those of the feed that are written, None for all; a snapshot without one of them is not taken.
-        Raises `OperationError` for a form that there is none of.
+        ``forms`` are the forms of the feed to write, None for all; a snapshot without one of them is not used. Raise
+        `OperationError` for an unknown form.
         """
         head = self.reader.head
         now = Now()
@@ -199,7 +204,7 @@ class History:
 
 
 class Walk:
-    """A market that goes from input to input."""
+    """A market that advances input by input."""
 
     def __init__(
         self,
@@ -213,17 +218,17 @@ class Walk:
         self.encoders = encoders
         self.market = market
         self.begin = begin
-        """The snapshot from which it began, None for before the first input."""
+        """Snapshot from which the walk began, None if it began before the first input."""
         self.passed_over = passed_over
-        """Snapshots at which it could not begin, and why."""
+        """Snapshots from which the walk could not begin, with the reasons."""
         self.inputs = begin.inputs if begin else 0
         self.messages = {form: begin.streams[feed_name(form)].next_number - 1 if begin else 0 for form in encoders}
         """Number of the last message of each form of the feed."""
         self.on_output: Callable[[str, bytes], None] = _nobody
-        """Called with the name of a stream's file, and what is published there."""
+        """Callback with the name of a stream's file and the bytes published there."""
 
     def each(self) -> Iterator[int]:
-        """Apply the inputs one by one; yield the number of each. Raises `JournalError`."""
+        """Apply the inputs one by one; yield the number of each. Raise `JournalError` if the journal cannot be read."""
         apply, touched = self.market.apply, self.market.touched
         for number, batch in self._reader.batches(self.inputs):
             for self.inputs, item in enumerate(batch, number):
@@ -240,9 +245,9 @@ class Walk:
                 yield self.inputs
 
     def moment(self) -> Moment:
-        """Return its present state."""
+        """Return the present state of the walk."""
         return Moment(self.inputs, self.market.last_time_ns, dict(self.messages), self.market.state_hash(), self.market)
 
 
 def _nobody(name: str, data: bytes) -> None:
-    """Ignore what is published."""
+    """Ignore published bytes."""

@@ -9,9 +9,9 @@ record: length of the payload (u32) │ checksum (u32) │ unsynced bytes (u32) 
 ```
 
 The journal is one stream of bytes, and a segment the part of it from `SegmentHead.start` on; its file is named after
-its first input. A record's checksum begins with its position in the stream, so that the record holds in its own place
-only. Its *unsynced bytes* are those before it that were not known to be on the disk when it was written: by them a
-reader tells what a crash has torn from what the disk has lost (`JournalReader`).
+its first input. A record's checksum begins with its position in the stream, so that the record is valid in its own
+place only. Its *unsynced bytes* are the number of bytes before it that were not known to be on disk when it was
+written: by this number a reader distinguishes bytes torn by a crash from bytes lost by the disk (`JournalReader`).
 """
 
 from __future__ import annotations
@@ -34,27 +34,29 @@ from exchange_server.matching.inputs import AnyInput, MarketRules
 __all__ = ["JOURNAL_VERSION", "FsyncPolicy", "InputsLog", "JournalReader", "SegmentHead", "segment_name"]
 
 JOURNAL_VERSION: Final = 2
-"""Version of the format; others are refused."""
+"""Version of the format; other versions are refused."""
 
 FsyncPolicy = Literal["always", "interval", "never"]
-"""When inputs are forced to the disk: with each batch, now and then by `InputsLog.sync`, or when the system likes."""
+"""Time at which inputs are forced to disk: with each batch, when `InputsLog.sync` is called, or when the system
+chooses.
+"""
 
 RECORD_LIMIT_BYTES: Final = 1 << 28
-"""A longer record is none."""
+"""Largest length of a record in bytes; a greater length marks a broken record."""
 
 _FRAME: Final = struct.Struct("<III")
 FRAME_BYTES: Final = _FRAME.size
-"""Bytes of a record before its payload."""
+"""Number of bytes of a record before its payload."""
 
 _U32: Final = 0xFFFF_FFFF
 _NOT_ZERO: Final = re.compile(rb"[^\0]")
 _SUFFIX: Final = ".inputs"
 _CHUNK_BYTES: Final = 1 << 20
-"""Bytes that are read at once; more if a record is longer."""
+"""Number of bytes that are read at once; more if a record is longer."""
 
 
 class SegmentHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first record of a segment; it never changes."""
+    """First record of a segment; it never changes."""
 
     version: int
     """Version of the format."""
@@ -63,9 +65,9 @@ class SegmentHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rules: MarketRules
     """Constants on which the market's answers depend; the same in every segment."""
     first: int
-    """Number of its first input, from 1."""
+    """Number of the segment's first input, from 1."""
     start: int
-    """Byte of the journal at which it begins."""
+    """Position in the journal at which the segment begins, in bytes."""
 
 
 class _Version(msgspec.Struct):
@@ -73,41 +75,43 @@ class _Version(msgspec.Struct):
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """File of a segment, and its head."""
+    """A segment's file and its head."""
 
     path: Path
     """Path of the file."""
     head: SegmentHead
-    """Its first record."""
+    """Head of the segment."""
     begin: int
-    """Offset of its first batch in the file."""
+    """Offset of the first batch in the file."""
 
 
 class JournalEnd(msgspec.Struct, frozen=True):
-    """End of a journal: where its whole records end, and what follows them."""
+    """End of a journal's whole records, and the segments and bytes after it."""
 
     inputs: int
-    """Inputs up to there."""
+    """Number of inputs before the end."""
     position: int
-    """The byte of the journal."""
+    """Position of the end in the journal, in bytes."""
     segment: Segment
-    """The last segment that stays."""
+    """Last segment that is kept."""
     torn_bytes: int
-    """Bytes behind it, that make no whole record or follow one that is none, and that the disk never promised."""
+    """Number of bytes in the torn tail: bytes after the end that form no whole record, or follow a broken one, and
+    that were never known to be on disk.
+    """
     torn_records: int
-    """Whole records among them: the machine crashed, and what it had not written yet is missing before them."""
+    """Number of whole records in the torn tail: the machine crashed, and unwritten bytes are missing before them."""
     paths: tuple[Path, ...]
-    """All segments that stay."""
+    """Paths of all segments that are kept."""
     torn: tuple[Path, ...]
-    """Segments behind them."""
+    """Paths of the segments after the end."""
 
 
 class InputsLog:
     """Appends batches of inputs to the newest segment, each by one system call, from the journal's end on.
 
-    `fsync`: under *always* a batch is on the disk when `append` returns; under *interval* somebody calls `sync` now and
-    then, from any thread; *never* leaves it to the system. The death of the process loses nothing with any of them.
-    Once something could not be written or synced, nothing more is taken: what is on the disk then is not known.
+    `fsync`: under *always* a batch is on the disk when `append` returns; under *interval* the caller calls `sync` at
+    intervals, from any thread; *never* leaves it to the system. The death of the process loses nothing under any
+    policy. After a failed write or sync no more inputs are accepted, since the state of the disk is then unknown.
 
     A log continues a journal that was read to its end:
 
@@ -137,9 +141,9 @@ class InputsLog:
         disk: Disk = LOCAL_DISK,
         sync: Callable[[int], None] | None = None,
     ) -> None:
-        """``end`` is the journal's, whose torn tail is cut; ``sync`` forces a descriptor's bytes to the disk.
+        """Continue the journal at ``end`` and cut its torn tail; ``sync`` forces a descriptor's bytes to disk.
 
-        Raises `JournalError`.
+        Raise `JournalError` if that fails.
         """
         self._directory = directory
         self._head = head
@@ -153,22 +157,25 @@ class InputsLog:
         self._start = end.segment.head.start
         self._position = end.position
         self._synced = 0
-        """Position up to which the journal is known to be on the disk."""
+        """Position up to which the journal is known to be on disk."""
         self._sync_lock = threading.Lock()
         self._names = self._names_synced = 0
-        """Segments begun here, and how many of their names are on the disk."""
+        """Number of segments begun here, and number of their names known to be on disk."""
         self._has_failed = False
         try:
             self._fd = disk.open(end.segment.path)
             self._files = [self._fd]
-            """Descriptors of segments that are not synced yet, the newest last."""
+            """Descriptors of segments that are not yet synced, the newest last."""
             self._cut_torn_tail(end)
         except OSError as error:
             raise JournalError(f"expected to open {self._path}, was {error.strerror}") from error
 
     @staticmethod
     def create(directory: Path, session: str, rules: MarketRules, disk: Disk = LOCAL_DISK) -> None:
-        """Make a log without inputs; under a hidden name first, so that no head is ever torn. Raises `JournalError`."""
+        """Create a log without inputs, first under a hidden name, so that no head is ever torn.
+
+        Raise `JournalError` if the log cannot be written.
+        """
         path = directory / segment_name(1)
         hidden = path.with_name(f".{path.name}.new")
         try:
@@ -188,13 +195,13 @@ class InputsLog:
 
     @property
     def position(self) -> int:
-        """Bytes of the journal, those of segments that were removed included."""
+        """Size of the journal in bytes, including removed segments."""
         return self._position
 
     def append(self, batch: Sequence[AnyInput]) -> None:
-        """Write a batch (and sync it, under *always*); when this returns it will be found after a crash.
+        """Write a batch, and sync it under *always*; once this returns, the batch survives a crash of the process.
 
-        Raises `JournalError`; then the batch is not part of the journal, and no other will be.
+        Raise `JournalError` if that fails; then neither this batch nor any later one becomes part of the journal.
         """
         payload = self._encode(batch)
         position = self._position
@@ -210,9 +217,10 @@ class InputsLog:
             self.force()
 
     def begin_segment(self, first: int) -> None:
-        """Begin a segment for the inputs from this one on; it is durable with its first batch. Raises `JournalError`.
+        """Begin a segment for the inputs from ``first`` on; it becomes durable with its first batch.
 
-        Does nothing if there is one that no batch has gone to: what began it did not come to its end.
+        Do nothing if the newest segment has no batch yet: an earlier snapshot began it and was not finished. Raise
+        `JournalError` if the segment cannot be written.
         """
         path = self._directory / segment_name(first)
         if path == self._path:
@@ -230,14 +238,14 @@ class InputsLog:
         self._position = head.start + len(data)
 
     def sync(self) -> None:
-        """Force what was written to the disk, in any thread; does nothing under *never*. Raises `JournalError`."""
+        """Force all writes to disk, in any thread; do nothing under *never*. Raise `JournalError` if that fails."""
         if not self._is_never:
             self.force()
 
     def force(self) -> None:
-        """Force what was written to the disk, in any thread, under every policy. Raises `JournalError`."""
+        """Force all writes to disk, in any thread, under every policy. Raise `JournalError` if that fails."""
         with self._sync_lock:
-            # In this order: what comes meanwhile may be synced too, but is not said to be.
+            # Read the position first: a write during the sync may be synced too, but is not counted as synced.
             position = self._position
             if position == self._synced:
                 return
@@ -257,7 +265,7 @@ class InputsLog:
             self._synced = position
 
     def close(self) -> None:
-        """Sync, unless that or a write has failed, and close; the log cannot be used afterwards."""
+        """Sync, unless a sync or a write has failed, and close; the log cannot be used afterwards."""
         if self._fd >= 0:
             try:
                 if not self._has_failed:
@@ -268,10 +276,10 @@ class InputsLog:
                 self._files, self._fd = [], -1
 
     def _cut_torn_tail(self, end: JournalEnd) -> None:
-        """Remove the torn tail, and make what stays durable, since nobody knows how much of it is.
+        """Remove the torn tail, and make the rest durable, since it is unknown how much of it is on disk.
 
-        Whole records in the tail are kept aside, for an operator to look at: what is missing before them was lost by
-        the machine, and without it they are worth nothing to a market.
+        Whole records of the tail are copied aside for the operator to examine; the market cannot use them, since the
+        machine lost the records before them.
         """
         for path in reversed(end.torn):
             if end.torn_records:
@@ -293,7 +301,7 @@ class InputsLog:
         self._synced = end.position
 
     def _keep_aside(self, offset: int) -> None:
-        """Copy the newest segment's bytes from an offset on to a file of their own."""
+        """Copy the newest segment's bytes from an offset on to a separate file."""
         data = self._disk.pread(self._fd, self._disk.size(self._fd) - offset, offset)
         aside = self._disk.open(self._path.with_name(f"{self._path.stem}-{offset}.torn"), create=True, empty=True)
         try:
@@ -303,13 +311,13 @@ class InputsLog:
             self._disk.close(aside)
 
     def _fail(self, error: OSError) -> NoReturn:
-        """Raise `JournalError`, and let every later write fail in the same way."""
+        """Raise `JournalError`, and make every later write fail in the same way."""
         failed = JournalError(f"expected to write {self._path}, was {error.strerror}")
 
         def refuse(descriptor: int, data: bytes | memoryview, offset: int) -> NoReturn:
             raise error
 
-        # In place of a flag that each append would have to test.
+        # Replaces the write function, so that append need not test a flag.
         self._pwrite, self._has_failed = refuse, True
         raise failed from error
 
@@ -317,17 +325,20 @@ class InputsLog:
 class JournalReader:
     """Reads a journal, also while other processes read or write it; changes nothing.
 
-    A broken record is one of two things. Bytes that were never known to be on the disk are a *torn tail*: nobody was
-    told of what was in them under the policy ``always``, and little under ``interval``; the journal ends before them.
-    Bytes that were, as a whole record behind them or a later segment says, are *damage*, and `JournalDamagedError`
-    names them. If the system has run on since the journal was written (`keeps_writes`), nothing that was written can be
-    lost: then only the record whose write the end of the process has interrupted is torn.
+    A broken record is one of two things. If its bytes were never known to be on disk, it is a *torn tail*, and the
+    journal ends before it: nothing in the tail was published under the policy ``always``, and little under
+    ``interval``. If a later whole record or segment shows that its bytes were on disk, it is *damage*, and
+    `JournalDamagedError` names it. If the system has not restarted since the journal was written (`keeps_writes`), no
+    write can be lost: then only the record whose write was interrupted by the end of the process is torn.
     """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, keeps_writes: bool = False) -> None:
-        """Raises `JournalError` where there is no journal of this version, and `JournalDamagedError`."""
+        """Open the journal.
+
+        Raise `JournalError` where there is no journal of this version, and `JournalDamagedError`.
+        """
         self.keeps_writes = keeps_writes
-        """True if everything that was written must be there."""
+        """True if no write can have been lost."""
         self._directory = directory
         self._disk = disk
         self._decoder = msgspec.msgpack.Decoder(list[AnyInput])
@@ -337,24 +348,24 @@ class JournalReader:
         if not names:
             raise JournalError(f"expected a journal at {directory}, was none")
         self.paths = [directory / name for name in names]
-        """Files of the segments, in their order."""
+        """Paths of the segments, in their order."""
         first = self._segment(self.paths[0], None)
         if first is None:
             raise JournalDamagedError(f"expected a journal's head at {self.paths[0]}, was a broken record")
         self._first = first
         self.end: JournalEnd | None = None
-        """Known when everything was read."""
+        """End of the journal; None until everything was read."""
 
     @property
     def head(self) -> SegmentHead:
-        """Head of the oldest segment: session and rules, and the first input that is still there."""
+        """Head of the oldest segment: session and rules, and the first input that is still present."""
         return self._first.head
 
     def batches(self, after: int = 0) -> Iterator[tuple[int, list[AnyInput]]]:
-        """Yield all batches behind an input, each with the number of its first; then `end` is known.
+        """Yield all batches after an input, each with the number of its first input; then set `end`.
 
-        Raises `JournalError` for a file that cannot be read, and `JournalDamagedError` for damage and for a journal
-        that begins behind or ends before that input.
+        Raise `JournalError` for a file that cannot be read, and `JournalDamagedError` for damage and for a journal
+        that begins after or ends before that input.
         """
         self.end = None
         place = max((place for place, path in enumerate(self.paths) if _first_of(path) <= after + 1), default=-1)
@@ -385,7 +396,7 @@ class JournalReader:
             )
 
     def _segment(self, path: Path, start: int | None) -> Segment | None:
-        """Return a segment with its head; None if the head is broken, or does not begin at this byte of the journal."""
+        """Return a segment with its head; None if the head is broken or does not begin at this position."""
         head_bytes = self._bytes(path, 0, FRAME_BYTES)
         if len(head_bytes) < FRAME_BYTES:
             return None
@@ -417,7 +428,7 @@ class JournalReader:
                 number += len(batch)
 
     def _payloads(self, segment: Segment) -> Generator[tuple[memoryview, int]]:
-        """Yield the payload of each record behind the head, up to the first broken one, and the position of its end."""
+        """Yield the payload of each record after the head and its end position, up to the first broken record."""
         start, begin, wanted = segment.head.start, segment.begin, _CHUNK_BYTES
         descriptor = -1
         try:
@@ -440,9 +451,9 @@ class JournalReader:
                 self._disk.close(descriptor)
 
     def _end(self, segment: Segment, inputs: int, position: int, behind: int) -> JournalEnd:
-        """Return the end of the journal, whose segments from the place ``behind`` on are behind it.
+        """Return the end of the journal; the segments from index ``behind`` on lie after it.
 
-        Raises `JournalDamagedError` if what is behind the last whole record was there once.
+        Raise `JournalDamagedError` if bytes after the last whole record were once known to be on disk.
         """
         offset = position - segment.head.start
         torn_bytes = torn_records = 0
@@ -452,7 +463,7 @@ class JournalReader:
             data = self._bytes(path, begin)
             torn_bytes += len(data)
             if path == segment.path and record_at(data, 0, start) is not None:
-                # Written since it was read: the journal grows, and what follows is no damage.
+                # Written since it was read: the journal grows, and the bytes that follow are no damage.
                 break
             for known in find_records(data, start):
                 torn_records += 1
@@ -471,7 +482,7 @@ class JournalReader:
         return JournalEnd(inputs, position, segment, torn_bytes, torn_records, stay, torn)
 
     def _start_of(self, path: Path) -> int:
-        """Return the position in the journal at which a segment begins by its head, 0 for a broken head."""
+        """Return the position in the journal given by the head of a segment, 0 for a broken head."""
         segment = self._segment(path, None)
         return segment.head.start if segment else 0
 
@@ -504,18 +515,18 @@ _unpack_from = _FRAME.unpack_from
 
 
 class Record(NamedTuple):
-    """Place of a whole record."""
+    """Position and synced position of a whole record."""
 
     end: int
-    """Offset behind it."""
+    """Offset of the first byte after the record."""
     known: int
-    """Position up to which the journal was known to be on the disk when it was written; -1 if nothing was known."""
+    """Position up to which the journal was known to be on disk when the record was written; -1 if unknown."""
 
 
 def frame(payload: bytes, position: int, unsynced: int) -> bytes:
-    """Return what precedes a payload in its record, which begins at this position.
+    """Return the bytes that precede a payload in its record, which begins at ``position`` of the journal.
 
-    `unsynced` of 2³²-1 or more says that nothing is known.
+    An `unsynced` of 2³²-1 or more means that no position was known to be on disk.
     """
     unsynced = min(unsynced, _U32)
     return _pack(len(payload), crc32(payload, (position + unsynced) & _U32), unsynced)
@@ -528,7 +539,7 @@ def encoded_head(head: SegmentHead, unsynced: int) -> bytes:
 
 
 def record_at(data: bytes, offset: int, position: int) -> Record | None:
-    """Return the record that begins at an offset, whose position in the journal is given; None if it is not whole.
+    """Return the record at an offset, which is ``position`` in the journal; None if the record is not whole.
 
     >>> data = frame(b"payload", 100, 0) + b"payload"
     >>> record_at(data, 0, 100)
@@ -548,19 +559,19 @@ def record_at(data: bytes, offset: int, position: int) -> Record | None:
 
 
 def find_records(data: bytes, position: int) -> Iterator[int]:
-    """Yield `Record.known` of every whole record, wherever it begins; ``position`` is that of the first byte.
+    """Yield `Record.known` of every whole record, wherever it begins; ``position`` is the position of the first byte.
 
-    For what stands behind a broken record, whose length cannot be trusted.
+    Used for the bytes after a broken record, whose length cannot be trusted.
     """
     offset, last = 0, len(data) - FRAME_BYTES
-    # The highest of the four bytes of a real length is 0 or nearly: this leaves few places where a checksum is made.
+    # The highest of the four bytes of a real length is nearly always 0, so that few places need a checksum.
     highest = RECORD_LIMIT_BYTES >> 24
     while offset < last:
         if data[offset + 3] <= highest and (record := record_at(data, offset, position + offset)) is not None:
             yield record.known
             offset = record.end
         elif data[offset : offset + 4] == b"\0\0\0\0":
-            # What was never written reads as zeros, of which there may be many.
+            # Unwritten bytes read as zeros, of which there may be many.
             written = _NOT_ZERO.search(data, offset)
             offset = max(offset + 1, written.start() - 3) if written else last
         else:
@@ -568,5 +579,5 @@ def find_records(data: bytes, position: int) -> Iterator[int]:
 
 
 def _is_unfinished(data: bytes) -> bool:
-    """Return True if bytes are the beginning of a record and not all of it."""
+    """Return True if the bytes are the incomplete beginning of a record."""
     return len(data) < FRAME_BYTES or FRAME_BYTES + int.from_bytes(data[:4], "little") > len(data)

@@ -1,4 +1,4 @@
-"""Records on disk that can be read from any number on: a feed, or one account's private stream."""
+"""Numbered records on disk that can be read from any number on: a feed, or the private stream of an account."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ BLOCK_BYTES: Final = 1 << 16
 """A file is checked in blocks of this size, each with a checksum of four bytes."""
 
 INDEX_LIMIT: Final = 1 << 15
-"""Most entries of a sparse index; when it is full, every other one goes and the rest lie twice as far apart."""
+"""Largest number of entries of a sparse index; when it is full, every other entry is dropped and the spacing doubles.
+"""
 
 _SPACING: Final = 512
 _SCAN_BYTES: Final = 1 << 16
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """Position in a file: all that is needed to continue it."""
+    """Position in a file, with everything needed to continue the file from there."""
 
     next_number: int = 1
     """Number of the record that will be appended next."""
     size_bytes: int = 0
-    """Offset at which it will begin."""
+    """Offset at which the next record will begin."""
     spacing: int = _SPACING
-    """Least records between two entries of the index."""
+    """Smallest number of records between two entries of the index."""
     numbers: list[int] = msgspec.field(default_factory=lambda: [1])
-    """The index: numbers of records ..."""
+    """Numbers of the indexed records."""
     offsets: list[int] = msgspec.field(default_factory=lambda: [0])
-    """... and where each begins."""
+    """Offsets of the indexed records."""
     checksums: bytes = b""
-    """CRC-32 of each whole block before `size_bytes`, little-endian ..."""
+    """CRC-32 of each whole block before `size_bytes`, each 4 bytes little-endian."""
     rest_checksum: int | None = None
-    """... and of what is behind these; None where an earlier release has written no checksums."""
+    """CRC-32 of the bytes after the last whole block; None if an earlier release wrote no checksums."""
 
 
 def _checksum(number: int) -> bytes:
@@ -51,9 +52,9 @@ def _checksum(number: int) -> bytes:
 
 
 def damage_before(position: Position, path: Path, disk: Disk = LOCAL_DISK) -> str:
-    """Return why the bytes of a file before a position are not those that were written; empty if they are.
+    """Return why the bytes of a file before a position differ from those written; empty if they do not.
 
-    Reads all of them. Without checksums in the position only their number is compared.
+    Reads all of the bytes. Without checksums in the position only the number of bytes is compared.
     """
     try:
         descriptor = disk.open(path, read_only=True)
@@ -83,16 +84,16 @@ def _damage(path: Path, begin: int, end: int) -> str:
 
 
 class NumberedFile(ABC):
-    """Numbered records, the first is 1, appended in bursts and read in chunks.
+    """Numbered records, from 1, appended in bursts and read in chunks.
 
-    A derived file: its contents follow from the journal's inputs, and what a crash has cut off or left behind is
-    written anew when the inputs are applied again. It is synced for snapshots only, which count on what is before them.
-    Reading from a record on costs one look-up in the index and a scan of about one spacing. Kinds of files differ in
-    how the end of a record is found; none is longer than a scan.
+    The file is derived: its contents follow from the journal's inputs, and bytes that a crash cut off or left over are
+    rewritten when the inputs are applied again. It is synced for snapshots only, which rely on the bytes before their
+    positions. Reading from a record on costs one look-up in the index and a scan of about one spacing. Kinds of files
+    differ in how the end of a record is found; none is longer than a scan.
 
-    Every block has a checksum in memory, which goes into snapshots with the `Position` and with which everything that
-    is read is compared: `DamagedStreamError`. What a file has behind a position is not needed, so that no crash leaves
-    bytes without their checksum. The checksums of a terabyte are 64 MB.
+    Every block has a checksum in memory, which goes into snapshots with the `Position` and against which every read is
+    checked: a mismatch raises `DamagedStreamError`. The bytes of a file after a position are not needed, so that no
+    crash leaves bytes without their checksum. The checksums of a terabyte are 64 MB.
     """
 
     def __init__(
@@ -107,9 +108,9 @@ class NumberedFile(ABC):
     ) -> None:
         """Continue from a position, or begin a file.
 
-        What the file has behind the position is cut off if ``is_cut``, else written over, and cut off by `cut`.
-        ``on_open`` is called for each descriptor that is opened, so that a caller can bound their number. Raises
-        `JournalError` if the file cannot be opened, or has less than the position says.
+        Bytes that the file has after the position are cut off if ``is_cut``; otherwise they are overwritten, and cut
+        off by `cut`. ``on_open`` is called for each descriptor that is opened, so that a caller can limit their
+        number. Raise `JournalError` if the file cannot be opened, or is shorter than the position.
         """
         self._path = path
         self._disk = disk
@@ -125,7 +126,7 @@ class NumberedFile(ABC):
         self.next_number = position.next_number
         """Number of the record that will be appended next."""
         self.size_bytes = position.size_bytes
-        """Offset at which it will begin."""
+        """Offset at which the next record will begin."""
         self._fd = self._open(create=not self.size_bytes)
         size = disk.size(self._fd)
         if size < self.size_bytes:
@@ -137,16 +138,16 @@ class NumberedFile(ABC):
             self._take_as_it_is()
 
     def _take_as_it_is(self) -> None:
-        """Make the checksums of what is there: those before it are of an earlier release, which made none."""
+        """Compute the checksums of the existing bytes, for a position of an earlier release without checksums."""
         for begin in range(0, self.size_bytes, BLOCK_BYTES):
             length = min(BLOCK_BYTES, self.size_bytes - begin)
             self._count(self._disk.pread(self._fd, length, begin), begin)
 
     @property
     def surplus_bytes(self) -> int:
-        """Bytes of further records that the file had when it was opened and that nobody has appended since.
+        """Number of bytes of further records that the file had when it was opened and that were not appended since.
 
-        0 for bytes that do not begin with the next record: nobody has published those.
+        0 for bytes that do not begin with the next record: such bytes were never published.
         """
         surplus_bytes = max(0, self._found_bytes - self.size_bytes)
         begin = self._disk.pread(self._descriptor(), _SCAN_BYTES, self.size_bytes) if surplus_bytes else b""
@@ -155,10 +156,10 @@ class NumberedFile(ABC):
     @classmethod
     @abstractmethod
     def begins_record(cls, chunk: bytes, number: int) -> bool:
-        """Return True if a chunk begins like the record of a number, as far as that can be told."""
+        """Return True if a chunk begins like the record of a number, as far as the chunk shows."""
 
     def cut(self) -> None:
-        """Cut off what the file has behind the records that were appended. Raises `OSError`."""
+        """Cut off the bytes after the appended records. Raise `OSError` if that fails."""
         if self._found_bytes > self.size_bytes:
             self._disk.truncate(self._descriptor(), self.size_bytes)
         self._found_bytes = 0
@@ -169,7 +170,7 @@ class NumberedFile(ABC):
         return self._path
 
     def position(self) -> Position:
-        """Return the position behind the newest record, from which another object can continue."""
+        """Return the position after the newest record, from which another object can continue."""
         return Position(
             self.next_number,
             self.size_bytes,
@@ -190,7 +191,7 @@ class NumberedFile(ABC):
         return descriptor
 
     def append(self, data: bytes, count: int) -> None:
-        """Append `count` whole records. Raises `JournalError`."""
+        """Append `count` whole records. Raise `JournalError` if they cannot be written."""
         if self.next_number - self._numbers[-1] >= self._spacing:
             self._mark()
         if self._fd < 0:
@@ -211,7 +212,7 @@ class NumberedFile(ABC):
         self.next_number += count
 
     def _count(self, data: bytes, offset: int) -> None:
-        """Bring the checksums up to the end of what stands at an offset."""
+        """Extend the checksums over data that stands at an offset."""
         rest = memoryview(data)
         while rest:
             room = BLOCK_BYTES - offset % BLOCK_BYTES
@@ -222,9 +223,9 @@ class NumberedFile(ABC):
             offset, rest = offset + room, rest[room:]
 
     def _pread(self, length: int, offset: int) -> bytes:
-        """Return ``length`` bytes from an offset on, fewer at the end of the file; raises `DamagedStreamError`.
+        """Return ``length`` bytes from an offset on, fewer at the end of the file.
 
-        The blocks that they are in are read and compared as wholes.
+        Raise `DamagedStreamError` for damage. The blocks that contain them are read and checked as a whole.
         """
         end = min(offset + length, self.size_bytes)
         if offset >= end:
@@ -259,7 +260,7 @@ class NumberedFile(ABC):
         return self._fd
 
     def offset_of(self, number: int) -> int:
-        """Return the offset of a record; raises `ValueError` outside 1 … `next_number`."""
+        """Return the offset of a record; raise `ValueError` outside 1 … `next_number`."""
         if not 1 <= number <= self.next_number:
             raise ValueError(f"expected a number from 1 to {self.next_number}, was {number}")
         if number == self.next_number:
@@ -273,7 +274,7 @@ class NumberedFile(ABC):
 
     @abstractmethod
     def _skip(self, chunk: bytes, most: int) -> tuple[int, int]:
-        """Return the length of the first whole records of a chunk, at most so many of them, and their number."""
+        """Return the length and number of the first whole records of a chunk, at most ``most`` records."""
 
     def read(self, offset: int, limit_bytes: int) -> bytes:
         """Return whole records from an offset on, as many as fit into the limit (which must hold any one record)."""
@@ -281,16 +282,16 @@ class NumberedFile(ABC):
         return chunk[: self._skip(chunk, len(chunk))[0]]
 
     def piece(self, offset: int, limit_bytes: int) -> bytes:
-        """Return the bytes after an offset for a reader: whole records, unless that costs (see `rest_of_record`)."""
+        """Return the bytes after an offset: whole records, unless finding their ends is costly (`rest_of_record`)."""
         return self.read(offset, limit_bytes)
 
     def rest_of_record(self, offset: int) -> bytes:
-        """Return the rest of the record in which an offset lies; empty at the beginning of one."""
+        """Return the rest of the record that contains an offset; empty at the beginning of a record."""
         del offset
         return b""
 
     def release(self) -> None:
-        """Give the descriptor back; the next use opens the file again."""
+        """Close the descriptor; the next use opens the file again."""
         if self._fd >= 0:
             self._disk.close(self._fd)
             self._fd = -1
@@ -299,7 +300,7 @@ class NumberedFile(ABC):
 
 
 class LineFile(NumberedFile):
-    """Records are lines, which begin with their number."""
+    """File whose records are lines that begin with their number."""
 
     @classmethod
     def begins_record(cls, chunk: bytes, number: int) -> bool:
@@ -316,9 +317,11 @@ class LineFile(NumberedFile):
 
 
 class PacketFile(NumberedFile):
-    """Records begin with their length in two big-endian bytes, which count what follows them, and the letter S.
+    """File whose records begin with their length, two big-endian bytes that count the bytes after them, and the
+    letter S.
 
-    Looking for their ends is a step for each; so a reader that only passes them on takes `piece`s, which end anywhere.
+    Finding the end of each record takes a step; a reader that only forwards bytes therefore reads `piece`s, which may
+    end anywhere.
     """
 
     @classmethod
@@ -331,7 +334,7 @@ class PacketFile(NumberedFile):
         return self._pread(limit_bytes, offset)
 
     def rest_of_record(self, offset: int) -> bytes:
-        """Return the rest of the record in which an offset lies; empty at the beginning of one."""
+        """Return the rest of the record that contains an offset; empty at the beginning of a record."""
         if offset == self.size_bytes:
             return b""
         at = self._offsets[bisect_right(self._offsets, offset) - 1]

@@ -1,8 +1,8 @@
 """Snapshots: the state of the market after an input, from which a recovery can start in place of the first input.
 
-A file holds one snapshot: ``magic, u64 length, u32 crc32, msgpack`` (little-endian). It is named after its last input.
-It is written under a hidden name, synced and renamed, and then its directory is synced. So a file with a final name is
-complete, and the bytes of the streams whose positions it holds are on the disk.
+A file contains one snapshot: ``magic, u64 length, u32 crc32, msgpack`` (little-endian). It is named after its last
+input. It is written under a hidden name, synced and renamed, and then its directory is synced. So a file with a final
+name is complete, and the bytes of the streams whose positions it contains are on disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SUFFIX: Final = ".snapshot"
 
 
 class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All that a market's future depends on, after an input."""
+    """Complete state of an exchange after an input, from which the market continues."""
 
     version: int
     """Version of the format."""
@@ -93,7 +93,10 @@ class SnapshotDirectory:
         return self._directory / f"{inputs:015d}{_SUFFIX}"
 
     def write(self, snapshot: Snapshot) -> int:
-        """Write a snapshot durably and return its size in bytes; raises `JournalError`, and leaves no file behind."""
+        """Write a snapshot durably and return its size in bytes.
+
+        Raise `JournalError` and leave no file if that fails.
+        """
         payload = msgspec.msgpack.encode(snapshot)
         pieces = (_MAGIC + _FRAME.pack(len(payload), crc32(payload)), payload)
         path = self.path(snapshot.inputs)
@@ -114,7 +117,7 @@ class SnapshotDirectory:
         return sum(map(len, pieces))
 
     def _tidy(self) -> None:
-        """Remove partial files that a crash has left."""
+        """Remove partial files left by a crash."""
         for name in self._disk.names(self._directory):
             if name.startswith(".") and name.endswith(_SUFFIX):
                 self._disk.unlink(self._directory / name)
@@ -141,7 +144,7 @@ class SnapshotDirectory:
 
 
 def _decoded(data: bytes) -> Snapshot:
-    """Decode the bytes of a file; raises `ValueError` if they are damaged or of another version."""
+    """Decode the bytes of a file; raise `ValueError` if they are damaged or of another version."""
     begin = len(_MAGIC) + _FRAME.size
     if data[: len(_MAGIC)] != _MAGIC or len(data) < begin:
         raise ValueError("expected a snapshot, was something else")

@@ -1,4 +1,4 @@
-"""Published messages, kept: one stream for each form of the feed, and one for each account."""
+"""Published messages on disk: one stream for each form of the feed, and one for each account."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRIVATE: Final = "private"
 """Directory of the accounts' streams."""
 _TEXT: Final = "text"
 _OPEN_FILES: Final = 256
-"""Descriptors of streams that are open at once."""
+"""Largest number of open descriptors of streams."""
 
 
 def feed_name(form: str) -> str:
@@ -37,31 +37,31 @@ def kind_of(name: str) -> type[NumberedFile]:
 
 
 class Stream:
-    """One sequence of messages: where all of them are, and the listeners for each burst that is kept.
+    """One sequence of messages: the file with all of them, and the listeners that are called for each burst.
 
-    A listener may write or collect, and must not ask the exchange for anything meanwhile.
+    A listener may write or collect, and must not call the exchange.
     """
 
     __slots__ = ("on_append", "records")
 
     def __init__(self, records: NumberedFile) -> None:
         self.records = records
-        """All messages."""
+        """File with all messages."""
         self.on_append: list[Callable[[bytes], None]] = []
-        """Called with the bytes of each burst, behind which `records` stands then."""
+        """Listeners, called with the bytes of each burst after `records` has stored it."""
 
     def append(self, data: bytes, count: int) -> None:
-        """Append `count` messages, then call the listeners. Raises `JournalError`."""
+        """Append `count` messages, then call the listeners. Raise `JournalError` if they cannot be written."""
         self.records.append(data, count)
         for listener in self.on_append:
             listener(data)
 
 
 class Streams:
-    """The streams of a journal's directory, by the names of their files.
+    """Streams of a journal's directory, by the names of their files.
 
-    They are opened at the positions of a snapshot, or begun; a private stream with the first message of its account. At
-    most ``most_open`` descriptors are open at once.
+    The streams are opened at the positions of a snapshot, or begun; a private stream begins with the first message of
+    its account. At most ``most_open`` descriptors are open at once.
     """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, most_open: int = _OPEN_FILES) -> None:
@@ -74,12 +74,12 @@ class Streams:
         self._is_cut = False
 
     def damage(self, positions: Mapping[str, Position]) -> str:
-        """Return why the files are not what they were up to these positions; empty if they are."""
+        """Return how the files differ from what was written up to these positions; empty if they do not."""
         damages = (damage_before(position, self._directory / name, self._disk) for name, position in positions.items())
         return next(filter(None, damages), "")
 
     def begin(self, positions: Mapping[str, Position]) -> None:
-        """Continue from these positions. What the files have behind them is written over, and cut by `cut`."""
+        """Continue from these positions. Bytes of the files after them are overwritten, and cut by `cut`."""
         self._positions = positions
         try:
             self._disk.make_directory(self._directory / PRIVATE)
@@ -90,7 +90,7 @@ class Streams:
                 self.get(name)
 
     def surplus(self) -> str:
-        """Return in words which files hold more than was appended since `begin`; empty if none does."""
+        """Return in words which files contain more than was appended since `begin`; empty if none does."""
         begun = [stream.records for stream in self._streams.values()]
         unknown = [self._opened_as(name) for name in self._unknown()]
         surpluses = [(records.path, records.surplus_bytes) for records in (*begun, *unknown)]
@@ -109,7 +109,10 @@ class Streams:
         return [name for name in names if name.endswith((".lines", ".packets")) and name not in self._streams]
 
     def cut(self) -> None:
-        """Cut off what the files hold beyond, and remove private streams that were not begun. Raises `JournalError`."""
+        """Cut off bytes after the appended messages, and remove private streams that were not begun.
+
+        Raise `JournalError` if that fails.
+        """
         self._is_cut = True
         try:
             for stream in self._streams.values():
@@ -120,7 +123,7 @@ class Streams:
             raise JournalError(f"expected to write in {self._directory}, was {error.strerror}") from error
 
     def get(self, name: str) -> Stream:
-        """Return a stream, which is begun if it does not exist yet."""
+        """Return a stream; begin it if it does not exist yet."""
         stream = self._streams.get(name)
         if stream is None:
             stream = self._streams[name] = Stream(self._opened_as(name))
@@ -140,7 +143,7 @@ class Streams:
         return len(self._streams)
 
     def sync(self, since: Mapping[str, Position], upto: Mapping[str, Position]) -> None:
-        """Make durable what was appended between two positions, in any thread. Raises `JournalError`."""
+        """Make the messages between two positions durable, in any thread. Raise `JournalError` if that fails."""
         for name, position in upto.items():
             before = since.get(name)
             if before is None or before.size_bytes < position.size_bytes:
@@ -153,7 +156,7 @@ class Streams:
 
     def _sync(self, path: Path) -> None:
         try:
-            # A descriptor of its own: the stream's may be closed meanwhile.
+            # A separate descriptor: the stream's own may be closed meanwhile.
             descriptor = self._disk.open(path)
             try:
                 self._disk.sync(descriptor)

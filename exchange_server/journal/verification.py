@@ -1,4 +1,4 @@
-"""Verification of a journal: every input is applied again, and the files are compared with the results."""
+"""Verification of a journal: applies every input again, and compares the files with the results."""
 
 from __future__ import annotations
 
@@ -20,40 +20,42 @@ from exchange_server.matching.outputs import Now
 __all__ = ["Verified", "verify"]
 
 _COMPARED_BYTES: Final = 1 << 18
-"""Compared at a time."""
+"""Number of bytes compared at a time."""
 
 
 class Verified(msgspec.Struct, frozen=True):
     """Result of verifying a journal."""
 
     session: str
-    """Its session."""
+    """Name of the session."""
     first: int
-    """The oldest input that is there; the market before it is taken from a snapshot."""
+    """Number of the oldest input present; the market before it is taken from a snapshot."""
     inputs: int
-    """The newest."""
+    """Number of the newest input."""
     state_hash: str
-    """Fingerprint of the market after it."""
+    """Fingerprint of the market after the newest input."""
     messages: dict[str, int]
     """Number of the last message of each form of the feed."""
     compared_bytes: dict[str, int]
-    """By the name of each stream's file: how many of its bytes are those that follow from the inputs."""
+    """Number of correct bytes of each stream's file, by its name."""
     snapshots: tuple[int, ...]
-    """The inputs of the snapshots that hold what the market was there."""
+    """Numbers of the inputs at which a snapshot agrees with the market."""
     torn_bytes: int
-    """Bytes after the last whole record: a start would cut them, or they are being written."""
+    """Number of bytes after the last whole record: a start would cut them, or an exchange is writing them."""
     problems: tuple[str, ...]
     """Problems and their places; empty if there are none."""
     derived: dict[str, str] = {}
-    """Problems of snapshots and streams, all of which follow from the requests: by the file's name in the directory."""
+    """Problems of snapshots and streams, by the file's name in the directory; such files can be derived again from
+    the requests.
+    """
 
 
 def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) -> Verified:
-    """Look at every record, snapshot and stream in a directory; changes nothing.
+    """Check every record, snapshot and stream in a directory; change nothing.
 
-    A form of the feed of which there is no file is not compared. If the journal grows meanwhile, an exchange is
-    writing, and what its streams have more or less at their ends is no problem. Raises `JournalError` where there is
-    no journal, or none that can be begun with; damage further on is among the problems.
+    A form of the feed without a file is not compared. If the journal grows meanwhile, an exchange is writing, and
+    longer or shorter streams are no problem. Raise `JournalError` where there is no journal, or none with a usable
+    beginning; damage further on is reported among the problems.
     """
     history = History(directory, make_outputs, disk)
     head = history.reader.head
@@ -62,7 +64,7 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
     newest = next(snapshots.newest(), None)
     written = set(newest.streams) if newest else set()
     forms = {form for form in made if feed_name(form) in written or disk.is_file(directory / feed_name(form))}
-    # From the beginning; where that is gone, what the oldest good snapshot holds is taken on trust.
+    # From the beginning; if that is gone, from the oldest intact snapshot, whose contents are taken on trust.
     usable = (number for number in reversed(snapshots.inputs()) if number + 1 >= head.first)
     oldest = next(filter(None, map(snapshots.read, usable)), None) if head.first > 1 else None
     if oldest is not None:
@@ -77,7 +79,7 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
         if name not in {feed_name(form) for form in made if form not in forms}:
             problems += filter(None, [damage_before(position, directory / name, disk)])
     derived |= comparison.finish(is_growing=_size(directory, disk) != size)
-    # Nothing is left of the requests that said more.
+    # The requests from which these bytes were derived are lost.
     problems += [derived.pop(name) for name in comparison.surplus if history.reader.keeps_writes]
     moment = walk.moment()
     return Verified(
@@ -97,9 +99,9 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
 def _compare_snapshots(
     history: History, snapshots: SnapshotDirectory, walk: Walk
 ) -> tuple[list[int], list[str], dict[str, str]]:
-    """Walk to the end, and compare each snapshot on the way but the one that the walk began with.
+    """Walk to the end, and compare each snapshot on the way except the one from which the walk began.
 
-    Return the inputs of the good ones, the problems of inputs, and those of snapshots by the file's name.
+    Return the inputs of the correct snapshots, the problems of inputs, and the problems of snapshots by file name.
     """
     good: list[int] = []
     problems: list[str] = []
@@ -136,7 +138,7 @@ def _words(number: int, snapshots: SnapshotDirectory, why: str) -> str:
 
 
 def _size(directory: Path, disk: Disk) -> int:
-    """Return the bytes of all segments."""
+    """Return the size of all segments in bytes."""
     total = 0
     for name in disk.names(directory / INPUTS):
         descriptor = disk.open(directory / INPUTS / name, read_only=True)
@@ -164,7 +166,7 @@ def _difference(history: History, snapshot: Snapshot | None, walk: Walk) -> str:
 
 
 class _Comparison:
-    """Compares the streams' files with what is said again, a piece at a time."""
+    """Compares the streams' files with the output of the walk, a piece at a time."""
 
     def __init__(self, directory: Path, disk: Disk, begin: Snapshot | None) -> None:
         self._directory = directory
@@ -172,14 +174,14 @@ class _Comparison:
         self._pending: dict[str, bytearray] = {}
         self._problems: dict[str, str] = {}
         self._numbers = {name: at.next_number for name, at in begin.streams.items()} if begin else {}
-        """Number of the next record, where records are lines."""
+        """Number of the next record of each stream of lines."""
         self.surplus: list[str] = []
-        """Files that hold further records."""
+        """Names of the files that contain further records."""
         self.sizes = {name: at.size_bytes for name, at in begin.streams.items()} if begin else {}
-        """Bytes of each stream that are right."""
+        """Number of correct bytes of each stream."""
 
     def take(self, name: str, data: bytes) -> None:
-        """Take more of a stream as it follows from the inputs, and compare when there is enough of it."""
+        """Add output of the walk for a stream, and compare when there is enough of it."""
         pending = self._pending.get(name)
         if pending is None:
             pending = self._pending[name] = bytearray()
@@ -189,7 +191,10 @@ class _Comparison:
             self._compare(name)
 
     def _compare(self, name: str) -> int:
-        """Compare what is pending; return how many bytes the file has behind it, negative if it has too few."""
+        """Compare the pending output.
+
+        Return the number of bytes that follow in the file, negative if bytes are missing.
+        """
         derived, offset = bytes(self._pending[name]), self.sizes.get(name, 0)
         self._pending[name].clear()
         path = self._directory / name
@@ -211,7 +216,7 @@ class _Comparison:
         return rest
 
     def finish(self, *, is_growing: bool) -> Mapping[str, str]:
-        """Compare the rest; return what is wrong, by file."""
+        """Compare the rest; return the problems by file."""
         for name in sorted(self._pending):
             rest = self._compare(name)
             if rest and not is_growing and name not in self._problems:

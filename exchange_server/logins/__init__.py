@@ -1,4 +1,4 @@
-"""Logins of the binary ports, and what each user may do there.
+"""Logins of the binary ports, and the permissions of their users.
 
 ```
 users file (TOML) ──▶ users.py: names, brokers, limits ──▶ gate.py: is this one of them? ──▶ servers
@@ -6,7 +6,7 @@ users file (TOML) ──▶ users.py: names, brokers, limits ──▶ gate.py: 
 deltabook exchange passwd: salted hashes                         └── passwords are compared in a thread
 ```
 
-Passwords are in nobody's log, error or representation.
+No log, error or representation contains a password.
 """
 
 from exchange_server.logins.gate import Gate, GateLimits, UsersWatch

@@ -1,6 +1,6 @@
 """Check of logins against the users file, with a limit on guesses.
 
-`UsersWatch` reads the file again when it changes, without an end to anybody else's session.
+`UsersWatch` reads the file again when it changes; sessions of unchanged users continue.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ _WRONG: Final = "expected a user and its password"
 
 
 class GateLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits on wrong passwords."""
+    """Limits on logins with wrong passwords."""
 
     failures: int = 5
-    """Wrong passwords of one name from one host, after which it is not let in from there for the rest of …"""
+    """Number of wrong passwords of one name from one host after which its logins from there are refused until the
+    window ends.
+    """
     window_s: float = 60.0
-    """… so long after the first of them."""
+    """Length of the window in seconds, from the first wrong password."""
     pending: int = 16
-    """Passwords that are compared at once; more are rejected."""
+    """Largest number of passwords that are compared at once; further logins are refused."""
     remembered: int = 4_096
-    """Names and hosts that failures are counted for."""
+    """Largest number of pairs of name and host for which failures are counted."""
 
 
 _DEFAULTS: Final = GateLimits()
@@ -44,15 +46,15 @@ _DEFAULTS: Final = GateLimits()
 
 class _Clock(Protocol):
     def seconds(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
 
 
 class Gate:
-    """Compares names and passwords with the users file's.
+    """Compares names and passwords with the users file.
 
-    To compare is meant to be slow, so it is done in a thread, and for unknown names as well: nobody learns from the
-    time which names there are. A password that was right is remembered as a digest under a key of this process alone,
-    so that a client that comes again is let in at once.
+    A comparison is slow on purpose, so it runs in a thread. Unknown names are compared too, so that the time does not
+    reveal which names exist. A verified password is remembered as a digest under a key of this process, so that a
+    client that reconnects is accepted at once.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class Gate:
         limits: GateLimits = _DEFAULTS,
         in_thread: Callable[[Callable[[], bool]], Any] = deferToThread,
     ) -> None:
-        """``in_thread`` calls something elsewhere and returns a `Deferred` of its result."""
+        """Create the gate; ``in_thread`` calls a function in a thread and returns a `Deferred` of its result."""
         self.users = users
         self._clock = clock
         self._limits = limits
@@ -74,14 +76,14 @@ class Gate:
         self._pending = 0
 
     def replace(self, users: Mapping[str, User]) -> None:
-        """Let in these users from now on; a password that was right before is compared again."""
+        """Replace the users; passwords verified before are compared again."""
         self.users = users
         self._verified.clear()
 
     def check(self, name: str, password: str, host: str, then: Then) -> None:
-        """Calls `then` with the user, or with None and why not: at once if that is known, else later.
+        """Call `then` with the user, or with None and the reason: at once if it is known, else later.
 
-        What it says is the same for a wrong name and a wrong password.
+        The reason is the same for an unknown name and for a wrong password.
         """
         name = name.upper()
         if self._is_locked((name, host)):
@@ -126,33 +128,35 @@ class Gate:
 _LOOK_S: Final = 1.0
 
 Changed = Callable[[Collection[str]], None]
-"""Is given the names of users who may not stay: they are gone, or their password or protocol is another."""
+"""Callback with the names of users whose sessions must end: removed users, and users with another password or
+protocol.
+"""
 
 
 class UsersWatch:
-    """Looks at a users file every second, by its time, size and number, and gives a gate what is in it.
+    """Checks a users file every second, by time, size and number, and passes its users to a gate.
 
-    A file that cannot be read or has an error changes nothing; the log says what is wrong, once for each change.
+    A file that is unreadable or invalid changes nothing; the log names the error, once for each change.
     """
 
     _log = Logger()
 
     def __init__(self, path: Path, clock: Any) -> None:
-        """Read the file; raises `ExchangeConfigurationError`."""
+        """Read the file; raise `ExchangeConfigurationError` if it is invalid."""
         self._path, self._clock = path, clock
         self._seen = self._look()
         self.gate = Gate(load_users(path), clock)
-        """Lets in who is in the file."""
+        """Gate that accepts the users of the file."""
         self._call: Any = None
         self._changed: Changed = lambda gone: None
 
     def start(self, changed: Changed) -> None:
-        """Begin to look; ``changed`` is called after each change that was taken over."""
+        """Start to watch; ``changed`` is called after each change that was adopted."""
         self._changed = changed
         self._call = self._clock.callLater(_LOOK_S, self._again)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         if self._call is not None and self._call.active():
             self._call.cancel()
         self._call = None
@@ -187,7 +191,7 @@ class UsersWatch:
 
 
 def _gone(before: Mapping[str, User], after: Mapping[str, User]) -> set[str]:
-    """Names of users who may not stay logged in."""
+    """Return the names of users whose sessions must end."""
     return {
         name
         for name, user in before.items()

@@ -5,12 +5,12 @@
     [[user]]
     name = "ALPHA"                      # up to 6 letters and digits, upper and lower case are the same
     password = "scrypt$14$8$1$...$..."  # deltabook exchange passwd
-    broker = 7                          # whose orders they are on the feed; several users may be one broker's
+    broker = 7                          # broker of the orders on the feed; several users may share one
     protocol = "ouch5"                  # or "ouch42"; "itch" may listen and not trade
-    self_trade = "newest"               # or "allow" (unless said), "oldest", "both", "decrement"
-    cancel_on_disconnect = true         # false unless said
+    self_trade = "newest"               # or "allow" (the default), "oldest", "both", "decrement"
+    cancel_on_disconnect = true         # false by default
 
-    [user.limits]                       # none unless said
+    [user.limits]                       # none by default
     requests_per_s = 10_000
     open_orders = 5_000
 """
@@ -38,7 +38,7 @@ from exchange_server.matching.order import AccountLimits, SelfTrade
 __all__ = ["PasswordHash", "User", "UserProtocol", "check_name", "hash_password", "load_users"]
 
 LONGEST_PASSWORD: Final = 10
-"""Characters that a login has room for."""
+"""Largest number of characters of a password, as the login message allows."""
 
 _LOG2_COST: Final = 14
 _BLOCK: Final = 8
@@ -50,20 +50,22 @@ _FORM: Final = "scrypt$LOG2_COST$BLOCK$PARALLEL$SALT$DIGEST"
 
 
 class PasswordHash:
-    """Hash that a password is compared with: scrypt (RFC 7914) with a salt of its own, which makes a guess cost 16 MB
-    and some tens of milliseconds. Its representation does not show it."""
+    """Hash of a password: scrypt (RFC 7914) with a salt of its own, so that a guess costs 16 MB and some tens of ms.
+
+    Its representation does not show the hash.
+    """
 
     __slots__ = ("_digest", "_parameters", "_salt")
 
     def __init__(self, salt: bytes, digest: bytes, parameters: tuple[int, int, int]) -> None:
-        """``parameters``: binary logarithm of the cost, block size, parallelism."""
+        """Create a hash; ``parameters`` are the binary logarithm of the cost, the block size and the parallelism."""
         self._salt = salt
         self._digest = digest
         self._parameters = parameters
 
     @classmethod
     def parse(cls, text: str) -> PasswordHash:
-        """From a line of `hash_password`; raises `ValueError` without showing it."""
+        """Parse a line of `hash_password`; raise `ValueError` that does not show the line."""
         kind, *words = text.split("$")
         try:
             log2_cost, block, parallel = map(int, words[:3])
@@ -79,11 +81,14 @@ class PasswordHash:
 
     @classmethod
     def of_nobody(cls) -> PasswordHash:
-        """One that no password has, and that costs as much to compare."""
+        """Return a hash that no password matches, and that takes as long to compare as any other."""
         return cls(os.urandom(_SALT_BYTES), os.urandom(_DIGEST_BYTES), (_LOG2_COST, _BLOCK, _PARALLEL))
 
     def verify(self, password: str) -> bool:
-        """Return True if the password is right; takes long, and as long if not: not for the reactor's thread."""
+        """Return True if the password is right.
+
+        The comparison is slow, with the same duration for a wrong password; do not call it on the reactor's thread.
+        """
         return hmac.compare_digest(_digest(password, self._salt, self._parameters), self._digest)
 
     def __eq__(self, other: object) -> bool:
@@ -100,8 +105,11 @@ class PasswordHash:
 
 
 def hash_password(password: str) -> str:
-    """The line of a users file for a password, with a new salt each time; raises `ValueError` for one that no login
-    could carry. As in SoupBinTCP, upper and lower case are the same."""
+    """Return the line of a users file for a password, with a new salt each time.
+
+    Raise `ValueError` for a password that no login message can carry. As in SoupBinTCP, upper and lower case are
+    equal.
+    """
     if not 1 <= len(password) <= LONGEST_PASSWORD or not password.isascii() or not password.isprintable():
         raise ValueError(f"expected a password of 1 to {LONGEST_PASSWORD} printable ASCII characters")
     if password != password.strip(" "):
@@ -134,14 +142,14 @@ _log = Logger()
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """One user."""
+    """User of the binary ports."""
 
     name: str
-    """In upper case."""
+    """Name in upper case."""
     secret: PasswordHash
     """Hash of the password."""
     broker_id: int
-    """Whose orders they are on the feed."""
+    """Broker id of the user's orders on the feed."""
     protocol: UserProtocol
     """Protocol on the order port; ``itch`` for users that only listen."""
     limits: AccountLimits
@@ -149,16 +157,16 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     self_trade: SelfTrade
     """Policy for orders that would trade with the broker's own."""
     cancel_on_disconnect: bool
-    """True if its live orders end with its last connection."""
+    """True if the user's live orders are cancelled when its last connection ends."""
 
     @property
     def account(self) -> str:
-        """Its account's name in the market."""
+        """Name of the user's account in the market."""
         return f"ouch:{self.name}"
 
 
 class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A user as the file has it."""
+    """Entry of a user in the file."""
 
     name: str
     password: str
@@ -174,9 +182,10 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_users(path: Path) -> Mapping[str, User]:
-    """The users of a file by name; raises `ExchangeConfigurationError` that says which entry is wrong and how.
+    """Return the users of a file by name.
 
-    A file that others than its owner may write is refused, one that they may read is warned of.
+    Raise `ExchangeConfigurationError` that names the wrong entry and its error. A file that others than its owner may
+    write is refused; for one that others may read, a warning is logged.
     """
     try:
         data = path.read_bytes()
@@ -211,7 +220,7 @@ def load_users(path: Path) -> Mapping[str, User]:
 
 
 def check_name(name: str) -> str:
-    """A user's name in upper case; raises `ValueError` for one that no login could carry.
+    """Return a user's name in upper case; raise `ValueError` for a name that no login message can carry.
 
     >>> check_name("joe")
     'JOE'

@@ -20,7 +20,7 @@ from exchange_server.matching.special_orders import show_next_part, trigger_stop
 __all__ = ["begin_session", "change_phase", "publish_imbalances"]
 
 CrossKind = Literal["O", "C", "H"]
-"""Opening, closing, after a halt."""
+"""Kind of a cross: O opening, C closing, H after a halt."""
 
 _FLAGS: Final = {"O": OPENING, "C": CLOSING, "H": HALTED_ONLY}
 
@@ -44,7 +44,7 @@ class _Lots(NamedTuple):
     order: Order
     lots: int
     displayed: int
-    """How many of the lots are displayed."""
+    """Number of displayed lots among them."""
 
 
 class _Balance(NamedTuple):
@@ -61,7 +61,7 @@ class _Balance(NamedTuple):
 
 
 def _uncross(book: Book, kind: CrossKind, *, is_auction: bool = True) -> None:
-    """End an auction: execute at its price, and cancel what is left of the orders for this auction alone.
+    """End an auction: execute at its price, and cancel the rest of the orders that are for this auction only.
 
     In a book that is crossed without an auction, orders for an auction do not take part.
     """
@@ -132,9 +132,9 @@ def _id(order: Order) -> int:
 
 
 def _equilibrium(buys: Iterable[_Lots], sells: Iterable[_Lots], reference: int) -> _Balance | None:
-    """Return the price at which most lots execute, None if nothing does.
+    """Return the price at which most lots execute, None if none do.
 
-    Of several prices it is the one at which the fewest lots are left over, then the one nearest to the reference, then
+    Of several such prices, return the one with the fewest lots left over, then the one nearest to the reference, then
     the highest.
     """
     demand, supply = _by_price(buys), _by_price(sells)
@@ -223,7 +223,7 @@ def begin_session(shared: MarketState, books: Mapping[str, Book]) -> None:
 
 
 def change_phase(shared: MarketState, books: Mapping[str, Book], item: Phase) -> None:
-    """Bring a symbol, or all, into a phase; a symbol that is closed stays so."""
+    """Move a symbol, or all symbols, to a phase; a closed symbol stays closed."""
     if not item.symbol:
         changed = list(books.values())
     elif item.symbol in books:
@@ -237,7 +237,7 @@ def change_phase(shared: MarketState, books: Mapping[str, Book], item: Phase) ->
 
 
 def publish_imbalances(books: Mapping[str, Book]) -> None:
-    """Publish how each auction would end now."""
+    """Publish the imbalance of each running auction."""
     for book in books.values():
         if book.phase in _KINDS and not book.is_followed:
             _publish_imbalance(book, _KINDS[book.phase])
@@ -259,7 +259,7 @@ def _enter_phase(book: Book, phase: PhaseName, reason: str) -> None:
 
 
 def _publish_hours(shared: MarketState, books: Mapping[str, Book]) -> None:
-    """Market hours begin when no symbol waits for its opening any more, and end when all are closed."""
+    """Publish the begin of market hours once all symbols have opened, and their end once all are closed."""
     phases = {book.phase for book in books.values()}
     if not shared.has_opened and "auction-open" not in phases:
         shared.has_opened = True

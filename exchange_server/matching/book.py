@@ -10,7 +10,7 @@
 ```
 
 An order with attributes, or in a phase in which orders are not simply matched, goes through `special_orders`, which
-works on the same books. The package's docstring has the way of an order, docs/matching.md the rules.
+works on the same books. The package's docstring shows the path of an order, docs/matching.md has the rules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _UNUSUAL: Final = HIDDEN | ICEBERG
 _APART: Final = OUTSIDE | HIDDEN | ICEBERG
 
 SpecialEntry = Callable[["Book", Order], None]
-"""Matches, rests, keeps outside or ends an order with any attributes: `special_orders.enter_special` in a market."""
+"""Function that matches, rests, keeps outside or ends an order with any attributes: `special_orders.enter_special` in a
+market.
+"""
 
 
 def _plain_only(book: Book, order: Order) -> None:
@@ -105,22 +107,23 @@ class Book:
         reference_ticks: int = 0,
         special: SpecialEntry = _plain_only,
     ) -> None:
-        """``locate`` is the instrument's number; ``feed`` gets each event of a displayed order, and each trade.
+        """Create an empty book.
 
-        ``shared`` is the state of the market that the book belongs to, by default one of its own; ``special`` gets
+        ``locate`` is the instrument's number; ``feed`` receives each event of a displayed order, and each trade.
+        ``shared`` is the state of the market that the book belongs to, by default a separate one; ``special`` receives
         orders with attributes, by default it raises `ValueError`.
         """
         self.locate = locate
         self.symbol = symbol
         self.feed = feed
         self.reference_ticks = reference_ticks
-        """Reference price before the first trade."""
+        """Reference price before the first trade, in ticks."""
         self.bids = Levels(1)
         self.asks = Levels(-1)
         self.hidden_bids = Levels(1)
         self.hidden_asks = Levels(-1)
         self.orders: dict[int, Order] = {}
-        """By id: all orders that rest or wait."""
+        """All orders that rest or wait, by id."""
         if shared is None:
             shared = MarketState(feed)
             shared.register_orders(locate, self.orders)
@@ -129,21 +132,22 @@ class Book:
         """Stops and orders for an auction, in order of arrival."""
         self.stops = Stops()
         self.bid_edge = NOTHING
-        """The highest price bid, hidden orders included."""
+        """Highest bid price in ticks, hidden orders included."""
         self.ask_edge = -NOTHING
-        """The lowest price offered, hidden orders included."""
+        """Lowest ask price in ticks, hidden orders included."""
         self.phase: PhaseName = "continuous"
         self.is_special = False
-        """True if no order is simply matched: the phase is another one, or the book follows a recording."""
+        """True if plain matching does not apply: the phase is not continuous, or the book follows a recording."""
         self.is_followed = False
-        """True if the book follows a recording, and is not matched."""
+        """True if the book follows a recording, and does not match."""
         self.unusual = 0
-        """Number of things in the book that plain matching does not know: hidden orders, icebergs, stops, a collar."""
+        """Number of features in the book that plain matching does not handle: hidden orders, icebergs, stops, a collar.
+        """
         self.last_trade_ticks = 0
-        """0 before the first trade."""
+        """Price of the last trade in ticks, 0 before the first."""
         self.replacing: Order | None = None
-        """A displayed order that ended for a replacement which is being entered; the feed has not announced it yet."""
-        # Bound once: each order and each match would look them up again.
+        """Displayed order that ended for a replacement being entered; the feed has not yet announced its end."""
+        # Bound once, to save a look-up for each order and each match.
         self._added, self._executed, self._deleted = feed.added, feed.executed, feed.deleted
         self._accounts, self._tellers = shared.accounts, shared.tellers
         self._bid_queues, self._ask_queues = self.bids.queues, self.asks.queues
@@ -152,11 +156,11 @@ class Book:
     # --- matching ---------------------------------------------------------------------------------------------------
 
     def enter(self, order: Order) -> None:
-        """Match an order that has its ids, and rest what is left of it.
+        """Match an order with its ids, and rest the remaining lots.
 
         An order without flags costs a comparison with the best price of the other side and three dict entries, and a
-        walk over each level that it executes against. The caller guarantees that its id is new, and that its volume and
-        its price are 1 or more.
+        walk over each level that it executes against. The caller guarantees that the order's id is new, and that its
+        volume and its price are 1 or more.
         """
         if order.flags or self.is_special:
             self._enter_special(self, order)
@@ -187,10 +191,11 @@ class Book:
         self._enter_special(self, order)
 
     def execute(self, order: Order, levels: Levels, bound: int) -> None:  # noqa: PLR0912 - a call a match costs a tenth
-        """Execute against plain orders, best price first, as far as `bound`; `order.volume` becomes what is left.
+        """Execute against plain orders, best price first, down to `bound`; `order.volume` becomes the remaining lots.
 
         ``levels`` is the other side, and ``bound`` the rank in it (`Levels.ranks`) of the order's limit. At least one
-        match is certain. For each match the feed is notified first, then the resting order's owner, then the other.
+        match is certain. For each match the feed is notified first, then the resting order's owner, then the owner of
+        the entering order.
         """
         shared, ranks, mine = self.shared, levels.ranks, order.account
         remember = shared.executions.append
@@ -241,9 +246,9 @@ class Book:
         shared.next_match_id = match_id
 
     def cancel(self, order_id: int) -> int:
-        """End an order and return the lots that it had; its owner is not notified.
+        """End an order and return its open lots; its owner is not notified.
 
-        The caller sets the order's `volume` to 0 before it notifies the owner. Raises `KeyError` for an unknown id.
+        The caller sets the order's `volume` to 0 before it notifies the owner. Raise `KeyError` for an unknown id.
         """
         order = self.orders.pop(order_id)
         if order.flags & _APART:
@@ -284,7 +289,7 @@ class Book:
         return self.bids if order.side == "B" else self.asks
 
     def place(self, order: Order) -> None:
-        """Queue an order behind all others of its price and kind; nobody is notified."""
+        """Queue an order behind all others of its price and kind, without notification."""
         levels, price = self.levels_of(order), order.price_ticks
         level = levels.queues.get(price)
         if level is None:
@@ -294,7 +299,7 @@ class Book:
             self.unusual += 1
 
     def rest(self, order: Order) -> None:
-        """Queue what is left of an order, display the part that it asks for, and publish that."""
+        """Queue the remaining lots of an order, display the part that the order asks for, and publish that part."""
         flags = order.flags
         if flags & ICEBERG:
             order.reserve = max(0, order.volume - order.display)
@@ -320,7 +325,7 @@ class Book:
         self.settle_replaced()
 
     def register(self, order: Order) -> None:
-        """Enter an order in the indexes of live orders."""
+        """Add an order to the indexes of live orders."""
         order_id = order.order_id
         self.orders[order_id] = order
         if order.account:
@@ -332,7 +337,7 @@ class Book:
             self.shared.expiries.add(order)
 
     def remove(self, order: Order) -> None:
-        """Take an order out, resting or waiting, with the volume it still has; nobody is notified."""
+        """Remove an order, resting or waiting, with its open volume, without notification."""
         order_id, flags = order.order_id, order.flags
         del self.orders[order_id]
         if flags & OUTSIDE:
@@ -349,7 +354,7 @@ class Book:
                 account.open_notional -= (order.volume + order.reserve) * order.price_ticks
 
     def displace(self, order: Order) -> None:
-        """Take an order out of its queue alone."""
+        """Remove an order from its queue only."""
         levels, price = self.levels_of(order), order.price_ticks
         level = levels[price]
         del level[order.order_id]
@@ -361,7 +366,10 @@ class Book:
             self.unusual -= 1
 
     def reduce(self, order: Order, volume: int) -> None:
-        """Take `volume` lots, fewer than it has, off an order, undisplayed ones first; its owner is not notified."""
+        """Take `volume` lots, fewer than its open lots, off an order, undisplayed ones first.
+
+        Its owner is not notified.
+        """
         if order.account:
             account = self._accounts[order.account]
             if account.open_notional:
@@ -376,7 +384,7 @@ class Book:
                 self.feed.reduced(order, volume)
 
     def settle_replaced(self) -> None:
-        """Publish the end of the order that is being replaced, unless that is done."""
+        """Publish the end of the order that is being replaced, unless it was published already."""
         old = self.replacing
         if old is not None:
             self.replacing = None
@@ -422,7 +430,7 @@ class Book:
             yield price, sum(order.volume for order in levels[price].values()), len(levels[price])
 
     def reference(self) -> int:
-        """Return the last trade's price, before the first the instrument's reference price."""
+        """Return the price of the last trade, or before the first trade the instrument's reference price."""
         return self.last_trade_ticks or self.reference_ticks
 
     def resting(self) -> Iterator[Order]:

@@ -37,22 +37,25 @@ __all__ = [
 ReplayMode = Literal["as-recorded", "as-orders"]
 
 PhaseName = Literal["continuous", "auction-open", "auction-close", "auction-halt", "halted", "paused", "closed"]
-"""Phase of a symbol. Orders trade in `continuous`; the auctions collect orders until they uncross; `halted` refuses
-orders, `paused` refuses them too but for the auction that will follow; `closed` is the end of the day."""
+"""Phase of a symbol.
+
+Orders trade in `continuous`; the auctions collect orders until they uncross; `halted` refuses orders; `paused` refuses
+all orders except those for the auction that will follow; `closed` is the end of the day.
+"""
 
 REMAIN: Final = "V"
-"""A recording's own action: the order has `volume` left (Bitstamp's ``changed``)."""
+"""Action that only recordings have: the order has `volume` left (Bitstamp's ``changed``)."""
 
 
 class Input(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """One request to the market, with the time it was given."""
+    """Request to the market, with the time at which it was submitted."""
 
     time_ns: int
-    """Market time, nanoseconds since the UTC epoch; strictly increasing over a journal."""
+    """Market time in nanoseconds since the UTC epoch; strictly increasing over a journal."""
 
 
 class OpenAccount(Input, frozen=True, gc=False, array_like=True, tag=1):
-    """Opens an account, or gives an account of this name these settings."""
+    """Opens an account, or changes the settings of the account with this name."""
 
     name: str
     protocol: str
@@ -63,19 +66,21 @@ class OpenAccount(Input, frozen=True, gc=False, array_like=True, tag=1):
 
 
 class Enter(Input, frozen=True, gc=False, array_like=True, tag=2):
-    """A new order, of a text client or (account 0) an agent."""
+    """New order of a text client or (account 0) an agent."""
 
     account: int
     broker_id: int
     ref: int
-    """The client's number for the order, 0 from agents; a number not above the last is a retransmission, without
-    effect."""
+    """The client's number for the order, 0 from agents.
+
+    A number not above the last one is a retransmission, without effect.
+    """
     symbol: str
     side: str
     volume: int
-    """Lots, the undisplayed ones included."""
+    """Number of lots, including undisplayed ones."""
     price_ticks: int
-    """Limit; 0 is a market order."""
+    """Limit price; 0 for a market order."""
     flags: int = 0
     """Bits of `exchange_server.matching.order`; ``MARKET`` is set for a price of 0."""
     display: int = 0
@@ -85,7 +90,7 @@ class Enter(Input, frozen=True, gc=False, array_like=True, tag=2):
 
 
 class Reduce(Input, frozen=True, gc=False, array_like=True, tag=3):
-    """Takes `volume` lots off an order, all that is left if it has no more; it keeps its place."""
+    """Takes `volume` lots off an order, or all if it has no more; the order keeps its place."""
 
     account: int
     broker_id: int
@@ -93,7 +98,7 @@ class Reduce(Input, frozen=True, gc=False, array_like=True, tag=3):
     order_id: int
     volume: int
     symbol: str = ""
-    """Repeated in a refusal; the order is looked up by its id alone."""
+    """Symbol that is repeated in a refusal; the order is found by its id only."""
 
 
 class Cancel(Input, frozen=True, gc=False, array_like=True, tag=4):
@@ -107,10 +112,10 @@ class Cancel(Input, frozen=True, gc=False, array_like=True, tag=4):
 
 
 class Replace(Input, frozen=True, gc=False, array_like=True, tag=5):
-    """An order becomes another of `volume` lots still open at a price.
+    """Replaces an order by one with `volume` open lots at a price.
 
-    With the same price and no more volume it is reduced, and keeps its id and its place; else it ends and a new order
-    (the same side, account and attributes) is entered with a new id behind all others.
+    With the same price and no more volume the order is reduced, and keeps its id and its place; otherwise it ends and a
+    new order (with the same side, account and attributes) is entered with a new id behind all others.
     """
 
     account: int
@@ -123,74 +128,75 @@ class Replace(Input, frozen=True, gc=False, array_like=True, tag=5):
 
 
 class MassCancel(Input, frozen=True, gc=False, array_like=True, tag=6):
-    """Ends all live orders of an account (0: of every account and agent), of one symbol or (empty) of all."""
+    """Ends all live orders of an account (0: of every account and agent), of one symbol or (empty) of all symbols."""
 
     account: int
     symbol: str = ""
     reason: int = 1
-    """A `CancelReason`."""
+    """Value of a `CancelReason`."""
     ref: int = 0
-    """Reference of a client's request, else 0."""
+    """Reference of a client's request, otherwise 0."""
 
 
 class Kill(Input, frozen=True, gc=False, array_like=True, tag=7):
-    """Stops an account (its orders are cancelled, new ones refused) or lets it trade again."""
+    """Stops an account (its orders are cancelled, new ones refused), or lets it trade again."""
 
     account: int
     killed: bool
 
 
 class Phase(Input, frozen=True, gc=False, array_like=True, tag=8):
-    """Brings a symbol (empty: all) into a phase. Leaving an auction uncrosses it."""
+    """Moves a symbol (empty: all symbols) to a phase. The end of an auction uncrosses it."""
 
     symbol: str
     phase: PhaseName
     reason: str = ""
-    """Up to four characters that the feed says of a halt."""
+    """Reason of a halt on the feed, at most four characters."""
 
 
 class Tick(Input, frozen=True, gc=False, array_like=True, tag=9):
-    """Time passes: orders expire, and auctions say their imbalance."""
+    """Passage of time: orders expire, and auctions publish their imbalance."""
 
 
 class Party(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """One order's part of a trade, as its owner knows it."""
+    """One order's part of a trade, with the data that its owner needs."""
 
     account: int
-    """Index of the account that is told."""
+    """Index of the account that is notified."""
     ref: int | bytes
-    """As `Order.ref`."""
+    """Reference of the order, as `Order.ref`."""
     order_id: int
     locate: int
     """Number of the instrument."""
     volume: int
-    """Executed lots."""
+    """Number of executed lots."""
     price_ticks: int
-    """Price of the execution."""
+    """Price of the execution, in ticks."""
     echo: bytes = b""
-    """As `Order.echo`."""
+    """Bytes of the request that answers repeat, as `Order.echo`."""
 
 
 class Bust(Input, frozen=True, gc=False, array_like=True, tag=10):
-    """A trade is declared void, on the feed and to its parties; books do not change."""
+    """Declares a trade void, on the feed and to its parties; books do not change."""
 
     match_id: int
     symbol: str
     parties: tuple[Party, ...] = ()
-    """Orders whose owners are notified, recorded with the input: a replay sends the same messages, whatever the market
-    remembers then."""
+    """Orders whose owners are notified, recorded with the input: a replay sends the same messages, even if the market
+    no longer remembers the trade.
+    """
 
 
 class Recorded(Input, frozen=True, gc=False, array_like=True, tag=11):
-    """A record of a file that is played; what it does depends on the symbol's replay mode."""
+    """Record of a replayed file; its effect depends on the symbol's replay mode."""
 
     position: int
     """Position of the record in its file, from 1."""
     order_id: int
-    """The id in the file."""
+    """Id of the order in the file."""
     broker_id: int
     action: str
-    """B S E F D X T C or `REMAIN`, and U: `order_id` becomes `new_id` (the same side and broker)."""
+    """One of B S E F D X T C, `REMAIN`, and U: `order_id` becomes `new_id` (with the same side and broker)."""
     volume: int
     price_ticks: int
     symbol: str
@@ -198,11 +204,11 @@ class Recorded(Input, frozen=True, gc=False, array_like=True, tag=11):
 
 
 class Wire(Input, frozen=True, gc=False, array_like=True, tag=12):
-    """Bytes as a session of a binary protocol sent them: whole packets of one account, in their order.
+    """Bytes that a session of a binary protocol sent: whole packets of one account, in their order.
 
-    They are journalled as they came and read by the account's protocol inside the market: so reading them costs once,
-    and what is wrong with them is part of what can be played again. The n-th message in them has the time
-    `time_ns` + n - 1; the caller that assigns times leaves room for that.
+    The bytes are journalled as received and decoded by the account's protocol inside the market: they are decoded once,
+    and invalid messages are part of the replayable journal. The n-th message has the time `time_ns` + n - 1; the caller
+    that assigns times reserves them.
     """
 
     account: int
@@ -214,24 +220,26 @@ AnyInput = OpenAccount | Enter | Reduce | Cancel | Replace | MassCancel | Kill |
 
 
 class MarketRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Constants on which the market's answers depend beside its inputs; the journal begins with them."""
+    """Constants that determine the market's answers together with its inputs; the journal begins with them."""
 
     instruments: tuple[Instrument, ...]
-    """Symbols that are traded; an instrument's locate is its place here, from 1."""
+    """Traded instruments; an instrument's locate is its place here, from 1."""
     replay_symbols: tuple[str, ...] = ()
-    """The symbols that a recording plays."""
+    """Symbols that a recording replays."""
     replay_mode: ReplayMode = "as-orders"
-    """Mode in which it plays them."""
+    """Mode of the replay."""
     replay_begins: str = ""
-    """Hash of the beginning of the file that is played, empty for none: a session goes on with its own recording."""
+    """Hash of the beginning of the replayed file, empty without one: a session continues only with its own recording.
+    """
     outlier_factor: int = 0
     """Drop recorded prices ≤ 0 or above this many times the mid; 0 drops none."""
     first_order_id: int = 1
-    """The first id that the market gives; above every recorded id where a symbol is played as recorded."""
+    """First id that the market gives; above every recorded id where a symbol is replayed as recorded."""
     max_live_orders: int = 1_000_000
-    """More live orders than this are refused."""
+    """Largest number of live orders; further orders are refused."""
     collar_bps: int = 0
-    """Executions farther than this from the reference price (the last trade's, before it the instrument's) do not
-    happen, in hundredths of a percent; 0 for no collar."""
+    """Largest distance of executions from the reference price (the last trade's, before it the instrument's), in
+    hundredths of a percent; 0 for no collar.
+    """
     opens_with_auction: bool = False
-    """True if symbols begin in `auction-open`, else in `continuous`."""
+    """True if symbols begin in `auction-open`, otherwise in `continuous`."""

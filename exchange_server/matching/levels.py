@@ -1,4 +1,4 @@
-"""One side of a book: prices and the queues of orders at them."""
+"""One side of a book: its prices, and the queue of orders at each price."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from exchange_server.matching.order import Order
 __all__ = ["NEAR", "NOTHING", "SHORT", "Levels", "ranks_of"]
 
 NOTHING: Final = -(1 << 64)
-"""The rank of no price: below that of every price."""
+"""Rank used without any price, below the rank of every price."""
 
 SHORT: Final = 64
-"""Orders in a queue that a dict holds well.
+"""Largest number of orders in a queue that is a plain dict.
 
-A dict steps over its removed entries to find the first one that is left, each time again. So a queue that is longer is
-made a linked one before it is walked, and a queue that shrinks to this length is made anew: the steps have a bound.
+To find its first entry, a dict steps over its removed entries each time. So a longer queue becomes a linked one before
+it is walked, and a queue that shrinks to this length is rebuilt: the steps have a bound.
 """
 
 NEAR: Final = 4_096
-"""Prices that one side holds in a plain list."""
+"""Largest number of prices of one side in the plain list."""
 
 
 class Levels(Mapping[int, dict[int, Order]]):
-    """Price → its queue: order id → order, first come first. Every queue in it has orders; best prices come first.
+    """Queues of orders by price; a queue maps order ids to orders, in order of arrival.
 
-    `ranks` holds the best prices from the worst to the best, as ``price * sign``: one comparison serves both sides.
-    Look-up costs what a dict costs; a new price or one that ends moves the better prices in one piece, which is nothing
-    near the touch, where prices come and go. (A SortedDict took 1.9 µs for such a pair, this takes 0.35.) Beyond `NEAR`
-    prices the worse ones are kept apart, so that no client can make that piece a large one. `queues` is the bare dict,
-    for hot code.
+    No queue is empty; best prices come first.
+
+    `ranks` lists the best prices from the worst to the best, as ``price * sign``: one comparison serves both sides. A
+    look-up costs as much as in a dict; adding or removing a price moves the better prices in one block, which is small
+    near the best price, where most changes happen. (A SortedDict took 1.9 µs for such a pair, this takes 0.35.) Beyond
+    `NEAR` prices the worse ones are stored separately, so that no client can make the block large. `queues` is the bare
+    dict, for hot code.
 
     >>> bids = Levels(1)
     >>> for price in (99, 101, 100):
@@ -51,16 +53,16 @@ class Levels(Mapping[int, dict[int, Order]]):
     __slots__ = ("_far", "queues", "ranks", "sign")
 
     def __init__(self, sign: int) -> None:
-        """``sign`` is 1 where the highest price is the best (bids), -1 where it is the lowest."""
+        """Create an empty side; ``sign`` is 1 where the highest price is the best (bids), -1 where the lowest is."""
         self.sign = sign
         self.queues: dict[int, dict[int, Order]] = {}
         self.ranks: list[int] = []
-        """Ranks of the best prices; not empty while there is any price. Stays the same object."""
+        """Ranks of the best prices; not empty while there is any price. Always the same object."""
         self._far: SortedList[int] | None = None
         """Ranks of all other prices, which are worse; None if there are none."""
 
     def open(self, price: int) -> dict[int, Order]:
-        """Open the queue of a price without orders; the caller puts an order into it."""
+        """Open the queue of a price without orders; the caller adds an order to it."""
         rank, ranks = price * self.sign, self.ranks
         if self._far is not None and rank < ranks[0]:
             self._far.add(rank)
@@ -111,18 +113,18 @@ class Levels(Mapping[int, dict[int, Order]]):
         return chain(reversed(self.ranks), reversed(self._far or ()))
 
     def walk(self, price: int) -> dict[int, Order]:
-        """Return the queue of a price, for a walk from its first order on."""
+        """Return the queue of a price in a form that can be walked from its first order."""
         queue = self.queues[price]
         if len(queue) > SHORT and queue.__class__ is dict:
             queue = self.queues[price] = OrderedDict(queue)
         return queue
 
     def top(self) -> int:
-        """Return the rank of the best price, `NOTHING` without any."""
+        """Return the rank of the best price, `NOTHING` if there is none."""
         return self.ranks[-1] if self.ranks else NOTHING
 
     def best(self) -> int | None:
-        """Return the best price in ticks, None without any."""
+        """Return the best price in ticks, None if there is none."""
         return self.ranks[-1] * self.sign if self.ranks else None
 
     def __getitem__(self, price: int) -> dict[int, Order]:
@@ -135,7 +137,7 @@ class Levels(Mapping[int, dict[int, Order]]):
         return len(self.queues)
 
     def __iter__(self) -> Iterator[int]:
-        """Prices, best first."""
+        """Iterate over the prices in ticks, best first."""
         sign = self.sign
         return (rank * sign for rank in self.best_first())
 
@@ -162,7 +164,7 @@ class Levels(Mapping[int, dict[int, Order]]):
 
 
 def ranks_of(shown: Levels, hidden: Levels) -> Iterator[int]:
-    """Yield the ranks of the prices of both sides, best first and each once."""
+    """Yield the ranks of the prices of both sides, best first, each once."""
     last = NOTHING
     for rank in merge(shown.best_first(), hidden.best_first(), reverse=True):
         if rank != last:

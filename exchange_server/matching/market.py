@@ -50,20 +50,20 @@ class AccountProtocol(ABC):
     """Plug-in point for a protocol: how its accounts are notified, and how their bytes are read."""
 
     name: str
-    """``text``, ``ouch5``, ``ouch42``."""
+    """Name of the protocol: ``text``, ``ouch5`` or ``ouch42``."""
     last_ref: int = 2**63 - 1
-    """Largest reference that an order may have, where references are numbers."""
+    """Largest reference of an order, where references are numbers."""
 
     @abstractmethod
     def teller(self, account: Account, now: Now, touched: Touched) -> Teller:
-        """Return the teller of an account; it enters itself in `touched` whenever its buffer becomes non-empty."""
+        """Return the teller of an account; the teller adds itself to `touched` when its buffer becomes non-empty."""
 
     @abstractmethod
     def apply(self, market: Market, account: Account, item: Wire) -> str:
         """Carry out the messages of `item` in their order, each at its own time (set `market.now.time_ns`).
 
         Return why the session must be closed, empty if it need not be; the messages before the offending one have been
-        carried out, those after it have not. Never raises for what a client can send.
+        carried out, those after it have not. Never raises for bytes that a client can send.
         """
 
 
@@ -96,22 +96,22 @@ class Market:
         self.encoders = tuple(encoders)
         self.protocols = {protocol.name: protocol for protocol in protocols}
         self.touched = Touched()
-        """Tellers with output; the caller that drains them clears it."""
+        """Tellers with pending output; the caller that takes the output clears the list."""
         self.shared = shared = MarketState(feed_of(encoders), rules, now)
-        """Identifiers, accounts and counters, which the books share."""
-        # The same objects, a look-up nearer: they are never replaced.
+        """Identifiers, accounts and counters, shared by the books."""
+        # Aliases that save a look-up; the objects are never replaced.
         self.feed, self.now, self._expiries = shared.feed, shared.now, shared.expiries
         self.accounts, self.tellers, self._is_plain = shared.accounts, shared.tellers, shared.is_plain
         self.books: dict[str, Book] = {}
-        """By symbol, in the order of their locates."""
+        """Books by symbol, in the order of their locates."""
         self.book_at: list[Book | None] = [None]
-        """By locate."""
+        """Books by locate."""
         for locate in range(1, len(rules.instruments) + 1):
             self.book_at.append(None)
             self.install(self.empty_book(locate))
 
     def empty_book(self, locate: int) -> Book:
-        """Return the book of an instrument (1 is the first one) as it is before any order."""
+        """Return the book of an instrument (1 is the first one) without any orders."""
         rules = self.rules
         instrument = rules.instruments[locate - 1]
         reference_ticks = instrument.reference_price_ticks
@@ -125,14 +125,14 @@ class Market:
         return book
 
     def install(self, book: Book) -> None:
-        """Make a book the one of its symbol from now on."""
+        """Use a book as the book of its symbol from now on."""
         self.books[book.symbol] = self.book_at[book.locate] = book
         self.shared.register_orders(book.locate, book.orders)
 
     def apply(self, item: AnyInput) -> int | str:
-        """Apply one input and return the id of the order that it left in the book or waiting, 0 if none.
+        """Apply one input; return the id of the order that it left in the book or waiting, 0 if none.
 
-        For a `Wire` return why its session must be closed, empty if it need not be.
+        For a `Wire`, return why its session must be closed, empty if it need not be.
         """
         self.shared.inputs += 1
         self.now.time_ns = item.time_ns
@@ -146,63 +146,63 @@ class Market:
 
     @property
     def inputs(self) -> int:
-        """Inputs applied so far."""
+        """Number of inputs applied so far."""
         return self.shared.inputs
 
     @property
     def orders(self) -> int:
-        """Orders accepted so far."""
+        """Number of orders accepted so far."""
         return self.shared.orders
 
     @property
     def live_orders(self) -> int:
-        """Orders that rest or wait."""
+        """Number of orders that rest or wait."""
         return self.shared.live_orders
 
     @property
     def trades(self) -> int:
-        """Executions, crosses and printed trades so far."""
+        """Number of executions, crosses and printed trades so far."""
         return self.shared.trades
 
     @property
     def refused(self) -> Mapping[RefuseReason, int]:
-        """Requests refused since this object was made."""
+        """Number of requests refused since this object was made, by reason."""
         return self.shared.refused
 
     @property
     def replay_counts(self) -> Mapping[str, int]:
-        """Records of a played file that had no effect or another one than they say, by kind."""
+        """Number of records of a replayed file that had no effect or another effect than recorded, by kind."""
         return self.shared.replay_counts
 
     @property
     def next_order_id(self) -> int:
-        """The id of the next order."""
+        """Id of the next order."""
         return self.shared.next_order_id
 
     @property
     def next_match_id(self) -> int:
-        """The number of the next trade."""
+        """Number of the next trade."""
         return self.shared.next_match_id
 
     @property
     def replay_position(self) -> int:
-        """Position of the latest record of a played file."""
+        """Position of the latest record of a replayed file."""
         return self.shared.replay_position
 
     @property
     def next_due_ns(self) -> int:
-        """No live order expires before."""
+        """Market time before which no live order expires."""
         return self._expiries.next_due_ns
 
     @property
     def last_time_ns(self) -> int:
-        """Time of the latest request."""
+        """Market time of the latest request."""
         return self.now.time_ns
 
     # --- accounts ---------------------------------------------------------------------------------------------------
 
     def account_named(self, name: str) -> Account | None:
-        """Return the account of a name."""
+        """Return the account with this name, None if there is none."""
         return self.shared.named.get(name)
 
     def add_account(self, account: Account) -> None:
@@ -223,7 +223,7 @@ class Market:
         """Ignore a request whose reference was used; refuse it if its account has no reference left.
 
         An account that has used the largest reference of its protocol gets a refusal for each request that is not about
-        a live order: else it would wait for an answer.
+        a live order: otherwise it would wait for an answer.
         """
         account = self.accounts[index]
         protocol = self.protocols.get(account.protocol)
@@ -231,7 +231,7 @@ class Market:
             self.shared.turn_down(index, ref, RefuseReason.EXHAUSTED, "the account has used its last reference", item)
 
     def order_by_id(self, order_id: int, symbol: str) -> Order | None:
-        """Return a live order of any symbol; `symbol` is where it most likely is."""
+        """Return a live order of any symbol; `symbol` is the symbol to search first."""
         likely = self.books.get(symbol)
         if likely is not None and order_id in likely.orders:
             return likely.orders[order_id]
@@ -243,10 +243,10 @@ class Market:
     # --- requests ---------------------------------------------------------------------------------------------------
 
     def enter(self, order: Order, item: object = None) -> None:
-        """Accept or refuse a new order, match it and rest what is left.
+        """Accept or refuse a new order, match it and rest the remaining lots.
 
-        `order` has no ids yet, its side is B or S and all its lots are in `volume`; `item` is the request if it is more
-        than the order.
+        `order` has no ids yet, its side is B or S and all its lots are in `volume`; `item` is the request if it
+        contains more than the order.
         """
         if self.now.time_ns >= self._expiries.next_due_ns:
             self.expire()
@@ -282,10 +282,10 @@ class Market:
             trigger_stops(book)
 
     def enter_run(self, account: Account, locate: int, orders: Iterable[Order], time_ns: int) -> None:
-        """`enter` for each of many orders of one account for one symbol, a nanosecond apart.
+        """Enter many orders of one account for one symbol, a nanosecond apart, as `enter` does.
 
-        The caller guarantees that they have no flags, references that are numbers, and valid volumes and prices. Values
-        that are the same for all of them are looked up once.
+        The caller guarantees that the orders have no flags, numeric references, and valid volumes and prices. Values
+        that are equal for all of the orders are looked up once.
         """
         now, shared, accepted = self.now, self.shared, self.tellers[account.index].accepted
         book, expiries = self.book_at[locate], self._expiries
@@ -346,7 +346,7 @@ class Market:
     def cancel(
         self, order: Order, volume_off: int, reason: CancelReason = CancelReason.USER, ref: int | bytes = 0
     ) -> None:
-        """Take lots off a live order, which keeps its place; `volume_off` of all its lots ends it."""
+        """Take `volume_off` lots off a live order, which keeps its place; all its lots end it."""
         book = self.book_at[order.locate]
         assert book is not None
         cancel_order(book, order, volume_off, reason, ref)
@@ -363,7 +363,7 @@ class Market:
         self.tellers[order.account].modified(order)
 
     def mass_cancel(self, account: int, symbol: str, reason: CancelReason, ref: int = 0) -> None:
-        """End all orders of an account (0: of all accounts and agents), of one symbol or (empty) of all."""
+        """End all orders of an account (0: of all accounts and agents), of one symbol or (empty) of all symbols."""
         if account:
             locate = self.books[symbol].locate if symbol else 0
             cancel_account(self.book_at, self.accounts[account], locate, reason, ref)
@@ -372,7 +372,7 @@ class Market:
             cancel_all(books, reason, ref)
 
     def expire(self) -> None:
-        """End the orders whose time has come."""
+        """End the orders that have expired."""
         while (order := self._expiries.next_expired(self.now.time_ns)) is not None:
             self.cancel(order, order.volume + order.reserve, CancelReason.TIMEOUT)
 
@@ -418,7 +418,7 @@ def _open_account(market: Market, item: OpenAccount) -> int:
     account.self_trade, account.cancel_on_disconnect = item.self_trade, item.cancel_on_disconnect
     account.open_notional = account.worth()
     if account.limits.requests_per_s != rate:
-        # Only then: a client that repeats its settings must not refill its bucket.
+        # Only for changed settings: a client that repeats its settings must not refill its bucket.
         account.bucket, account.bucket_ns = account.limits.requests_per_s * 10**9, item.time_ns
     market.shared.note_settings(account)
     return 0
@@ -468,7 +468,7 @@ def _replace(market: Market, item: Replace) -> int:
 
 
 def _order_to_change(market: Market, item: Reduce | Cancel | Replace) -> Order | None:
-    """Return the order of a request, None if the request is refused or a retransmission."""
+    """Return the order that a request changes, None if the request is refused or a retransmission."""
     account = item.account
     if account and not market.shared.is_new(account, item.ref):
         return None
@@ -557,4 +557,4 @@ _VERBS: Final[Mapping[type, Callable[[Market, Any], int | str]]] = {
     Recorded: _recorded,
     Wire: _wire,
 }
-"""What each input does, by its class; `Market.apply` returns their result."""
+"""Function that applies each input, by the input's class; `Market.apply` returns its result."""

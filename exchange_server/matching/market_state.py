@@ -1,6 +1,7 @@
-"""The state of a market apart from its books: what the books share, the accounts, and counters.
+"""The state of a market apart from its books: shared state of the books, accounts, and counters.
 
-Plain values: it imports nothing of the books, the rules of matching or the market, all of which work on it.
+The state consists of plain values: the module imports neither the books nor the rules of matching nor the market, all
+of which use it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ __all__ = ["INT64_MAX", "MOST_EXECUTIONS", "Execution", "MarketState"]
 
 INT64_MAX: Final = 2**63 - 1
 MOST_EXECUTIONS: Final = 60_000
-"""Executions of accounts' orders that are remembered, at most two for a match outside auctions."""
+"""Largest number of remembered executions of accounts' orders, at most two for a match outside auctions."""
 Execution = tuple[int, Order, int, int]
-"""Number of the match, one order that took part, its executed lots, the price in ticks."""
+"""Number of the match, one of its orders, that order's executed lots, and the price in ticks."""
 _NO_RULES: Final = MarketRules(instruments=())
 
 
 class MarketState:
-    """Identifiers, accounts, the feed and counters: one for all books of a market, or the own one of a single book."""
+    """Identifiers, accounts, the feed and counters: shared by all books of a market, or belonging to a single book."""
 
     __slots__ = (
         "accounts",
@@ -59,28 +60,29 @@ class MarketState:
         self.now = Now() if now is None else now
         nobody = Account(0, "", "", 0)
         self.accounts: list[Account] = [nobody]
-        """By index; 0 is the account of agents and recordings, which are not notified."""
+        """Accounts by index; 0 is the account of agents and recordings, which are not notified."""
         self.tellers: list[Teller] = [SilentTeller(nobody)]
-        """By index of the account."""
+        """Tellers by index of the account."""
         self.is_plain: list[bool] = [True]
-        """By index of the account: True if its orders need no check of limits, of a stop or of self-trades."""
+        """True for each account, by index, whose orders need no check of limits, of a stop or of self-trades."""
         self.named: dict[str, Account] = {}
-        """By name."""
+        """Accounts by name."""
         self.orders_at: list[Mapping[int, Order]] = [{}]
-        """By locate: the live orders of the book, by id."""
+        """Live orders of each book, by locate and then by id."""
         self.expiries = Expiries(self.orders_at)
         self.collar_bps = rules.collar_bps
         self.next_order_id = rules.first_order_id
         self.other_ids = 0
-        """Ids that did not go to an accepted order: those of displayed parts of icebergs; an order of a recording,
-        which has an id of its own, counts as -1."""
+        """Number of ids that were not given to an accepted order, such as ids of displayed parts of icebergs; an order
+        of a recording, which has an id of its own, counts as -1.
+        """
         self.next_match_id = 1
         self.executions: deque[Execution] = deque(maxlen=MOST_EXECUTIONS)
-        """The newest executions of accounts' orders: their owners are notified if a trade is declared void."""
+        """Latest executions of accounts' orders, whose owners are notified if a trade is declared void."""
         self.full_at = self.next_order_id + rules.max_live_orders
-        """The order id from which on the live orders are counted before another order is accepted, see `has_room`."""
+        """Order id from which the live orders are counted before another order is accepted (`has_room`)."""
         self.inputs = 0
-        """Inputs applied so far."""
+        """Number of inputs applied so far."""
         self.has_begun = False
         """True once the feed has announced the session: before the first input is applied."""
         self.has_opened = False
@@ -88,17 +90,16 @@ class MarketState:
         self.has_ended = False
         """True once every symbol is closed."""
         self.refused: dict[RefuseReason, int] = {}
-        """Requests refused since this object was made: a figure for operators, not a part of snapshots."""
+        """Number of requests refused since this object was made, by reason; for operators, and no part of snapshots."""
         self.replay_position = 0
-        """Position of the last record of a file that was applied."""
+        """Position of the last applied record of a file."""
         self.replay_counts: dict[str, int] = {}
-        """Records that had no effect or another one than they say, by kind."""
+        """Number of records that had no effect or another effect than recorded, by kind."""
         self.recorded_ids: dict[int, tuple[int, int]] = {}
-        """For a file that is played as orders: id in the file → id in the market, and the volume that the file says
-        remains."""
+        """For a file replayed as orders: id in the file → id in the market, and the volume that remains by the file."""
 
     def parties(self, match_id: int) -> tuple[Party, ...]:
-        """Return the orders of accounts that took part in a match; none if it is not remembered any more."""
+        """Return the orders of accounts that took part in a match; none if the match is no longer remembered."""
         return tuple(
             Party(order.account, order.ref, order.order_id, order.locate, volume, price, order.echo)
             for number, order, volume, price in self.executions
@@ -107,21 +108,21 @@ class MarketState:
 
     @property
     def live_orders(self) -> int:
-        """Orders that rest or wait."""
+        """Number of orders that rest or wait."""
         return sum(map(len, self.orders_at))
 
     @property
     def orders(self) -> int:
-        """Orders accepted so far."""
+        """Number of orders accepted so far."""
         return self.next_order_id - self.rules.first_order_id - self.other_ids
 
     @property
     def trades(self) -> int:
-        """Executions, crosses and printed trades so far."""
+        """Number of executions, crosses and printed trades so far."""
         return self.next_match_id - 1
 
     def register_orders(self, locate: int, orders: Mapping[int, Order]) -> None:
-        """Make these the live orders of the book of a locate."""
+        """Register the live orders of the book at a locate."""
         self.orders_at.extend({} for _ in range(len(self.orders_at), locate + 1))
         self.orders_at[locate] = orders
 
@@ -134,7 +135,7 @@ class MarketState:
         self.note_settings(account)
 
     def note_settings(self, account: Account) -> None:
-        """Work out `is_plain` of an account after its settings have changed."""
+        """Set `is_plain` of an account after its settings have changed."""
         limits = account.limits
         is_limited = limits.requests_per_s or limits.open_orders or limits.order_notional or limits.open_notional
         self.is_plain[account.index] = not (is_limited or account.killed or account.self_trade != "allow")
@@ -150,24 +151,24 @@ class MarketState:
         return True
 
     def number(self, order: Order) -> None:
-        """Give an order its ids."""
+        """Assign an order its ids."""
         order.order_id = order.feed_id = self.next_order_id
         self.next_order_id += 1
 
     def has_room(self) -> bool:
         """Return True if another order may be live.
 
-        The live orders are counted only after as many were accepted as there was room for at the last count.
+        The live orders are counted only after as many orders were accepted as there was room for at the last count.
         """
         if self.next_order_id >= self.full_at:
             self.full_at = self.next_order_id + max(0, self.rules.max_live_orders - self.live_orders)
         return self.next_order_id < self.full_at
 
     def turn_down(self, account: int, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
-        """Notify an account that its request has no effect, and count it."""
+        """Notify an account that its request has no effect, and count the refusal."""
         self.refused[reason] = self.refused.get(reason, 0) + 1
         self.tellers[account].refused(ref, reason, detail, item)
 
     def refuse(self, order: Order, reason: RefuseReason, detail: str, item: object = None) -> None:
-        """Notify an order's owner that it is refused; `item` is the request, if it is more than the order."""
+        """Notify an order's owner that the order is refused; `item` is the request if it contains more than that."""
         self.turn_down(order.account, order.ref, reason, detail, order if item is None else item)

@@ -46,9 +46,9 @@ class RefuseReason(IntEnum):
     BAD_MINIMUM = 7
     BAD_DISPLAY = 8
     BAD_TIME = 9
-    """Its time in force is impossible (expired, or unknown)."""
+    """The order's time in force is impossible (expired, or unknown)."""
     BAD_COMBINATION = 10
-    """Attributes that exclude each other."""
+    """The order's attributes exclude each other."""
     HALTED = 11
     CLOSED = 12
     REPLAYED = 13
@@ -58,9 +58,9 @@ class RefuseReason(IntEnum):
     OPEN_ORDERS = 15
     """The account has its largest number of live orders."""
     RATE = 16
-    """More requests in a second than the account may send."""
+    """The account has sent more requests in a second than allowed."""
     NOTIONAL = 17
-    """The order, or all live ones of the account together, are worth more than they may be."""
+    """The value of the order, or of all live orders of the account, exceeds its limit."""
     KILLED = 18
     """The account is stopped."""
     UNKNOWN_ORDER = 19
@@ -68,10 +68,10 @@ class RefuseReason(IntEnum):
     """The order belongs to another broker."""
     UNKNOWN_ACTION = 21
     LATE = 22
-    """Too late for the auction."""
+    """The order is too late for the auction."""
     OTHER = 23
     EXHAUSTED = 24
-    """The account has used the last reference that its protocol has."""
+    """The account has used the last reference of its protocol."""
 
 
 class CancelReason(IntEnum):
@@ -79,85 +79,86 @@ class CancelReason(IntEnum):
 
     USER = 1
     IMMEDIATE = 2
-    """Rest of an immediate-or-cancel order."""
+    """The rest of an immediate-or-cancel order is cancelled."""
     MARKET = 3
-    """Rest of a market order."""
+    """The rest of a market order is cancelled."""
     TIMEOUT = 4
     SUPERVISORY = 5
-    """By the operator of the exchange."""
+    """The operator of the exchange cancelled the order."""
     SELF_TRADE = 6
     COLLAR = 7
-    """It would execute outside the collar."""
+    """The order would execute outside the collar."""
     HALTED = 8
     CLOSED = 9
     POST_ONLY = 10
     CROSS = 11
-    """Rest of an order for an auction."""
+    """The rest of an order for an auction is cancelled."""
     DISCONNECT = 12
-    """Its owner's last connection ended."""
+    """The owner's last connection ended."""
     MINIMUM = 13
-    """Its minimum could not be executed."""
+    """The order's minimum could not be executed."""
     REPLACED = 14
-    """A replacement left nothing of it, or took its place."""
+    """A replacement left nothing of the order, or took its place."""
 
 
 SelfTrade = Literal["allow", "newest", "oldest", "both", "decrement"]
-"""Policy for two orders of one broker that would trade with each other: they trade (allow), the newest, the oldest or
-both are cancelled, or both are reduced by the lots that would have traded (decrement)."""
+"""Policy for two orders of one broker that would trade with each other: they trade (allow).
+
+The newest, the oldest or both are cancelled; or both are reduced by the lots that would have traded (decrement).
+"""
 
 
 class AccountLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of an account; 0 is no limit."""
 
     requests_per_s: int = 0
-    """Requests in a second of market time, as a bucket that holds one second's."""
+    """Largest number of requests in a second of market time, as a bucket that contains one second's requests."""
     open_orders: int = 0
-    """Live orders at once."""
+    """Largest number of live orders."""
     order_notional: int = 0
-    """Price times volume of one order, in ticks times lots."""
+    """Largest price times volume of one order, in ticks times lots."""
     open_notional: int = 0
-    """Price times volume of all live orders together."""
+    """Largest total of price times volume of all live orders, in ticks times lots."""
 
 
 class Account(msgspec.Struct):
-    """One name that owns orders. Part of the market's state: only inputs change it."""
+    """Name that owns orders. Part of the market's state: only inputs change it."""
 
     index: int
-    """Its number in the market, from 1, in order of appearance."""
+    """Number of the account in the market, from 1, in order of appearance."""
     name: str
-    """Unique: ``text:7`` for broker 7 of the text protocol, ``ouch:ALPHA`` for a user of OUCH."""
+    """Unique name: ``text:7`` for broker 7 of the text protocol, ``ouch:ALPHA`` for a user of OUCH."""
     protocol: str
-    """Protocol of its messages: ``text``, ``ouch5`` or ``ouch42``."""
+    """Protocol of the account's messages: ``text``, ``ouch5`` or ``ouch42``."""
     broker_id: int
-    """Whose orders they are on the feed; several accounts may be one broker's."""
+    """Broker id of the account's orders on the feed; several accounts may share a broker."""
     limits: AccountLimits = AccountLimits()
-    """Limits of its requests and orders."""
+    """Limits of the account's requests and orders."""
     self_trade: SelfTrade = "allow"
-    """Policy for its orders that would trade with its broker's."""
+    """Policy for orders that would trade with orders of the same broker."""
     cancel_on_disconnect: bool = False
-    """True if its live orders are cancelled when its last connection ends."""
+    """True if the account's live orders are cancelled when its last connection ends."""
     killed: bool = False
     """True if new orders are refused."""
     last_ref: int = 0
-    """The highest numeric reference that was used: lower ones are retransmissions."""
+    """Highest numeric reference used so far: lower ones are retransmissions."""
     open_notional: int = 0
-    """Worth of its live orders, ticks times lots."""
+    """Total value of the account's live orders, in ticks times lots."""
     orders: dict[int | bytes, Order] = msgspec.field(default_factory=dict)
-    """Its live orders, by reference."""
+    """Live orders of the account, by reference."""
     next_message: int = 1
-    """Number of the next message that it is told."""
+    """Number of the next private message."""
     bucket: int = 0
-    """Bucket of the request rate: requests times 10⁹ that may still be sent."""
+    """Bucket of the request rate: number of requests that may still be sent, times 10⁹."""
     bucket_ns: int = 0
-    """Time of that value."""
+    """Market time at which `bucket` was computed."""
     tokens: dict[bytes, None] = msgspec.field(default_factory=dict)
-    """Its latest references that are tokens (OUCH 4.2): a request with one of them is a repetition …"""
+    """Latest references that are tokens (OUCH 4.2): a request with one of them is a repetition."""
     older_tokens: dict[bytes, None] = msgspec.field(default_factory=dict)
-    """… and those before them; of a bounded number, see `exchange_server.nasdaq.ouch.protocol42`."""
+    """Tokens before the latest ones, bounded in number (`exchange_server.nasdaq.ouch.protocol42`)."""
 
     def worth(self) -> int:
-        """Return the value that `open_notional` has to have: ticks times lots of its live orders, 0 without that
-        limit."""
+        """Return the correct value of `open_notional`: ticks times lots of the live orders, 0 without that limit."""
         if not self.limits.open_notional:
             return 0
         return sum((order.volume + order.reserve) * order.price_ticks for order in self.orders.values())
@@ -174,7 +175,7 @@ MINIMUM: Final = 1 << 2
 POST_ONLY: Final = 1 << 3
 """Cancelled in place of an execution on entry."""
 HIDDEN: Final = 1 << 4
-"""Rests behind the displayed orders of its price, and is in no feed."""
+"""Rests behind the displayed orders of its price, and is not on the feed."""
 ICEBERG: Final = 1 << 5
 """Displays `Order.display` lots at a time, the rest is in `Order.reserve`."""
 STOP: Final = 1 << 6
@@ -182,14 +183,14 @@ STOP: Final = 1 << 6
 EXPIRES: Final = 1 << 7
 """Ends at `Order.expire_ns`."""
 OPENING: Final = 1 << 8
-"""Takes part in the opening auction alone."""
+"""Takes part in the opening auction only."""
 CLOSING: Final = 1 << 9
-"""Takes part in the closing auction alone."""
+"""Takes part in the closing auction only."""
 HALTED_ONLY: Final = 1 << 10
-"""Takes part in the auction that ends a halt alone."""
+"""Takes part in the auction that ends a halt only."""
 
 AUCTIONS: Final = OPENING | CLOSING | HALTED_ONLY
-"""Takes part in one kind of auction alone."""
+"""Takes part in one kind of auction only."""
 OUTSIDE: Final = STOP | AUCTIONS
 """Waits outside the book."""
 
@@ -202,17 +203,17 @@ class Order(msgspec.Struct, gc=False, array_like=True):
     """
 
     order_id: int
-    """Id for its owner, given on entry; unique in the market."""
+    """Id for the owner, given on entry; unique in the market."""
     feed_id: int
     """Id on the feed: `order_id`, until an iceberg displays its next part as a new order."""
     locate: int
-    """Its instrument's number, from 1."""
+    """Number of the order's instrument, from 1."""
     side: Side
-    """B or S."""
+    """Side: B or S."""
     price_ticks: int
-    """The limit; 0 is a market order."""
+    """Limit price in ticks; 0 for a market order."""
     volume: int
-    """Open lots in its place of the queue: all of them, or the displayed part of an iceberg."""
+    """Number of open lots in the queue: all open lots, or the displayed part of an iceberg."""
     broker_id: int
     """Broker of the order on the feed."""
     account: int = 0
@@ -220,18 +221,18 @@ class Order(msgspec.Struct, gc=False, array_like=True):
     ref: int | bytes = 0
     """The owner's reference: client id (text), user reference number (OUCH 5.0) or token (OUCH 4.2)."""
     flags: int = 0
-    """Attributes: the bits above."""
+    """Attributes, as the bits above."""
     reserve: int = 0
-    """Lots of an iceberg that are not displayed."""
+    """Number of undisplayed lots of an iceberg."""
     display: int = 0
-    """Lots that an iceberg displays at a time."""
+    """Number of lots that an iceberg displays at a time."""
     minimum: int = 0
-    """See `MINIMUM`."""
+    """Smallest number of lots to execute at once, see `MINIMUM`."""
     stop_ticks: int = 0
-    """See `STOP`."""
+    """Trigger price in ticks, see `STOP`."""
     expire_ns: int = 0
-    """See `EXPIRES`; market time."""
+    """Market time at which the order expires, see `EXPIRES`."""
     executed: int = 0
-    """Lots executed, those of the orders that it replaced included."""
+    """Number of executed lots, including those of the orders that this order replaced."""
     echo: bytes = b""
     """Bytes of the request that its protocol repeats in answers; opaque to the market."""

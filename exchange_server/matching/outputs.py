@@ -18,7 +18,7 @@ __all__ = ["FeedEncoder", "FeedFan", "Imbalance", "Now", "Silence", "SilentTelle
 
 
 class Now:
-    """Market time of the event that is being published; the market sets it, all listeners share it."""
+    """Market time of the event that is being published; the market sets it, and all listeners share it."""
 
     __slots__ = ("time_ns",)
 
@@ -27,24 +27,24 @@ class Now:
 
 
 class Imbalance(NamedTuple):
-    """Result of an auction if it ended now; the fields are those of ITCH's message, in its order."""
+    """Result of an auction if it ended now; the fields are those of ITCH's message, in the same order."""
 
     locate: int
-    """The instrument."""
+    """Number of the instrument."""
     paired: int
-    """Lots that pair off at the reference price."""
+    """Number of lots that pair off at the reference price."""
     volume: int
-    """Lots that do not."""
+    """Number of lots that do not pair off."""
     direction: str
-    """On which side those are: B, S, N there are none, O too few orders to say."""
+    """Side of the unpaired lots: B, S, N for none, O for too few orders."""
     far_ticks: int
-    """The cross price of the auction's own orders alone, 0 for none."""
+    """Cross price of the auction's own orders only, in ticks; 0 for none."""
     near_ticks: int
-    """The cross price of all orders, 0 for none."""
+    """Cross price of all orders, in ticks; 0 for none."""
     reference_ticks: int
-    """The reference price."""
+    """Reference price, in ticks."""
     kind: str
-    """As in `FeedEncoder.cross`."""
+    """Kind of the auction, as in `FeedEncoder.cross`."""
 
 
 class FeedEncoder(ABC):
@@ -54,61 +54,65 @@ class FeedEncoder(ABC):
 
     @abstractmethod
     def system(self, code: str) -> None:
-        """The session's state changed: O S Q M E C, as in ITCH."""
+        """Publish a state of the session: O S Q M E C, as in ITCH."""
 
     @abstractmethod
     def listed(self, locate: int) -> None:
-        """An instrument is traded here."""
+        """Publish that an instrument is traded here."""
 
     @abstractmethod
     def trading(self, locate: int, state: str, reason: str) -> None:
-        """An instrument's state changed: T traded, H halted, P paused, Q orders are collected for an auction."""
+        """Publish an instrument's state: T traded, H halted, P paused, Q orders are collected for an auction."""
 
     @abstractmethod
     def added(self, order: Order) -> None:
-        """`order.volume` lots are displayed, behind all others of the price."""
+        """Publish that `order.volume` lots are displayed, behind all others of the price."""
 
     @abstractmethod
     def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
-        """`volume` lots of a displayed order were executed at its limit (another price: a recording). `order.volume` is
-        what is left on display: 0 means that it is gone."""
+        """Publish an execution of a displayed order at its limit (at another price only in a recording).
+
+        `order.volume` is the remaining displayed volume: 0 means that the order is gone.
+        """
 
     @abstractmethod
     def crossed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
-        """The same, as a part of an auction's cross, which is a trade of its own (see `cross`)."""
+        """Publish an execution as a part of an auction's cross, which is a trade of its own (see `cross`)."""
 
     @abstractmethod
     def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
-        """An auction's trade as a whole: O opening, C closing, H after a halt. Comes behind its `crossed`."""
+        """Publish an auction's whole trade, after its `crossed` events: O opening, C closing, H after a halt."""
 
     @abstractmethod
     def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
-        """`volume` lots of an order that is not displayed were executed."""
+        """Publish that `volume` lots of an undisplayed order were executed."""
 
     @abstractmethod
     def reduced(self, order: Order, volume: int) -> None:
-        """`volume` lots were taken off a displayed order, which keeps its place; `order.volume` is what is left."""
+        """Publish that a displayed order lost `volume` lots and keeps its place; `order.volume` is the rest."""
 
     @abstractmethod
     def deleted(self, order: Order, volume: int) -> None:
-        """A displayed order is gone; `volume` is what was displayed of it."""
+        """Publish that a displayed order is gone; `volume` is its last displayed volume."""
 
     @abstractmethod
     def replaced(self, old: Order, order: Order) -> None:
-        """A displayed order became another, of the same side and broker, behind all others of its price. `old.volume`
-        is what was displayed of it."""
+        """Publish that a displayed order became another one, of the same side and broker, last at its price.
+
+        `old.volume` is the displayed volume of the old order.
+        """
 
     @abstractmethod
     def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None:
-        """A recording has a trade in which no order of this market took part."""
+        """Publish a trade of a recording in which no order of this market took part."""
 
     @abstractmethod
     def imbalance(self, imbalance: Imbalance) -> None:
-        """An auction would end like this now."""
+        """Publish how an auction would end now."""
 
     @abstractmethod
     def busted(self, locate: int, match_id: int) -> None:
-        """A trade is void."""
+        """Publish that a trade is void."""
 
     @abstractmethod
     def take(self) -> tuple[bytes, int]:
@@ -124,11 +128,14 @@ class FeedEncoder(ABC):
 
 
 class Touched(list["Teller"]):
-    """Tellers whose buffers are not empty; each enters itself once, and the caller that drains them clears the list."""
+    """Tellers whose buffers are not empty.
+
+    Each adds itself once, and the caller that takes their output clears the list.
+    """
 
 
 class Teller(ABC):
-    """Private stream of one account: what becomes of its orders and requests."""
+    """Private stream of one account: events of its orders and requests."""
 
     __slots__ = ()
 
@@ -136,54 +143,58 @@ class Teller(ABC):
 
     @abstractmethod
     def accepted(self, order: Order) -> None:
-        """An order was accepted and has its `order_id`. If it ends at once, the event that ends it follows."""
+        """Publish that an order was accepted and has its `order_id`. If the order ends at once, that event follows."""
 
     @abstractmethod
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
-        """A request has no effect.
+        """Publish that a request has no effect.
 
         `detail` is the reason in words; `item` is the request, for further fields of the answer.
         """
 
     @abstractmethod
     def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
-        """`volume` lots were executed; `order.volume` + `order.reserve` is what is left.
+        """Publish that `volume` lots were executed; `order.volume` + `order.reserve` is the rest.
 
-        Liquidity: A it was resting, J the same and not displayed, R it took, O C H in that auction.
+        Liquidity: A for a resting order, J for a resting undisplayed order, R for a taking order, O C H for that
+        auction.
         """
 
     @abstractmethod
     def busted(self, party: Party, match_id: int) -> None:
-        """A trade of the account is void; its order stays as the trade has left it."""
+        """Publish that a trade of the account is void; its order stays as the trade left it."""
 
     @abstractmethod
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
-        """`volume` lots of an order were cancelled; `order.volume` + `order.reserve` is left, 0 if it has ended. `ref`
-        is that of the request, or the order's own."""
+        """Publish that `volume` lots were cancelled; `order.volume` + `order.reserve` is the rest, 0 if the order has
+        ended.
+
+        `ref` is the reference of the request, or the order's own.
+        """
 
     @abstractmethod
     def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
-        """`volume` lots were cancelled in place of a trade of `prevented` lots with an order of the same broker."""
+        """Publish that `volume` lots were cancelled in place of a trade of `prevented` lots with the same broker."""
 
     @abstractmethod
     def replaced(self, old: Order, order: Order) -> None:
-        """An order became another, which now has its own id."""
+        """Publish that an order became another one, which now has its own id."""
 
     @abstractmethod
     def modified(self, order: Order) -> None:
-        """An order was made smaller or changed its kind of sale by its owner's modification; it keeps its place."""
+        """Publish that its owner reduced an order or changed its kind of sale; the order keeps its place."""
 
     @abstractmethod
     def refreshed(self, order: Order) -> None:
-        """An iceberg displays its next part, behind all others of its price, as `order.feed_id`."""
+        """Publish that an iceberg displays its next part, behind all others of its price, as `order.feed_id`."""
 
     @abstractmethod
     def triggered(self, order: Order) -> None:
-        """A stop order was reached by a trade, and enters the book."""
+        """Publish that a trade reached a stop order, which enters the book."""
 
     @abstractmethod
     def system(self, code: str) -> None:
-        """The session's state changed: S start of the day, E its end."""
+        """Publish a state of the session: S start of the day, E its end."""
 
     @abstractmethod
     def take(self) -> tuple[bytes, int]:
@@ -191,7 +202,7 @@ class Teller(ABC):
 
 
 class Silence(FeedEncoder):
-    """Feed without listeners: for a book by itself, and for backtests that look at the books."""
+    """Feed without listeners: for a single book, and for backtests that read the books."""
 
     __slots__ = ()
 

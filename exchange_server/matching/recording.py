@@ -1,14 +1,15 @@
-"""Records of a file that is played, and what each does to the book.
+"""Records of a replayed file, and their effects on the book.
 
-*As recorded*: the book follows the file and the feed shows it; nothing is matched and the book may be crossed. The
-feed keeps its own meaning of every message: an execution that empties an order says so, executions without a price
-carry the resting order's price, a deletion says what remained.
+*As recorded*: the book follows the file and the feed shows it; nothing is matched and the book may be crossed. Every
+message of the feed keeps its meaning: an execution that empties an order shows that, executions without a price carry
+the resting order's price, and a deletion contains the remaining volume.
+
 *As orders*: adds are limit orders that trade, so that clients can trade against them. A recorded execution is an
 immediate-or-cancel order of `REPLAY_BROKER_ID` on the other side at the resting order's price; afterwards the resting
-order has at most what the file says remains. A replacement (U) ends one order and adds the other. While the symbol is
-not in continuous trading, adds rest and nothing executes; a symbol that is halted or closed takes none.
+order has at most the volume that remains by the file. A replacement (U) ends one order and adds the other. While the
+symbol is not in continuous trading, adds rest and nothing executes; a halted or closed symbol accepts none.
 
-Records of orders that have ended, of ids that are live already, and crosses (C) change nothing and are counted.
+Records of ended orders, of ids already live, and crosses (C) change nothing and are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from exchange_server.matching.special_orders import match_special, trigger_stops
 __all__ = ["REPLAY_BROKER_ID", "apply_recorded"]
 
 REPLAY_BROKER_ID: Final = 0
-"""Broker of the immediate-or-cancel orders that recorded executions become; they never rest."""
+"""Broker of the immediate-or-cancel orders for recorded executions; they never rest."""
 
 _CHANGES: Final = frozenset({"E", "F", "D", "X", "U", REMAIN})
 
@@ -100,7 +101,7 @@ def _as_recorded(book: Book, item: Recorded) -> None:
 
 
 def _count_followed(shared: MarketState) -> None:
-    """Count an order whose id is the recording's own."""
+    """Count an order whose id is given by the recording."""
     shared.other_ids -= 1
     shared.full_at -= 1
 
@@ -137,7 +138,7 @@ def _follow_execution(book: Book, order: Order, volume: int, price: int) -> None
 
 
 def _leave(book: Book, order: Order, volume: int) -> None:
-    """Reduce an order to `volume`; a record of more than the order has changes nothing."""
+    """Reduce an order to `volume` lots; a record of more lots than the order has changes nothing."""
     if volume >= order.volume:
         _count(book.shared, "without_effect")
     elif volume <= 0:

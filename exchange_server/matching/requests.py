@@ -1,4 +1,4 @@
-"""Requests: whether an order is accepted, and what replacements and cancellations do to live orders."""
+"""Requests: acceptance and refusal of orders, and the effect of replacements and cancellations on live orders."""
 
 from __future__ import annotations
 
@@ -43,10 +43,12 @@ __all__ = [
 ]
 
 Refusal = tuple[RefuseReason, str]
-"""The reason of a refusal, and its text."""
+"""Reason of a refusal, and its text."""
 
 MOST_PARTS: Final = 1_000
-"""An iceberg displays at least so small a part of its volume: one order that executes it all is that many matches."""
+"""Largest ratio of an iceberg's volume to its displayed part, since each part is a match of its own for an order that
+executes it all.
+"""
 
 _BILLION: Final = 1_000_000_000
 _EXCLUDING: Final = (
@@ -59,11 +61,11 @@ _EXCLUDING: Final = (
     (CLOSING, ~(CLOSING | MARKET)),
     (HALTED_ONLY, ~(HALTED_ONLY | MARKET)),
 )
-"""Attributes, and those that none of them goes with."""
+"""Attributes, each with the flags that it excludes."""
 
 
 def refusal_of(shared: MarketState, book: Book | None, order: Order, old: Order | None = None) -> Refusal | None:
-    """Return why an order is refused, None if it is accepted; `old` is the order that it is to replace.
+    """Return why an order is refused, None if it is accepted; `old` is the order to be replaced.
 
     The call counts as one request of the account's request rate.
     """
@@ -255,7 +257,7 @@ def cancel_account(
 
 
 def _in_priority(book: Book, account: int, orders: Iterable[Order]) -> list[Order]:
-    """Sort an account's orders in a book by priority; waiting orders come last."""
+    """Return an account's orders in a book sorted by priority; waiting orders come last."""
     places: dict[tuple[bool, int, bool], list[Order]] = {}
     waiting: list[Order] = []
     for order in orders:
@@ -269,9 +271,9 @@ def _in_priority(book: Book, account: int, orders: Iterable[Order]) -> list[Orde
 
 
 def _as_queued(book: Book, account: int, orders: list[Order]) -> list[Order]:
-    """Sort an account's orders of one queue as they stand in it, which is the order of their ids on the feed.
+    """Return an account's orders of one queue in their order in the queue, which is the order of their ids on the feed.
 
-    Triggered stops are an exception: they entered later than their ids say, so the whole queue is walked.
+    Triggered stops are an exception: they entered later than their ids imply, so the whole queue is walked.
     """
     if len(orders) == 1 or not any(order.stop_ticks for order in orders):
         return sorted(orders, key=lambda order: order.feed_id)

@@ -78,7 +78,7 @@ def fingerprint(shared: MarketState, books: Mapping[str, Book]) -> str:
 def decode(shared: MarketState, books: Mapping[str, Book], data: bytes, add_account: Callable[[Account], None]) -> None:
     """Restore a new market to an encoded state.
 
-    `add_account` adds an account and its teller, which writes the account's private stream. Raises `ValueError` for
+    `add_account` adds an account and its teller, which writes the account's private stream. Raise `ValueError` for
     bytes that are not a state of a market with these instruments.
     """
     state = _DECODER.decode(data)

@@ -39,7 +39,7 @@ def enter_special(book: Book, order: Order) -> None:
 
 
 def match_special(book: Book, order: Order, collar_bps: int) -> None:
-    """Match an order under the rules of its attributes, its account and the collar; rest or end what is left.
+    """Match an order under the rules of its attributes, its account and the collar; rest or end the remaining lots.
 
     Prices are ranks of the other side here: the higher, the better for the order.
     """
@@ -54,7 +54,7 @@ def match_special(book: Book, order: Order, collar_bps: int) -> None:
     if collar_bps:
         reference = book.reference() * sign
         width = abs(reference) * collar_bps // 10_000
-        # An order that executes does so from the best price on: if that is outside on the near side, nothing does.
+        # Executions begin at the best price: if that is outside the collar on the near side, nothing executes.
         reach = max(bound, reference - width) if edge <= reference + width else edge + 1
     if edge >= bound and edge != NOTHING:
         policy = book.shared.accounts[order.account].self_trade if order.account else "allow"
@@ -83,7 +83,7 @@ def match_special(book: Book, order: Order, collar_bps: int) -> None:
 
 
 def end(book: Book, order: Order, reason: CancelReason) -> None:
-    """Cancel what is left of an order that is not in the book, and notify its owner."""
+    """Cancel the remaining lots of an order that is not in the book, and notify its owner."""
     volume, order.volume = order.volume, 0
     book.shared.tellers[order.account].canceled(order, volume, reason, order.ref)
 
@@ -103,7 +103,7 @@ def _take(book: Book, order: Order, shown: Levels, hidden: Levels, reach: int, p
 
 
 def _take_queue(book: Book, order: Order, queue: dict[int, Order], price: int, policy: SelfTrade) -> None:
-    """Execute against the orders of one queue, up to the first that is not simply executed and removed."""
+    """Execute against the orders of one queue, up to the first order that needs a special rule."""
     gone: list[Order] = []
     refreshed: Order | None = None
     own: Order | None = None
@@ -242,7 +242,7 @@ def _drained(queue: deque[tuple[int, int, int, bool]]) -> Iterator[tuple[int, in
 
 
 def trigger_stops(book: Book) -> None:
-    """Enter the stop orders that trades have reached, and those that these reach in turn."""
+    """Enter the stop orders that trades have reached, and the stop orders that these reach in turn."""
     if book.phase != "continuous":
         return
     while reached := book.stops.reached():

@@ -27,7 +27,7 @@ class Stops:
     __slots__ = ("_arrivals", "_buys", "_keys", "_sells", "high", "low")
 
     def __init__(self) -> None:
-        # A client may have very many: a plain list would move all behind the place of each that comes or goes.
+        # A client may have many stop orders: a plain list would move all later entries at each insertion and removal.
         self._buys: SortedList[tuple[int, int, int]] = SortedList()
         self._sells: SortedList[tuple[int, int, int]] = SortedList()
         self._keys: dict[int, tuple[int, int, int]] = {}
@@ -35,7 +35,7 @@ class Stops:
         self.high = -_FAR
         """Highest price of a trade since the last call of `reached`."""
         self.low = _FAR
-        """Lowest price of a trade since then."""
+        """Lowest price of a trade since the last call of `reached`."""
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -49,17 +49,17 @@ class Stops:
         (self._buys if is_buy else self._sells).add(key)
 
     def remove(self, order: Order) -> None:
-        """Take an order out."""
+        """Remove an order."""
         keys = self._buys if order.side == "B" else self._sells
         keys.remove(self._keys.pop(order.order_id))
 
     def traded(self, price_ticks: int) -> None:
-        """Note the price of a trade."""
+        """Record the price of a trade."""
         self.high = max(self.high, price_ticks)
         self.low = min(self.low, price_ticks)
 
     def reached(self) -> list[int]:
-        """Return the ids of the orders that trades since the last call have reached, in their order of entry."""
+        """Return the ids of the orders reached by trades since the last call, in order of entry."""
         if self.high == -_FAR:
             return []
         order_ids = [key[2] for key in self._buys.irange(maximum=(self.high + 1,))]
@@ -78,30 +78,30 @@ class Stops:
 
 
 class Expiries:
-    """The times at which live orders expire, of all books of a market.
+    """Times at which live orders expire, of all books of a market.
 
-    Orders that have ended stay in the heap until their time comes, or until they outnumber the live ones: memory is
+    Entries of ended orders stay in the heap until their time, or until they outnumber the live orders: memory is
     bounded by the live orders.
     """
 
     __slots__ = ("_heap", "_limit", "_orders_at", "next_due_ns")
 
     def __init__(self, orders_at: Sequence[Mapping[int, Order]]) -> None:
-        """``orders_at`` are the live orders by the locate of their book and their id."""
+        """Create an empty heap; ``orders_at`` are the live orders by the locate of their book and then by id."""
         self._orders_at = orders_at
         self._heap: list[tuple[int, int, int]] = []
-        """Times, ids and locates, those of ended orders included."""
+        """Times, ids and locates of orders, including ended ones."""
         self._limit = _SPARE
-        """Entries at which those of ended orders are dropped."""
+        """Number of entries at which the entries of ended orders are dropped."""
         self.next_due_ns = _NEVER
-        """No live order expires before."""
+        """Market time before which no live order expires."""
 
     def __len__(self) -> int:
-        """The entries, those of ended orders included."""
+        """Return the number of entries, including those of ended orders."""
         return len(self._heap)
 
     def add(self, order: Order) -> None:
-        """Note when a live order expires."""
+        """Record when a live order expires."""
         heap = self._heap
         if len(heap) >= self._limit:
             heap[:] = [entry for entry in dict.fromkeys(heap) if self._order_of(entry) is not None]
@@ -113,7 +113,7 @@ class Expiries:
     def next_expired(self, time_ns: int) -> Order | None:
         """Return the live order that expires first, by `time_ns` at the latest, or None.
 
-        The caller ends it before it asks for the next.
+        The caller ends the order before it calls for the next.
         """
         heap = self._heap
         while heap and heap[0][0] <= time_ns:
@@ -124,7 +124,7 @@ class Expiries:
         return None
 
     def restore(self, orders: Iterable[Order]) -> None:
-        """Replace the entries by those of the live orders of a snapshot."""
+        """Replace the entries by the entries of a snapshot's live orders."""
         self._heap = [(order.expire_ns, order.order_id, order.locate) for order in orders if order.flags & EXPIRES]
         heapify(self._heap)
         self.next_due_ns = self._heap[0][0] if self._heap else _NEVER

@@ -9,5 +9,5 @@ soup.py     a SoupBinTCP port: logins, heartbeats, limits, streams (over ../read
 listing.py  which instruments fit the messages, and in which units
 ```
 
-Imports nothing by itself: take what you need from the modules in it.
+The package imports nothing by itself: import from its modules.
 """

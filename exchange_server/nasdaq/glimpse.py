@@ -32,7 +32,7 @@ from exchange_server.readers import SequencedStream, Timers
 __all__ = ["GlimpseLimits", "GlimpseServer", "Snapshot"]
 
 _SLICE_ORDERS: Final = 1_000
-"""Written down in one turn of the reactor: about a millisecond and 43 kB."""
+"""Number of orders encoded in one turn of the reactor: about a millisecond and 43 kB."""
 
 _FEED_ID: Final[Callable[[Order], int]] = attrgetter("feed_id")
 _VOLUME: Final[Callable[[Order], int]] = attrgetter("volume")
@@ -40,23 +40,24 @@ _STATES: Final = {"continuous": "T", "paused": "P", "halted": "H", "closed": "H"
 
 
 class Snapshot:
-    """Directory and trading state of every listing, one add for each displayed order (bids from the best one, then
-    asks, each price by time), and the number of the feed's message at which to join.
+    """Snapshot of the books: directory and trading state of every listing, one add for each displayed order, and the
+    feed's next message number.
 
-    All of it is of the moment of construction, which only takes notes, in some 0.15 µs an order. What the feed knows an
-    order by, and how much of it is displayed, may change afterwards, so these are noted; the rest never does. The
-    packets are made slice by slice, so that a large book holds up nobody.
+    Orders come bids first, best price first, each price by time. All data are of the moment of construction, which only
+    takes notes, in about 0.15 µs an order: it notes an order's feed id and displayed volume, which may change
+    afterwards; the other fields never do. The packets are made slice by slice, so that a large book does not block the
+    reactor.
     """
 
     def __init__(self, market: Market, encoder: ItchEncoder, join_at: int) -> None:
-        """``join_at``: number of the feed's next message."""
+        """Take notes of the market's books; ``join_at`` is the number of the feed's next message."""
         self.join_at = join_at
-        """The first message that it does not contain."""
+        """Number of the first message that the snapshot does not contain."""
         self.on_append: list[Callable[[bytes], None]] = []
         self.next_number = 1
         self.size_bytes = 0
         self.is_complete = False
-        """Nothing will follow."""
+        """True once all packets are made."""
         self._chunks: list[bytes] = []
         self._offsets: list[int] = []
         self._stocks = encoder.stocks
@@ -64,7 +65,7 @@ class Snapshot:
         self._attributions: dict[int, bytes] = {}
         self._done = 0
         orders: list[Order] = []
-        if join_at > 1:  # before its first message the feed has the directory still to come
+        if join_at > 1:  # before its first message the feed has not yet sent the directory
             self._list(market)
             for book in market.book_at:
                 if book is not None and encoder.stocks[book.locate] is not None:
@@ -89,11 +90,11 @@ class Snapshot:
 
     @property
     def records(self) -> Snapshot:
-        """Itself: it is the stream and what is in it."""
+        """Records of the stream: the snapshot itself."""
         return self
 
     def fill(self) -> bool:
-        """Make the next slice; whether there is more to make."""
+        """Make the next slice; return True if there is more to make."""
         if self.is_complete:
             return False
         begin, end = self._done, self._done + _SLICE_ORDERS
@@ -129,37 +130,41 @@ class Snapshot:
             hear(data)
 
     def offset_of(self, number: int) -> int:
-        """Where the first packet begins; no other can be asked for."""
+        """Return the offset of record 1; raise `ValueError` for any other number."""
         if number != 1:
             raise ValueError(f"expected the number 1, was {number}")
         return 0
 
     def read(self, offset: int, limit_bytes: int) -> bytes:
-        """The packets of the slice that begins there."""
-        del limit_bytes  # a slice is less than any
+        """Return the packets of the slice that begins at an offset."""
+        del limit_bytes  # a slice is smaller than any limit
         return self._chunks[bisect_right(self._offsets, offset) - 1]
 
     piece = read
 
     def rest_of_record(self, offset: int) -> bytes:
-        """Nothing: pieces end with packets."""
+        """Return no bytes: pieces end with packets."""
         del offset
         return b""
 
 
 class GlimpseLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits of the server."""
+    """Limits of the snapshot server."""
 
     fresh_s: float = 1.0
-    """Clients that come within so long of each other share a snapshot; and those that come before it is complete."""
+    """Time within which clients share a snapshot, in seconds; clients also share it until it is complete."""
     snapshots: int = 4
-    """That are held at once, of some 50 bytes for each displayed order; beyond that the newest is shared however old
-    it is, which only means that the feed is joined further back."""
+    """Largest number of snapshots in memory, about 50 bytes for each displayed order.
+
+    Beyond that number clients share the newest snapshot, however old, and join the feed further back.
+    """
 
 
 class GlimpseServer(ListeningServer):
-    """Sends each client the books as they were at one moment, and the number at which to join the feed; then the
-    session ends. Another look is another login."""
+    """Sends each client the books of one moment and the number at which to join the feed; then the session ends.
+
+    For another snapshot the client logs in again.
+    """
 
     name = "glimpse"
 
@@ -181,7 +186,7 @@ class GlimpseServer(ListeningServer):
         self._drop_call: Any = None
 
     def admit(self, connection: SoupConnection, login: LoginRequest) -> None:
-        """Send it a snapshot. There is no other place to begin than the first message."""
+        """Send the client a snapshot from its first message; no other start is allowed."""
         session = self.exchange.session
         if login.session and login.session.upper() != session.upper():
             connection.reject("S", f"expected session {session}, was {login.session}")
@@ -193,7 +198,7 @@ class GlimpseServer(ListeningServer):
             self._fill_soon(snapshot)
 
     def is_over(self, stream: SequencedStream) -> bool:
-        """The snapshot is complete."""
+        """Return True if the snapshot is complete."""
         return isinstance(stream, Snapshot) and stream.is_complete
 
     def _snapshot(self) -> Snapshot:
@@ -213,8 +218,7 @@ class GlimpseServer(ListeningServer):
             self._fill_calls[snapshot] = self.clock.callLater(0, self._fill, snapshot)
 
     def _fill(self, snapshot: Snapshot) -> None:
-        """Make one slice more, unless nobody waits for it: a client that disconnects at once costs no more than the
-        notes."""
+        """Make one more slice, if a client is connected: a client that disconnects at once costs only the notes."""
         del self._fill_calls[snapshot]
         if snapshot in self.followed:
             snapshot.fill()
@@ -222,18 +226,21 @@ class GlimpseServer(ListeningServer):
         self._forget_stale()
 
     def _drop(self) -> None:
-        """It is no longer fresh; it goes with its last reader."""
+        """Mark the newest snapshot as stale, so that it is dropped once it is complete or unread."""
         self._is_stale = True
         self._forget_stale()
 
     def _forget_stale(self) -> None:
-        """Before it is complete another one is not begun: they would be made faster than they are written."""
+        """Drop the newest snapshot if it is stale and complete or unread.
+
+        No other snapshot is begun before it is complete: snapshots would be begun faster than they are encoded.
+        """
         newest = self._newest
         if self._is_stale and newest is not None and (newest.is_complete or newest not in self.followed):
             self._newest = None
 
     def close(self) -> None:
-        """Close every connection; a snapshot that is not complete is worth nothing."""
+        """Close every connection; an incomplete snapshot is useless to its client."""
         for call in (*self._fill_calls.values(), self._drop_call):
             if call is not None and call.active():
                 call.cancel()

@@ -208,7 +208,7 @@ class ItchEncoder(FeedEncoder):
     )
 
     def __init__(self, rules: MarketRules, now: Now) -> None:
-        """``now``: clock of the market whose events are encoded."""
+        """Create an encoder for the market whose clock is ``now``."""
         listed, self.unlisted = list_instruments(rules.instruments)
         """Symbol that cannot be listed → reason."""
         self.symbols = tuple(listed)
@@ -232,8 +232,7 @@ class ItchEncoder(FeedEncoder):
 
     @property
     def timestamp(self) -> int:
-        """Time of the market's latest input, in nanoseconds since the session's midnight; 0 before the first
-        message."""
+        """Time of the latest input in nanoseconds since the session's midnight; 0 before the first message."""
         return max(0, min(self._now.time_ns - self._midnight_ns, LAST_TIMESTAMP)) if self._midnight_ns else 0
 
     # -- time --------------------------------------------------------------------------------------------------
@@ -490,7 +489,7 @@ class ItchEncoder(FeedEncoder):
         return msgspec.to_builtins(state)
 
     def restore(self, state: object) -> None:
-        """Continue from a `state`; raises `msgspec.ValidationError` for an invalid one."""
+        """Continue from a `state`; raise `msgspec.ValidationError` for an invalid one."""
         kept = msgspec.convert(state, _State)
         self._midnight_ns, self._until_ns, self.is_over = kept.midnight_ns, kept.until_ns, kept.is_over
         self.undisplayed, self.undisplayed_ids = kept.undisplayed, set(kept.undisplayed_ids)

@@ -25,7 +25,7 @@ class Listing(msgspec.Struct, frozen=True):
     """An instrument as the messages have it."""
 
     symbol: str
-    """Its name, at most 8 characters."""
+    """Name of the instrument, at most 8 characters."""
     locate: int
     """Stock locate code: its place among the market's instruments, from 1."""
     tick_units: int
@@ -35,7 +35,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def list_instruments(instruments: Iterable[Instrument]) -> tuple[dict[str, Listing], dict[str, str]]:
-    """The listings by symbol, and why the others are not listed, by symbol too.
+    """Return the listings by symbol, and by symbol the reasons why the other instruments are not listed.
 
     >>> listed, unlisted = list_instruments([Instrument("ACME"), Instrument("BTCUSD", "0.01", "0.00000001")])
     >>> listed["ACME"].tick_units, unlisted

@@ -1,4 +1,4 @@
-"""The feed as MoldUDP64: datagrams to a group or an address, and a port that sends again what was lost.
+"""The feed as MoldUDP64: datagrams to a group or an address, and a port that resends lost messages.
 
 ```
 the exchange's stream "itch" ──▶ MoldSender ──▶ group:port       lost datagrams ──▶ MoldRequestServer ──▶ who asked
@@ -26,7 +26,7 @@ __all__ = ["MoldRequestServer", "MoldSender", "RequestLimits", "datagrams", "fra
 
 
 def framed_messages(packets: bytes) -> Iterator[bytes]:
-    """The messages of whole sequenced packets, each behind its length in two bytes.
+    """Yield the messages of whole sequenced packets, each with its two-byte length.
 
     >>> list(framed_messages(b"\\0\\4Sone\\0\\4Stwo"))
     [b'\\x00\\x03one', b'\\x00\\x03two']
@@ -35,7 +35,7 @@ def framed_messages(packets: bytes) -> Iterator[bytes]:
     while at < size:
         length = packets[at] << 8 | packets[at + 1]
         end = at + 2 + length
-        # A packet's length counts its type, a message's does not.
+        # A packet's length counts its type byte; a message's length does not.
         yield (length - 1).to_bytes(2, "big") + packets[at + 3 : end]
         at = end
 
@@ -44,10 +44,10 @@ _ROOM_BYTES: Final = PAYLOAD_LIMIT_BYTES - HEADER_BYTES
 
 
 def datagrams(packets: bytes, session: str, sequence: int, most: int = 0) -> Iterator[tuple[bytes, int, int]]:
-    """Whole sequenced packets as datagrams, as full as they may be; with each, how many messages it has and how many
-    bytes of `packets` they were. ``most``: the most messages there may be in all, 0 for any number.
+    """Yield full datagrams of whole sequenced packets, each with its number of messages and of `packets` bytes.
 
-    A message that alone is too long for a datagram gets one of its own all the same, since it cannot be left out.
+    ``most`` is the largest total number of messages, 0 for any number. A message that is too long for a datagram is
+    sent in one of its own nevertheless, since it cannot be left out.
     """
     blocks: list[bytes] = []
     room = _ROOM_BYTES
@@ -64,12 +64,12 @@ def datagrams(packets: bytes, session: str, sequence: int, most: int = 0) -> Ite
 
 def _datagram(blocks: list[bytes], session: str, sequence: int) -> tuple[bytes, int, int]:
     data = b"".join(blocks)
-    # A packet has a letter more than its message.
+    # A packet has one byte more than its message: the type.
     return encode_head(session, sequence, len(blocks)) + data, len(blocks), len(data) + len(blocks)
 
 
 _TURN_BYTES: Final = 128 * 1024
-"""Bytes of the stream sent in one turn of the reactor: receivers on this machine need one too, to read."""
+"""Number of bytes of the stream sent in one turn of the reactor: receivers on this machine need turns too, to read."""
 
 
 def _is_multicast(host: str) -> bool:
@@ -77,11 +77,10 @@ def _is_multicast(host: str) -> bool:
 
 
 class MoldSender(DatagramProtocol):
-    """Sends every message of a stream once, from where the stream stands when it starts, to a group or one address.
+    """Sends every message of a stream once, to a group or one address, from the stream's end when the sender starts.
 
-    Nothing is waited for and nothing held back: what a receiver loses it asks for again (`MoldRequestServer`). A
-    heartbeat follows a second of silence. After the last message of a session that has ended, the end of session takes
-    its place.
+    The sender neither waits nor holds back: a receiver requests lost datagrams again (`MoldRequestServer`). A heartbeat
+    follows a second of silence. After the last message of an ended session, heartbeats are replaced by end of session.
     """
 
     _log = Logger()
@@ -99,8 +98,11 @@ class MoldSender(DatagramProtocol):
         silence_s: float = 1.0,
         multicast_ttl: int = 1,
     ) -> None:
-        """``destination``: an IPv4 address or group, and its port; ``interface``: the address of this machine that
-        sends to a group."""
+        """Create a sender.
+
+        ``destination`` is an IPv4 address or group, and its port; ``interface`` is the address of this machine that
+        sends to a group.
+        """
         self._stream = stream
         self._session = session
         self._clock = clock
@@ -114,12 +116,12 @@ class MoldSender(DatagramProtocol):
         self._send_call: Any = None
         self._beat_call: Any = None
         self.datagrams = 0
-        """Sent so far, heartbeats included."""
+        """Number of datagrams sent so far, heartbeats included."""
         self.lost = 0
-        """That this machine's own network did not take."""
+        """Number of datagrams that this machine's network did not accept."""
 
     def startProtocol(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         if _is_multicast(self._destination[0]):
             self.transport.setOutgoingInterface(self._interface)
             self.transport.setTTL(self._multicast_ttl)
@@ -129,7 +131,7 @@ class MoldSender(DatagramProtocol):
         self._beat()
 
     def stopProtocol(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         if self._news in self._stream.on_append:
             self._stream.on_append.remove(self._news)
         for call in (self._send_call, self._beat_call):
@@ -137,7 +139,7 @@ class MoldSender(DatagramProtocol):
                 call.cancel()
 
     def close(self) -> None:
-        """Send what is left of the stream."""
+        """Send the rest of the stream."""
         while self._offset < self._stream.records.size_bytes:
             self._send()
 
@@ -181,19 +183,21 @@ class MoldSender(DatagramProtocol):
 
 
 class RequestLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits of what is sent again. The address that a datagram comes from can be forged: this is also the most that
-    the server can be made to send to somebody who never asked."""
+    """Limits of the replies to requests.
+
+    The source address of a datagram can be forged: the limits also bound the replies to a host that sent no request.
+    """
 
     replies_per_s: int = 500
-    """To one host, whatever its ports; so many may come at once."""
+    """Largest number of replies per second to one host, whatever its ports, and in one burst."""
     all_replies_per_s: int = 5_000
-    """To all hosts together."""
+    """Largest number of replies per second to all hosts together."""
     hosts: int = 1_024
-    """Remembered; the one that has not asked for longest is forgotten first."""
+    """Largest number of remembered hosts; the host with the oldest request is forgotten first."""
 
 
 class _Bucket:
-    """So many a second, and as many at once."""
+    """Token bucket: allows ``per_s`` replies per second and in one burst."""
 
     __slots__ = ("_filled_s", "_left", "_per_s", "next_number", "next_offset")
 
@@ -202,25 +206,25 @@ class _Bucket:
         self._left = float(per_s)
         self._filled_s = now_s
         self.next_number = 0
-        """What this host will ask for next if it goes on where its last reply ended,"""
+        """Number of the host's next request if it continues after its last reply."""
         self.next_offset = 0
-        """and where that begins."""
+        """Offset of that record."""
 
     def fill(self, now_s: float) -> bool:
-        """Return True if one may be taken."""
+        """Refill the bucket; return True if it has a token."""
         self._left = min(self._per_s, self._left + (now_s - self._filled_s) * self._per_s)
         self._filled_s = now_s
         return self._left >= 1
 
     def take(self) -> None:
-        """Take one."""
+        """Take one token."""
         self._left -= 1
 
 
 class MoldRequestServer(DatagramProtocol):
-    """Answers a request with one datagram, of as many of the messages as fit into it, to the address it came from.
+    """Answers a request with one datagram, with as many of the messages as fit, to the request's address.
 
-    What is no request, of another session, beyond the stream or beyond the limits is not answered at all.
+    A datagram that is no request, of another session, beyond the stream or beyond the limits is not answered.
     """
 
     _log = Logger()
@@ -234,9 +238,9 @@ class MoldRequestServer(DatagramProtocol):
         self._hosts: OrderedDict[str, _Bucket] = OrderedDict()
         self._all = _Bucket(limits.all_replies_per_s, clock.seconds())
         self.replies = 0
-        """Sent so far."""
+        """Number of replies sent so far."""
         self.unanswered = 0
-        """Datagrams that were not answered."""
+        """Number of datagrams that were not answered."""
 
     def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
         """Answer one request."""
@@ -268,7 +272,7 @@ class MoldRequestServer(DatagramProtocol):
         number = request.sequence
         try:
             offset = bucket.next_offset if number == bucket.next_number else self._records.offset_of(number)
-            # A packet is one byte longer than its message with its length, so there is never too little.
+            # A packet is one byte longer than its message with its length, so that this many bytes always suffice.
             packets = self._records.read(offset, 2 * PAYLOAD_LIMIT_BYTES)
         except DamagedStreamError as error:
             self._log.error("{reason}", reason=str(error))

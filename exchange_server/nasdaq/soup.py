@@ -1,7 +1,7 @@
-"""A SoupBinTCP port, the exchange's end: logins, heartbeats both ways, limits, and streams of sequenced messages.
+"""SoupBinTCP server: logins, heartbeats in both directions, limits, and streams of sequenced messages.
 
-What NASDAQ's feed, its snapshots and its order entry have in common. A server decides which users may log in, which
-stream a connection follows and what becomes of what its client sends; everything else is here. A
+This is the common part of NASDAQ's feed, its snapshots and its order entry. A server decides which users may log in,
+which stream a connection follows and how messages of its client are processed; everything else is here. A
 `ListeningServer` has clients that only listen.
 """
 
@@ -60,65 +60,70 @@ class SoupLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=
     """Limits of a SoupBinTCP server."""
 
     idle_s: float = 15.0
-    """A client that says nothing for so long is cut, unless its login asks for another time (4.10)."""
+    """Time without a message after which a client is disconnected, in seconds, unless its login requests another time
+    (4.10).
+    """
     farewell_s: float = 5.0
-    """Time for a client to close its connection after the end of its session, before the server does."""
+    """Time for a client to close its connection after the end of its session before the server closes it, in seconds.
+    """
 
 
 class SoupServer(Factory, ABC):
-    """Lets clients log in and sends each the messages of its stream from its number on, exactly once and in order.
+    """Accepts logins and sends each client the messages of its stream from its number on, exactly once and in order.
 
-    All that is appended to a stream in a turn of the reactor goes to each of its followers in one write, of the same
-    bytes. A heartbeat follows every burst and not only every second of silence: it is three bytes, clients ignore it,
-    and one that knows our feed learns from it that no further message of the last request will come.
+    All messages appended to a stream in a turn of the reactor go to each of its followers in one write, of the same
+    bytes. A heartbeat follows every burst in addition to every second of silence: it is three bytes, clients ignore it,
+    and a client that knows this feed learns from it that no further message of the last request will come.
     """
 
     _log = Logger()
     noisy = False
     name = "soup"
-    """Name in the log."""
+    """Name of the server in the log."""
 
     def __init__(self, clock: Timers, limits: SoupLimits) -> None:
         self.clock = clock
         self.limits = limits
         self._audiences: dict[SequencedStream, Audience[SoupConnection]] = {}
         self.news: list[Audience[SoupConnection]] = []
-        """Followers of streams to which something was appended in this turn of the reactor."""
+        """Audiences of the streams with messages appended in this turn of the reactor."""
         self.readers: Readers[SoupConnection] = Readers(
             clock, limits, self._deliver, lambda: self.readers.beat(self._why_end)
         )
-        """Its connections."""
+        """Connections of the server."""
 
     def buildProtocol(self, addr: IAddress | None) -> SoupConnection:
-        """A connection."""
+        """Return a connection for a new client."""
         return SoupConnection(self, peer_of(addr))
 
-    # -- what a server says --------------------------------------------------------------------------------------
+    # -- hooks of a server ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def log_in(self, connection: SoupConnection, login: LoginRequest) -> None:
-        """Somebody wants in: `follow` or `reject` it, at once or later. What it sends meanwhile waits."""
+        """Decide about a login: `follow` or `reject` it, at once or later. Bytes received meanwhile wait."""
 
     def take(self, connection: SoupConnection, data: bytes) -> None:
-        """Bytes of a client that is logged in, cut anywhere. Raises `WireError` for what closes the connection.
+        """Process bytes of a logged-in client, cut anywhere; raise `WireError` to close the connection.
 
         By default messages of clients have no effect.
         """
         connection.take_packets(data)
 
     def left(self, connection: SoupConnection) -> None:
-        """A connection that was logged in is closed; called once."""
+        """Note that a connection that was logged in is closed; called once."""
 
     def is_over(self, stream: SequencedStream) -> bool:
-        """Return True if nothing will ever be appended to a stream that somebody follows."""
+        """Return True if nothing will ever be appended to a followed stream."""
         del stream
         return False
 
     # -- logins --------------------------------------------------------------------------------------------------
 
     def position(self, connection: SoupConnection, login: LoginRequest, session: str, records: Records) -> int | None:
-        """The number of the first message that a login asks for; None if it was rejected for asking what is not
-        there. The number 0 is from now on."""
+        """Return the number of the first requested message; None if the login was rejected for an impossible one.
+
+        Number 0 requests the messages from now on.
+        """
         newest = records.next_number
         if login.session and login.session.upper() != session.upper():
             connection.reject("S", f"expected session {session}, was {login.session}")
@@ -129,7 +134,7 @@ class SoupServer(Factory, ABC):
         return None
 
     def follow(self, connection: SoupConnection, stream: SequencedStream, session: str, number: int) -> None:
-        """Accept a login: the connection is sent a stream from a number on. Nothing if it is closed by now."""
+        """Accept a login: the connection is sent a stream from a number on. Do nothing if it is already closed."""
         if connection.reader.is_closed:
             return
         self._log.info("{name}: {peer} reads from {number}", name=self.name, peer=connection.peer, number=number)
@@ -150,11 +155,11 @@ class SoupServer(Factory, ABC):
                 connection.cut("the user was removed, or has another password or protocol", flush=True)
 
     def forget(self, connection: SoupConnection) -> None:
-        """It is gone."""
+        """Remove a connection that has ended."""
         self.readers.forget(connection)
 
     def leave(self, connection: SoupConnection) -> None:
-        """It follows nothing any more."""
+        """Remove a connection from its audience; the last one ends the audience."""
         audience = connection.audience
         if audience is None:
             return
@@ -165,32 +170,32 @@ class SoupServer(Factory, ABC):
             del self._audiences[audience.stream]
         self.left(connection)
 
-    # -- who is there --------------------------------------------------------------------------------------------
+    # -- connections ----------------------------------------------------------------------------------------------
 
     @property
     def followed(self) -> tuple[SequencedStream, ...]:
-        """Streams that somebody follows, those that were followed first first."""
+        """Streams with followers, in the order in which they were first followed."""
         return tuple(self._audiences)
 
     @property
     def listeners(self) -> int:
-        """Connections that are logged in."""
+        """Number of connections that are logged in."""
         return sum(len(audience.connections) for audience in self._audiences.values())
 
     @property
     def farthest_behind_bytes(self) -> int:
-        """Bytes by which the slowest reader is behind."""
+        """Number of bytes by which the slowest reader is behind."""
         return farthest_behind_bytes(self.readers.connections)
 
     # -- messages out --------------------------------------------------------------------------------------------
 
     def announce(self, audience: Audience[SoupConnection]) -> None:
-        """Something was appended to a stream that these follow."""
+        """Register the audience of a stream with new messages for delivery."""
         self.news.append(audience)
         self.readers.deliver_soon()
 
     def deliver(self) -> None:
-        """Hand out what was appended, without waiting for the end of this turn of the reactor."""
+        """Deliver new messages now, without waiting for the end of this turn of the reactor."""
         if self.news:
             self.readers.deliver()
 
@@ -200,8 +205,11 @@ class SoupServer(Factory, ABC):
             self.readers.spread(audience.connections, audience.stream.records, audience.take(), audience.heartbeat())
 
     def _why_end(self, connection: SoupConnection, tail: Tail, now_s: float) -> str:
-        """The end of clients that say nothing, and of those that have had a whole stream that is over for a while: some
-        trip over a connection that is closed while they still read its last messages."""
+        """Return why a connection must end, empty if it need not.
+
+        Reasons are a client without messages, and a client that has had all of an ended stream for a while: some
+        clients fail if the connection closes while they read its last messages.
+        """
         unheard_s = now_s - connection.heard_s
         if unheard_s >= self._idle_s(connection):
             return f"idle: no message for {unheard_s:.0f} s"
@@ -209,7 +217,7 @@ class SoupServer(Factory, ABC):
             return ""
         if connection.ended_s is None:
             connection.ended_s = now_s
-        tail.paused = True  # not even a heartbeat follows the end of a session
+        tail.paused = True  # no message, not even a heartbeat, follows the end of a session
         return "the session is over" if now_s - connection.ended_s >= self.limits.farewell_s else ""
 
     def _idle_s(self, connection: SoupConnection) -> float:
@@ -217,15 +225,15 @@ class SoupServer(Factory, ABC):
         return max(asked_ms / 1000, self.limits.silence_s) if asked_ms else self.limits.idle_s
 
     def close(self) -> None:
-        """Send what is there, then close every connection."""
+        """Send pending bytes, then close every connection."""
         self.readers.close()
 
 
 @implementer(IPushProducer)
 class SoupConnection(Protocol):
-    """Speaks with one client; whatever one client does, no other connection notices.
+    """Connection with one client; no client's behaviour affects other connections.
 
-    Reasons are told in debug packets, which clients may show and must otherwise ignore.
+    Reasons are sent in debug packets, which clients may show and must otherwise ignore.
     """
 
     _log = Logger()
@@ -235,26 +243,26 @@ class SoupConnection(Protocol):
         self.server = server
         self.peer = peer
         self.splitter = PacketSplitter(CLIENT_PACKET_LIMIT_BYTES)
-        """Holds the beginning of a packet whose end has not come."""
+        """Buffer for an incomplete packet."""
         self.reader = Reader(self, server.clock)
         self.login: LoginRequest | None = None
-        """What the client said of itself; it is not believed before `is_logged_in`."""
+        """Login message of the client; unverified before `is_logged_in`."""
         self.account = ""
-        """The account that it trades for, empty for a listener."""
+        """Account that the client trades for, empty for a listener."""
         self.is_logged_in = False
-        """Its login was accepted."""
+        """True once the login was accepted."""
         self.audience: Audience[SoupConnection] | None = None
-        """With whom it follows its stream."""
+        """Audience that the connection belongs to; None before it follows a stream."""
         self.heard_s = 0.0
         """Time of the last bytes from the client (the server's monotonic seconds)."""
         self.ended_s: float | None = None
-        """Time at which it had been sent all of a stream that has ended."""
+        """Time at which the client had been sent all of an ended stream."""
         self._early = b""
 
     # -- bytes in ------------------------------------------------------------------------------------------------
 
     def connectionMade(self) -> None:
-        """Wait for a login, but not for ever."""
+        """Wait for a login until the timeout."""
         if self.server.readers.admit(self):
             self.reader.await_login(self.server.limits.login_timeout_s, lambda reason: self.cut(reason, flush=True))
         else:
@@ -268,7 +276,7 @@ class SoupConnection(Protocol):
         self.server.forget(self)
 
     def dataReceived(self, data: bytes) -> None:
-        """Take in bytes; those that are no packets end the connection."""
+        """Process received bytes; bytes that form no packets end the connection."""
         if self.reader.is_closed:
             return
         self.heard_s = self.server.clock.seconds()
@@ -281,7 +289,7 @@ class SoupConnection(Protocol):
             self.cut(str(error), flush=True)
 
     def _take_early(self, data: bytes) -> None:
-        """Before the login is answered: it comes first, and what follows waits for the answer."""
+        """Process bytes before the login is answered: the login comes first, and later bytes wait for the answer."""
         while self.login is None:
             packet, data = self.splitter.first(data)
             if packet is None:
@@ -306,7 +314,10 @@ class SoupConnection(Protocol):
             self.server.take(self, data)
 
     def take_packets(self, data: bytes, message: Callable[[bytes], None] | None = None) -> None:
-        """What may come after the login: messages, heartbeats, debug packets and a logout; raises `WireError`."""
+        """Process packets after the login: messages, heartbeats, debug packets and a logout.
+
+        Raise `WireError` for others.
+        """
         for type_, payload in self.splitter.split(data):
             if self.reader.is_closed:
                 return
@@ -322,7 +333,7 @@ class SoupConnection(Protocol):
     # -- answers -------------------------------------------------------------------------------------------------
 
     def accept(self, reply: LoginAccepted, tail: Tail) -> None:
-        """Answer A and send the stream; from now on the transport says when it has had enough."""
+        """Answer A and send the stream; from now on the transport pauses and resumes it."""
         now_s = self.server.clock.seconds()
         self.reader.logged_in()
         self.is_logged_in = True
@@ -338,24 +349,24 @@ class SoupConnection(Protocol):
             self.dataReceived(early)
 
     def reject(self, code: str, reason: str) -> None:
-        """Answer J (``A`` not authorized, ``S`` no such session) with the reason behind it, and close."""
+        """Answer J (``A`` not authorized, ``S`` no such session), send the reason after it, and close."""
         if not self.reader.is_closed:
             self.transport.write(encode_login_reply(LoginRejected("S" if code == "S" else "A")))
             self.cut(f"login rejected: {reason}", flush=True)
 
     @property
     def has_all(self) -> bool:
-        """True if it was sent all of a stream that is over, and the end of session behind it."""
+        """True if the client was sent all of an ended stream, and the end of session after it."""
         tail = self.reader.tail
         if tail is None or tail.lag_bytes or self.audience is None:
             return False
         return self.server.is_over(self.audience.stream)
 
     def cut(self, reason: str, *, flush: bool = False) -> None:
-        """Close; what is not sent yet is sent first, with the reason (`flush`), or thrown away.
+        """Close the connection; with `flush`, first send pending bytes and the reason, otherwise discard them.
 
-        After the end of a session nothing follows, not even a reason: there are clients that trip over it. Of a
-        connection that is closing already what is left is thrown away, unless it is to be sent: not everybody reads it.
+        Nothing follows the end of a session, not even a reason, since some clients fail on it. Pending bytes of a
+        connection that is already closing are discarded without `flush`: a client may not read them.
         """
         if self.reader.is_closed:
             if not flush:
@@ -366,30 +377,30 @@ class SoupConnection(Protocol):
         self.reader.close(flush=flush, last_words=last_words)
         self.server.leave(self)
 
-    # -- the transport's wishes ----------------------------------------------------------------------------------
+    # -- calls of the transport -----------------------------------------------------------------------------------
 
     def pauseProducing(self) -> None:
-        """The transport's buffer is full: send nothing until it has drained."""
+        """Pause: the transport's buffer is full."""
         self.reader.pause()
 
     def resumeProducing(self) -> None:
-        """The transport's buffer has drained."""
+        """Resume: the transport's buffer has drained."""
         self.reader.resume()
 
     def stopProducing(self) -> None:
-        """The transport is gone."""
+        """Stop: the transport has ended."""
         self.reader.pause()
 
 
 class ListeningServer(SoupServer):
-    """Admits the users of the gate, and without a gate every client that reaches the port."""
+    """Server that admits the users of the gate, or every client if there is no gate."""
 
     def __init__(self, clock: Timers, limits: SoupLimits, gate: Gate | None) -> None:
         super().__init__(clock, limits)
         self._gate = gate
 
     def log_in(self, connection: SoupConnection, login: LoginRequest) -> None:
-        """Look at name and password; a thread may have to."""
+        """Check name and password, in a thread if necessary."""
 
         def checked(user: User | None, why_not: str) -> None:
             if user is None:

@@ -17,17 +17,17 @@ from exchange_server.replay.loader import READ_ERRORS, open_recorded
 __all__ = ["column_names", "is_parquet", "plain_columns", "table_rows"]
 
 PLAIN_MAX: Final = 10**17
-"""Largest number that is plain: one with 20 digits or more begins with two zeros then, which is not."""
+"""Largest plain number: 20 digits or more would begin with two zeros then, which is not plain."""
 
 _NOT_LETTERS: Final = b"0123456789,\n"
 _READ_THREADS: Final = False
 
 
 def plain_columns(text: bytes, names: Sequence[str], letter: str, letters: bytes) -> dict[str, NDArray[Any]] | None:
-    """Return the columns of comma-separated lines, or None if one of them may be anything but plain.
+    """Return the columns of comma-separated lines, or None if a line may not be plain.
 
-    A plain line has as many fields as there are names, the one called ``letter`` a single one of ``letters``, all
-    others 1 to 19 digits, at most `PLAIN_MAX` in value. The columns are int64, the letters uint8.
+    A plain line has as many fields as there are names; the field called ``letter`` is a single one of ``letters``; all
+    others have 1 to 19 digits, at most `PLAIN_MAX` in value. The columns are int64, the letters uint8.
     """
     text = text.replace(b"\r\n", b"\n")
     codes = np.frombuffer(text.translate(None, _NOT_LETTERS), np.uint8)
@@ -55,7 +55,7 @@ def plain_columns(text: bytes, names: Sequence[str], letter: str, letters: bytes
             if int(columns[name].max()) > PLAIN_MAX:
                 return None
             continue
-        # The letters of the whole text are those of this column, one in each row: there are none elsewhere.
+        # All letters of the text are in this column, one in each row: no other column has any.
         if not np.array_equal(_bytes_of(array), codes):
             return None
         columns[name] = codes
@@ -63,7 +63,7 @@ def plain_columns(text: bytes, names: Sequence[str], letter: str, letters: bytes
 
 
 def _bytes_of(array: Any) -> NDArray[np.uint8]:
-    """The text of a string column whose every row has one byte; nothing of any other."""
+    """Return the text of a string column whose every row has one byte; an empty array for any other column."""
     offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
     if not (np.diff(offsets) == 1).all():
         return np.zeros(0, np.uint8)
@@ -76,7 +76,7 @@ _BLOCK_BYTES: Final = 4 << 20
 
 
 def is_parquet(path: Path) -> bool:
-    """Return True if a file begins as a Parquet file does; False for one that is not there."""
+    """Return True if a file begins like a Parquet file; False for a missing file."""
     try:
         with path.open("rb") as file:
             return file.read(4) == _MAGIC
@@ -85,7 +85,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def column_names(path: Path) -> list[str]:
-    """The names of the columns; raises `ReplayFileError`."""
+    """Return the names of the columns; raise `ReplayFileError` for an unreadable file."""
     try:
         if is_parquet(path):
             return list(parquet.read_schema(path).names)
@@ -97,8 +97,11 @@ def column_names(path: Path) -> list[str]:
 
 
 def table_rows(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> Iterator[tuple[str | None, ...]]:
-    """Yield the values of these columns as text, row by row; None of an empty cell or an ``optional`` column that is
-    missing. Raises `ReplayFileError` for a file that is not such a table."""
+    """Yield the values of these columns as text, row by row.
+
+    The value is None for an empty cell and for an ``optional`` column that is missing. Raise `ReplayFileError` for a
+    file that is not such a table.
+    """
     present = column_names(path)
     if missing := [name for name in names if name not in present]:
         raise ReplayFileError(f"expected columns {', '.join(names)}, was without {', '.join(missing)}, at {path}")
@@ -115,7 +118,7 @@ def table_rows(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -
 
 
 def _places(optional: Sequence[str], wanted: Sequence[str], begin: int) -> Iterator[int]:
-    """Places of the optional columns: those that there are first, then the empty ones."""
+    """Yield the places of the optional columns: existing ones come first in the table, then the empty ones."""
     empty = len(wanted)
     for name in optional:
         if name in wanted[begin:]:
@@ -146,7 +149,7 @@ def _batches(path: Path, wanted: Sequence[str]) -> Iterator[list[Any]]:
 
 
 def _text(column: Any) -> Any:
-    """A column of Parquet as text that a decimal is read from: numbers as they are written shortest."""
+    """Return a column of Parquet as text from which decimals are parsed: numbers in their shortest form."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
     if pa.types.is_boolean(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type):

@@ -19,10 +19,12 @@ HEADER: Final = "id,timestamp,exchange_timestamp,price,volume,action,direction"
 
 _FIELDS: Final = HEADER.split(",")
 _SATOSHI_TIME: Final = "exchange.timestamp"
-"""Column of the exchange's time in captures of the R package obAnalytics, whose volumes are whole satoshi."""
+"""Name of the exchange's time column in captures of the R package obAnalytics, whose volumes are whole satoshi."""
 _SIDES: Final = {"bid": "B", "ask": "S"}
 _KEPT_NUMBERS: Final = 1 << 16
-"""Decimals that are kept with what they are in ticks or lots: most orders have the price and volume of many others."""
+"""Largest number of cached conversions of decimals to ticks or lots: most orders share price and volume with many
+others.
+"""
 
 
 def is_header(line: str) -> bool:
@@ -32,12 +34,13 @@ def is_header(line: str) -> bool:
 
 
 class BitstampLoader(LineLoader):
-    """Records of ``created`` (B or S), ``changed`` (what remains) and ``deleted`` (D; 0 remains if its volume is 0).
+    """Records of ``created`` (B or S), ``changed`` (the remaining volume) and ``deleted`` (D; 0 remains if its volume
+    is 0).
 
-    Quirks of such captures, and what becomes of them: the time steps back behind the snapshot at the start, so it is
-    clamped; ``changed`` carries the price of the execution, which is ignored; the file ends with deletes that the
-    capture made up, of one time that is the exchange's too (a real event reaches the capture later), which are
-    left out. Outlying prices are the market's to judge: it knows the mid. Numbers are converted exactly.
+    Quirks of such captures, and their treatment: the time steps back after the snapshot at the start, so it is clamped;
+    ``changed`` carries the price of the execution, which is ignored; the file ends with artificial deletes of the
+    capture, whose two times are equal (a real event reaches the capture later than the exchange), which are left out.
+    The market decides about outlying prices, since it knows the mid. Numbers are converted exactly.
 
     The R package obAnalytics calls a column ``exchange.timestamp``, an action also ``modified``, and has volumes in
     satoshi, as whole numbers; that name is how its files are recognised. Columns may have any order, quotes, and row
@@ -75,7 +78,7 @@ class BitstampLoader(LineLoader):
                 self._bad(number, error)
                 continue
             latest_ns = record.time_ns
-            # A run of deletes that may be the made-up end is held back until something else follows it.
+            # A run of deletes that may be the artificial end is held back until another record follows.
             synthetic = fields[5] == "deleted" and fields[1] == fields[2]
             if deletes and (not synthetic or fields[1] != held_time):
                 yield from deletes
@@ -115,7 +118,7 @@ def _integer(name: str, text: str) -> int:
 
 
 def decimal_converter(name: str, unit: Decimal) -> Callable[[str], int]:
-    """Return how many units a decimal is, exactly."""
+    """Return a function that converts a decimal to a number of units exactly."""
 
     @lru_cache(_KEPT_NUMBERS)
     def units(text: str) -> int:

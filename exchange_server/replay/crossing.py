@@ -15,37 +15,38 @@ from exchange_server.replay.record import Record
 __all__ = ["GRACE_NS", "CrossedRows"]
 
 GRACE_NS: Final = 1_000_000_000
-"""So long an order may be crossed in a recording that shows orders before they trade."""
+"""Time in nanoseconds for which an order may be crossed in a recording that shows orders before they trade."""
 
 
 class CrossedRows:
     """Counts crossed rows of one recording; `observe` takes every record in its order.
 
     Some recordings show an order before it trades (Bitstamp's): ``is_shown_first``. Their books are crossed between an
-    order and its executions, which is no fault. In them a row counts if its cross is older than `GRACE_NS`, and the
-    older one of the two orders, which has been lost, is then left out. Costs about a microsecond a record; memory is
-    bounded by the orders that the recording leaves in its book.
+    order and its executions, which is no fault. In them a row counts if its cross is older than `GRACE_NS`; then the
+    older of the two orders, whose end was not recorded, is left out.
+
+    A record costs about a microsecond; memory is bounded by the orders that the recording leaves in its book.
     """
 
     def __init__(self, *, is_shown_first: bool = False, outlier_factor: int = 0) -> None:
-        """``outlier_factor`` is that of `exchange_server.matching.MarketRules`."""
+        """Create a counter; ``outlier_factor`` is that of `exchange_server.matching.MarketRules`."""
         self._grace_ns = GRACE_NS if is_shown_first else 0
         self._outlier_factor = outlier_factor
         self._books: dict[str, _RecordedBook] = {}
         self.rows = 0
-        """Records observed."""
+        """Number of records observed."""
         self.crossed = 0
-        """Rows that count as crossed."""
+        """Number of rows that count as crossed."""
         self.stale_orders = 0
-        """Orders left out because they stayed crossed; 0 where rows are counted as they are."""
+        """Number of orders left out because they stayed crossed; 0 where every crossed row counts."""
 
     @property
     def share(self) -> float:
-        """Crossed rows in all rows, 0 to 1."""
+        """Share of crossed rows in all rows, 0 to 1."""
         return self.crossed / self.rows if self.rows else 0.0
 
     def observe(self, record: Record) -> None:
-        """Take the next record."""
+        """Process the next record."""
         self.rows += 1
         action = record.action
         book = self._books.get(record.symbol)
@@ -96,7 +97,7 @@ class _Order:
 
 
 class _RecordedBook:
-    """Live orders of one symbol as the records have them, and the best prices."""
+    """Live orders of one symbol according to the records, and the best prices."""
 
     def __init__(self) -> None:
         self.bid = _NO_BID
@@ -104,7 +105,7 @@ class _RecordedBook:
         self._orders: dict[int, _Order] = {}
         self._bids: dict[int, dict[int, None]] = {}
         self._asks: dict[int, dict[int, None]] = {}
-        # Prices that have, or had, orders; the best one first. A price is in its heap once while it has orders.
+        # Heaps of prices that have or had orders, best first; a price is in its heap once while it has orders.
         self._bid_heap: list[int] = []
         self._ask_heap: list[int] = []
 
@@ -146,11 +147,11 @@ class _RecordedBook:
             self.add(record.new_id, order.is_bid, record.price_ticks, record.volume, record.time_ns)
 
     def crossed_since_ns(self) -> int:
-        """Return the time of the younger one of the first orders at the best prices."""
+        """Return the time of the younger of the first orders at the best prices."""
         return max(self._first(True)[1].time_ns, self._first(False)[1].time_ns)
 
     def remove_older(self) -> None:
-        """Leave out the older one of the first orders at the best prices."""
+        """Remove the older of the first orders at the best prices."""
         self._remove(*min(self._first(True), self._first(False), key=lambda first: first[1].time_ns))
 
     def _first(self, is_bid: bool) -> tuple[int, _Order]:

@@ -17,15 +17,15 @@ __all__ = ["DbtoasterLoader"]
 
 _LINE: Final = re.compile(rb"(\d{1,19}),(\d{1,19}),([BSEFDXTC]),(\d{1,19}),(\d{1,19})\r?\n?")
 _LINE_BYTES: Final = 24
-"""Length of a usual line."""
+"""Usual length of a line in bytes."""
 _ACTIONS: Final = {letter.encode(): "T" if letter == "X" else letter for letter in "BSEFDXTC"}
 
 
 class DbtoasterLoader(LineLoader):
-    """Records of a trace, whose `t` are milliseconds of a day (1970-01-01 unless `day_ns` says otherwise).
+    """Records of a trace, whose `t` are milliseconds of a day (1970-01-01 unless `day_ns` gives another).
 
-    A trace's X is a cross, a trade that no displayed order took part in, and not this market's partial cancel: it
-    becomes T. C (a broken trade) has no effect; it is passed on and counted. Time is clamped to be non-decreasing.
+    X in a trace is a cross, a trade without displayed orders, and not this market's partial cancel: it becomes T. C (a
+    broken trade) has no effect; it is passed on and counted. Time is clamped to be non-decreasing.
     """
 
     reads_columns = True
@@ -52,7 +52,7 @@ class DbtoasterLoader(LineLoader):
             yield Record(number, time_ns, order_id, order_id % BROKERS, _ACTIONS[texts[2]], volume, price, symbol)
 
     def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
-        """Blocks of whole lines; only those with a line that is not plain are read line by line."""
+        """Yield blocks of whole lines as columns; only blocks with a line that is not plain are parsed line by line."""
         with self._reading() as file:
             lines, latest_ns = 0, 0
             while block := file.readlines(max(rows, 1) * _LINE_BYTES):
@@ -66,8 +66,8 @@ class DbtoasterLoader(LineLoader):
                     yield columns
 
     def _plain(self, block: bytes, lines: int, latest_ns: int) -> RecordColumns | None:
-        """The records of a block whose every line is certainly as `_LINE` has it; None of any other."""
-        from exchange_server.replay._tables import plain_columns  # the exchange plays without pyarrow
+        """Return the records of a block whose every line certainly matches `_LINE`; None for any other block."""
+        from exchange_server.replay._tables import plain_columns  # the exchange replays other files without pyarrow
 
         columns = plain_columns(block, ("t", "id", "action", "volume", "price"), "action", b"BSEFDXTC")
         if columns is None:

@@ -1,15 +1,15 @@
 """Depth by price level (L2) with trades, as orders: a queue of synthetic orders for each level.
 
-Read are Tardis's ``incremental_book_L2`` (``timestamp,local_timestamp,is_snapshot,side,price,amount``) and ``trades``
-(``timestamp,local_timestamp,side,price,amount``), and Binance's ``T_DEPTH`` (``timestamp,side,update_type,price,qty``)
-and trades (``time,price,qty,is_buyer_maker``), as CSV or Parquet.
+The supported files are Tardis's ``incremental_book_L2`` (``timestamp,local_timestamp,is_snapshot,side,price,amount``)
+and ``trades`` (``timestamp,local_timestamp,side,price,amount``), and Binance's ``T_DEPTH``
+(``timestamp,side,update_type,price,qty``) and trades (``time,price,qty,is_buyer_maker``), as CSV or Parquet.
 
-Such data does not say which orders a level is made of, so where a strategy's order stands in its queue is a model:
+Such data does not contain the orders of a level, so the place of a strategy's order in its queue is a model:
 
-* A level's increase is a new order behind all that waits there, the strategy's orders included.
-* A trade executes at the front of the queue, and takes the strategy's orders in their turn; also those at better
-  prices than the trade, which it would have met first.
-* A decrease that no trade explains is a cancellation. ``queue`` says of which orders: ``back`` takes the newest
+* A level's increase is a new order behind all orders there, including the strategy's.
+* A trade executes at the front of the queue, and fills the strategy's orders in their turn, first the orders at better
+  prices than the trade.
+* A decrease that no trade explains is a cancellation. ``queue`` chooses the cancelled orders: ``back`` takes the newest
   (the strategy's order moves ahead by trades alone: pessimistic), ``front`` the oldest (optimistic), ``prorata`` a
   share of each.
 """
@@ -36,43 +36,43 @@ __all__ = ["DEPTH_COLUMNS", "DepthLoader", "QueueModel", "depth_layout"]
 QueueModel = Literal["back", "front", "prorata"]
 
 UNIT: Final = "0.00000001"
-"""Worth of a tick and of a lot: prices and amounts have up to 8 digits."""
+"""Size of a tick and of a lot: prices and amounts have up to 8 digits."""
 _BROKER: Final = 1
 """Broker of all synthetic orders."""
 _MOST_ORDERS: Final = 64
-"""Synthetic orders of one level; an increase beyond joins the last one, which goes to the back."""
+"""Largest number of synthetic orders at one level; a further increase joins the last one, which moves to the back."""
 _MICROSECOND_NS: Final = 1_000
 _MILLISECOND_NS: Final = 1_000_000
 _LATEST_NS: Final = 7_258_118_400 * 10**9
-"""The year 2200."""
+"""Nanoseconds since 1970 of the year 2200."""
 
 DEPTH_COLUMNS: Final = {
     "tardis": ("local_timestamp", "is_snapshot", "side", "price", "amount"),
     "binance": ("timestamp", "update_type", "side", "price", "qty"),
 }
-"""Provider → columns of its depth: time, snapshot, side, price, amount."""
+"""Provider → columns of its depth files: time, snapshot, side, price, amount."""
 _TRADE_COLUMNS: Final = {
     "tardis": ("local_timestamp", "side", "price", "amount"),
     "binance": ("time", "is_buyer_maker", "price", "qty"),
 }
-"""Provider → columns of its trades: time, side, price, amount."""
+"""Provider → columns of its trade files: time, side, price, amount."""
 _TIME_UNITS_NS: Final = {"tardis": _MICROSECOND_NS, "binance": _MILLISECOND_NS}
 _SIDES: Final = {"bid": "B", "ask": "S", "b": "B", "a": "S", "buy": "B", "sell": "S"}
 _SNAPSHOTS: Final = {"true": True, "false": False, "snap": True, "set": False}
 _MAKERS: Final = {"buy": "S", "sell": "B", "true": "B", "false": "S"}
-"""Side of the resting order, by a trade's side or by whether its buyer is the maker."""
+"""Side of the resting order, by the trade's side or by the text of "the buyer is the maker"."""
 
 _Side = Literal["B", "S"]
 
 
 def depth_layout(names: Iterable[str]) -> str:
-    """The provider whose depth has these columns, empty for none."""
+    """Return the provider whose depth files have these columns, empty for none."""
     present = set(names)
     return next((name for name, columns in DEPTH_COLUMNS.items() if present.issuperset(columns)), "")
 
 
 def trades_layout(names: Iterable[str]) -> str:
-    """The provider whose trades have these columns, empty for none."""
+    """Return the provider whose trade files have these columns, empty for none."""
     present = set(names)
     if present & {"is_snapshot", "update_type"}:
         return ""
@@ -80,11 +80,11 @@ def trades_layout(names: Iterable[str]) -> str:
 
 
 class _Event(NamedTuple):
-    """One row of either file."""
+    """Row of the depth or the trade file."""
 
     time_ns: int
     rank: int
-    """0 of a trade, which goes before the depth that it changed; 1 of depth."""
+    """Order within the same time: 0 for a trade, which comes before the depth that it changed; 1 for depth."""
     side: _Side
     """Side of the level, or of the resting order of a trade."""
     price: int
@@ -93,7 +93,7 @@ class _Event(NamedTuple):
 
 
 class TradeRows:
-    """The trades of a file as numbers."""
+    """Reads the trades of a file as numbers."""
 
     def __init__(self, loader: FileLoader, path: Path) -> None:
         from exchange_server.replay._tables import column_names
@@ -126,18 +126,19 @@ class TradeRows:
 
 
 class DepthLoader(FileLoader):
-    """Records that keep a market's levels at the recorded depth, and its trades; see the module for the queue model.
+    """Records that keep a market's levels at the recorded depth, and its trades; the module describes the queue model.
 
-    Rows of one message are one change: what leaves goes first, so that the book is not crossed in between. A snapshot
-    replaces the book; levels that it confirms keep their queues. Levels that new ones cross, or that a trade has
-    passed, are stale and are removed. A trade without a level at its price meets what is better than it, and nothing
-    else. Positions number the records.
+    Rows of one message are one change: removals come first, so that the book is not crossed in between. A snapshot
+    replaces the book; levels that it confirms keep their queues. Levels crossed by new ones or passed by a trade are
+    stale and are removed. A trade without a level at its price executes against better levels only.
+
+    Positions number the records.
     """
 
     unit = "record"
 
     def __init__(self, path: Path, symbol: str, *, trades: Path | None = None, queue: QueueModel = "back") -> None:
-        """Raises `ExchangeConfigurationError` for a queue model that there is not."""
+        """Open the files; raise `ExchangeConfigurationError` for an unknown queue model."""
         super().__init__(path, (symbol,))
         if queue not in get_args(QueueModel):
             raise ExchangeConfigurationError(f"expected a queue model back, front or prorata, was {queue!r}")
@@ -146,7 +147,7 @@ class DepthLoader(FileLoader):
         self._next_id = 1
         self._position = 0
         self.stale_levels = 0
-        """Levels removed because others crossed them."""
+        """Number of levels removed because others crossed them."""
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
         file.close()
@@ -195,7 +196,7 @@ class DepthLoader(FileLoader):
             latest_ns = event.time_ns
             yield event
 
-    # Levels as orders.
+    # Orders of the levels.
 
     def _update(self, time_ns: int, rows: list[_Event], *, replaces: bool) -> Iterator[Record]:
         wanted = {(row.side, row.price): row.volume for row in rows}
@@ -244,7 +245,7 @@ class DepthLoader(FileLoader):
             yield self._take(time_ns, side, price, order_id, taken, "X")
 
     def _shares(self, level: dict[int, int], volume: int) -> list[tuple[int, int]]:
-        """Return the orders that lose lots, and how many."""
+        """Return the orders that lose lots, with the number of lots that each loses."""
         shares: dict[int, int] = {}
         if self._queue == "prorata":
             total = sum(level.values())
@@ -273,7 +274,7 @@ class DepthLoader(FileLoader):
         own = self._levels[side]
         better = own.irange(price, None, (False, True)) if side == "B" else own.irange(None, price, (True, False))
         for gone in list(better):
-            # The depth is behind the trade, which would have met these first.
+            # The depth lags behind the trade, which would have executed against these levels first.
             self.stale_levels += 1
             yield from self._cancel(time_ns, side, gone, sum(own[gone].values()))
         for order_id, lots in list(self._levels[side].get(price, {}).items()):
@@ -284,7 +285,7 @@ class DepthLoader(FileLoader):
                 return
         other = self._levels["S" if side == "B" else "B"]
         if other and (other.keys()[0] <= price if side == "B" else other.keys()[-1] >= price):
-            # The depth is behind the trade: an order at its price would trade with the wrong side.
+            # The depth lags behind the trade: an order at its price would trade with the wrong side.
             yield self._record(time_ns, 0, "T", left, price)
             return
         order_id = self._next_id
@@ -304,7 +305,8 @@ def _converters() -> tuple[Callable[[str], int], Callable[[str], int]]:
 
 def _time_ns(text: str | None, unit_ns: int, latest_ns: int) -> int:
     number = int(text) if text and text.isdecimal() and len(text) < 20 else -1
-    # Binance's files have microseconds since 2025, Arrow's timestamps nanoseconds: years tell them apart.
+    # Binance's files have microseconds since 2025, Arrow's timestamps nanoseconds: the resulting year identifies the
+    # unit.
     while unit_ns > 1 and number * unit_ns > _LATEST_NS:
         unit_ns //= 1_000
     if not 0 <= number * unit_ns <= INT64_MAX:

@@ -1,4 +1,4 @@
-"""NASDAQ's daily files: TotalView-ITCH 5.0 messages, each behind its length of two bytes (BinaryFILE)."""
+"""Loader of NASDAQ's daily files: TotalView-ITCH 5.0 messages, each after its two-byte length (BinaryFILE)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["ItchLoader"]
 _CHUNK_BYTES: Final = 1 << 20
 _MOST_STOCKS: Final = 1_000
 _MOST_SKIPPED_BY: Final = 32
-"""Stocks up to which the others are skipped by a pattern that names them."""
+"""Largest number of stocks for which a pattern skips the messages of other stocks."""
 
-# From the time (byte 5 of a message) on; the time is two integers.
+# Layouts from the time (byte 5 of a message) on; the time is two integers.
 _ADD: Final = Struct(">HIQcI8sI")
 _ADD_ATTRIBUTED: Final = Struct(">HIQcI8sI4s")
 _EXECUTED: Final = Struct(">HIQI")
@@ -34,9 +34,9 @@ _TIME_AT: Final = 5
 
 _LENGTHS: Final = [0] * 256
 _LETTERS: Final[dict[int, bytes]] = {}
-"""By length: the types that have it, the frequent ones first."""
+"""Types of the messages by length, the frequent ones first."""
 _STOCK_AT: Final[dict[int, int]] = {}
-"""By type: where the stock's name stands."""
+"""Offset of the stock's name by message type."""
 for _message in sorted(MESSAGES.values(), key=lambda message: "ADUEXFPI".find(message.type) % 100):
     _LETTERS[_message.length] = _LETTERS.get(_message.length, b"") + _message.type.encode()
     _LENGTHS[ord(_message.type)] = _message.length
@@ -45,22 +45,23 @@ for _message in sorted(MESSAGES.values(), key=lambda message: "ADUEXFPI".find(me
             _STOCK_AT[ord(_message.type)] = _field.offset
 
 _Event = tuple[int, int, int, str, int, int, int]
-"""Time since midnight, order, broker, action, volume, price, new order."""
+"""Time since midnight in ns, order, broker, action, volume, price, new order."""
 
 
 class ItchLoader(FileLoader):
-    """Records of chosen stocks: A and F become B or S, E and C E, X X, D D, U U, P and Q T.
+    """Records of chosen stocks: A and F become B or S; E and C become E; X, D and U keep their letter; P and Q become
+    T.
 
-    A C that is not to be printed is its order's part in a cross, which is a trade of its own (Q): it becomes X, so that
-    no lot is traded twice. Attributions are brokers (`deltabook.wire.itch`). Messages of other types change no
-    book. Messages of a type that there is not, or of another length than their type has, are bad, of whatever stock;
-    a file that ends inside a message has a bad one at its end. The day is that of the file's name unless it is given.
+    A C that is not printable is its order's part in a cross, which is a trade of its own (Q): it becomes X, so that no
+    lot is traded twice. Attributions become brokers (`deltabook.wire.itch`). Messages of other types change no book.
+    Messages of unknown types or with a wrong length are bad, whatever their stock; a file that ends inside a message
+    has a bad one at its end. The day is taken from the file's name unless it is given.
     """
 
     unit = "byte"
 
     def __init__(self, path: Path, stocks: Sequence[str], *, day: str = "") -> None:
-        """Raises `ExchangeConfigurationError` for stocks that a file cannot have, and for a day that is none."""
+        """Open a file; raise `ExchangeConfigurationError` for impossible stocks or an invalid day."""
         super().__init__(path, tuple(stocks))
         if not 0 < len(stocks) <= _MOST_STOCKS or len(set(stocks)) < len(stocks):
             raise ExchangeConfigurationError(f"expected 1 to {_MOST_STOCKS} different stocks, was {len(stocks)}")
@@ -71,7 +72,7 @@ class ItchLoader(FileLoader):
         self._day_ns = midnight_ns(day or day_of_name(path))
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
-        symbols: dict[int, str | None] = {0: None}  # by locate; None of a stock that is not wanted
+        symbols: dict[int, str | None] = {0: None}  # by locate; None for a stock that was not chosen
         skip: re.Pattern[bytes] | None = None
         base = latest_ns = 0
         rest = b""
@@ -86,7 +87,7 @@ class ItchLoader(FileLoader):
                 if at_next > size:
                     break
                 if at_next == start:
-                    return  # the end of the session, as BinaryFILE has it
+                    return  # the end of the session in BinaryFILE
                 message = data[start:at_next]
                 kind = message[0]
                 if _LENGTHS[kind] != len(message):
@@ -109,9 +110,10 @@ class ItchLoader(FileLoader):
             self._bad(base + 1, RecordError(f"expected a whole message, was {rest[:64]!r}"))
 
     def _skip(self, symbols: Mapping[int, str | None]) -> re.Pattern[bytes] | None:
-        """Matches whole messages of other stocks, as soon as all wanted ones are known.
+        """Return a pattern of whole messages of other stocks; None while some chosen stocks are unknown.
 
-        Most of a file is other stocks': one match over a run of them is five times as fast as a look at each.
+        Most of a file concerns other stocks: one match over a run of their messages is five times as fast as a look at
+        each.
         """
         locates = [locate.to_bytes(2, "big") for locate, symbol in symbols.items() if symbol is not None]
         if len(locates) < len(self._wanted) or len(locates) > _MOST_SKIPPED_BY:
@@ -124,7 +126,7 @@ class ItchLoader(FileLoader):
         return re.compile(b"(?s)(?:\\x00(?:%b))*+" % kinds)
 
     def _record(self, position: int, symbol: str, latest_ns: int, message: bytes) -> Record | None:
-        """None of a message that cannot be used, and of a cross in which nothing was traded."""
+        """Return the record of a message; None for an unusable message, and for a cross without a trade."""
         try:
             time_ns, order_id, broker_id, action, volume, price, new_id = _EVENTS[message[0]](message, _TIME_AT)
             if not volume and action == "T" and not (order_id or price):

@@ -1,6 +1,6 @@
 """Base classes of the loaders of recorded files, the opening of compressed files, and the day of a file.
 
-A file may count its times from the midnight of a day that its name or its user says.
+The times of a file may count from the midnight of a day that the file's name or the user gives.
 """
 
 from __future__ import annotations
@@ -40,21 +40,22 @@ _MONTH_FIRST: Final = re.compile(r"(?<!\d)(?P<m>\d{2})(?P<d>\d{2})(?P<y>\d{4}|\d
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _FIRST_YEAR: Final = 1970
 _END_YEAR: Final = 2200
-"""Nanoseconds since 1970 have 64 bits until 2262."""
+"""First year that is refused: nanoseconds since 1970 fit into 64 bits until 2262."""
 
 
 def midnight_ns(day: str) -> int:
-    """Nanoseconds from the UTC epoch to a day's midnight in UTC; raises `ExchangeConfigurationError` for what
-    is no day.
+    """Return the nanoseconds from the UTC epoch to a day's midnight in UTC.
 
-    Files do not say what their clock's zone is: their midnight is taken for that of UTC, so that a time of day reads
+    Raise `ExchangeConfigurationError` for no day.
+
+    Files do not state their time zone: their midnight is taken as that of UTC, so that a time of day reads
     the same everywhere.
 
     >>> midnight_ns("1970-01-02")
     86400000000000
     """
     try:
-        # Python also reads 20120621 and 2012-W25-4.
+        # Python would also accept 20120621 and 2012-W25-4.
         parsed = date.fromisoformat(day if _DAY.fullmatch(day) else "")
     except ValueError:
         raise ExchangeConfigurationError(f"expected a day as in 2012-06-21, was {day!r}") from None
@@ -64,7 +65,7 @@ def midnight_ns(day: str) -> int:
 
 
 def day_of_name(path: Path) -> str:
-    """The day that a file's name has, as LOBSTER and NASDAQ write it; ``1970-01-01`` if it has none.
+    """Return the day in a file's name, as LOBSTER and NASDAQ write it; ``1970-01-01`` if it has none.
 
     >>> day_of_name(Path("AAPL_2012-06-21_34200000_57600000_message_10.csv"))
     '2012-06-21'
@@ -86,7 +87,7 @@ def day_of_name(path: Path) -> str:
 
 
 ANY_SYMBOL: Final = "REPLAY"
-"""Symbol that is asked for where none is named; of a file with symbols of its own it means all of them."""
+"""Symbol that is requested where none is named; for a file with symbols of its own it stands for all of them."""
 BROKERS: Final = 10
 """Number of brokers of a file that names none: an order's broker is its id modulo this."""
 INT64_MAX: Final = 2**63 - 1
@@ -98,14 +99,14 @@ _UNREADABLE: Final = {
     b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"\x28\xb5\x2f\xfd": "Zstandard",
     b"Rar!": "a rar archive",
 }  # fmt: skip
-"""First bytes of the files that are refused by name."""
+"""First bytes of the files that are refused with their format's name."""
 _LOGGED_ERRORS: Final = 20
 
 
 def open_recorded(path: Path) -> IO[bytes]:
-    """Open a recorded file for reading, decompressed if it begins as a gzip, xz or bzip2 file does.
+    """Open a recorded file for reading, decompressed if it begins like a gzip, xz or bzip2 file.
 
-    Raises `ReplayFileError` for an archive and for Zstandard, which cannot be read.
+    Raise `ReplayFileError` for an archive and for Zstandard, which are not supported.
     """
     file = path.open("rb")
     try:
@@ -133,12 +134,12 @@ def open_recorded(path: Path) -> IO[bytes]:
 class Loader(ABC):
     """Reads a file record by record.
 
-    A record that cannot be used is counted in `errors`, the first ones are logged with their place, and reading goes
-    on. A file that cannot be opened or decompressed raises `ReplayFileError`.
+    Unusable records are counted in `errors`, the first ones are logged with their place, and reading continues. A file
+    that cannot be opened or decompressed raises `ReplayFileError`.
     """
 
     reads_columns: ClassVar[bool] = False
-    """True if `batches` reads columns without making records first."""
+    """True if `batches` reads columns directly, without making records first."""
     unit: str
     """Unit of `Record.position`: line or byte."""
 
@@ -147,25 +148,25 @@ class Loader(ABC):
     def __init__(self, path: Path, symbols: tuple[str, ...]) -> None:
         self.path = path
         self.symbols = symbols
-        """Those that records may have."""
+        """Symbols that records may have."""
         self.errors = 0
-        """Records that could not be used."""
+        """Number of unusable records."""
         self.skipped = 0
-        """Records that are left out because they are known not to be events of a book."""
+        """Number of records left out because they are known not to be events of a book."""
 
     @abstractmethod
     def records(self) -> Iterator[Record]:
-        """All records from the beginning."""
+        """Yield all records from the beginning."""
 
     def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
-        """All records from the beginning as columns, about so many rows at a time; the same records, the same counts.
+        """Yield all records as columns, about ``rows`` rows at a time; records and counts are as in `records`.
 
         A loader whose format is read in columns overrides this.
         """
         return batched(self.records(), self.symbols, rows)
 
     def columns(self) -> RecordColumns:
-        """All records as columns, in memory (66 bytes a record)."""
+        """Return all records as columns, in memory (66 bytes a record)."""
         return RecordColumns.concatenated(self.batches())
 
     def _bad(self, position: int, error: RecordError) -> None:
@@ -182,16 +183,16 @@ class FileLoader(Loader):
 
     @abstractmethod
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
-        """Records of a file from its beginning; calls `_bad` for each that cannot be used."""
+        """Yield the records of a file from its beginning; call `_bad` for each unusable record."""
 
     def records(self) -> Iterator[Record]:
-        """All records from the beginning."""
+        """Yield all records from the beginning."""
         with self._reading() as file:
             yield from self._read(file)
 
     @contextmanager
     def _reading(self) -> Iterator[IO[bytes]]:
-        """The open file; raises `ReplayFileError` for one that cannot be read, also later."""
+        """Yield the open file; raise `ReplayFileError` if it cannot be opened, or later be read."""
         try:
             with self._open() as file:
                 yield file
@@ -212,13 +213,13 @@ class LineLoader(FileLoader):
     def __init__(self, path: Path, symbol: str) -> None:
         super().__init__(path, (symbol,))
         self.symbol = symbol
-        """That of all records."""
+        """Symbol of all records."""
 
     @abstractmethod
     def _parse(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
-        """Records of numbered lines; calls `_bad` for each that cannot be used."""
+        """Yield the records of numbered lines; call `_bad` for each unusable line."""
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
-        # Not a text file: its lines would also end where a damaged one has a form feed or a lone carriage return, and
-        # one byte that is not ASCII would end the replay.
+        # Read as bytes: text lines would also end at a form feed or a lone carriage return in a damaged line, and one
+        # byte that is not ASCII would end the replay.
         return self._parse(enumerate(file, 1))

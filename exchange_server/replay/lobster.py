@@ -2,9 +2,9 @@
 
 Huang and Polak, *LOBSTER: Limit Order Book Reconstruction System* (2011); https://lobsterdata.com/info/DataStructure.php
 
-A message file of N levels has the events of the best N levels only. An order whose price leaves them may be deleted
-unseen, and one that was placed behind them is never announced. The order book file has the true levels after every
-message, so both are known as soon as their price is among the N best again:
+A message file of N levels has the events of the best N levels only. An order whose price leaves these levels may be
+deleted unseen, and an order placed behind them is never announced. The order book file has the true levels after every
+message, so both kinds of orders are detected as soon as their price is among the N best again:
 
 * an order at a price that the file does not show, or beyond the volume that it shows, is *stale* and is deleted;
 * volume that the file shows and no message announced is *unannounced*: a synthetic order takes its place. Later
@@ -29,10 +29,10 @@ from exchange_server.replay.record import Record
 __all__ = ["BookChange", "BookFigures", "BookFollower", "LobsterLoader", "parse_book_line"]
 
 SYNTHETIC_IDS: Final = 9 * 10**16
-"""Synthetic orders have ids from here on: above LOBSTER's, below those of live orders beside an as-recorded replay."""
+"""First id of synthetic orders: above LOBSTER's ids, below those of live orders beside an as-recorded replay."""
 
 _NO_LEVEL: Final = 9_999_999_999
-"""Price, or its negative, of a level that there is not."""
+"""Price, or its negative, of an empty level."""
 
 _Side = Literal["B", "S"]
 
@@ -45,43 +45,45 @@ class BookRow(NamedTuple):
     asks: dict[int, int]
     """Price → volume, the best price first."""
     levels: int
-    """Levels of a side that the file has; with fewer, a side is shown whole."""
+    """Number of levels of a side in the file; a side with fewer is complete."""
 
 
 class BookChange(NamedTuple):
     """Change of the book by one record; the fields are those of a `Record`."""
 
     action: str
-    """B or S, E, X, D."""
+    """Action of the record: B or S, E, X, D."""
     order_id: int
     """Id of the order."""
     volume: int
-    """Lots."""
+    """Number of lots."""
     price_ticks: int
-    """Price of an order that is added, else 0."""
+    """Price of an added order in ticks, otherwise 0."""
 
 
 class BookFigures(msgspec.Struct, frozen=True):
-    """Comparison of a book made of messages with the order book file, row by row."""
+    """Comparison of the book made from messages with the order book file, row by row."""
 
     rows: int
-    """Rows compared: all messages but those that cannot be read."""
+    """Number of rows compared: all messages that can be read."""
     agreed: int
-    """Rows with the same best prices and volumes on both sides before anything was mended in them."""
+    """Number of rows with the same best prices and volumes on both sides before any correction."""
     stale: int
-    """Other rows in which a touch of the messages had an order too many, or too large."""
+    """Number of other rows in which a best price of the messages had an order too many, or too large."""
     unannounced: int
-    """Other rows in which a touch of the file had volume that no message announced."""
+    """Number of other rows in which a best price of the file had volume that no message announced."""
     purged_orders: int
-    """Stale orders that were deleted or reduced."""
+    """Number of stale orders that were deleted or reduced."""
     added_orders: int
-    """Synthetic orders that were added."""
+    """Number of synthetic orders that were added."""
     contradictions: int
-    """Orders reduced although they were among the best levels all the time: file and messages contradict each other."""
+    """Number of orders reduced although they were among the best levels all the time: file and messages contradict each
+    other.
+    """
 
 
 def parse_book_line(line: bytes, place: str) -> BookRow:
-    """Return one line of an order book file; raises `ReplayFileError` with the place for one that cannot be read."""
+    """Return one line of an order book file; raise `ReplayFileError` with the place for an invalid line."""
     try:
         numbers = [int(field) for field in line.split(b",")]
     except ValueError:
@@ -104,9 +106,9 @@ class _HalfBook:
         self.levels: SortedDict[int, dict[int, int]] = SortedDict()
         """Price × sign → order → volume; the best price is first."""
         self.hidden: set[int] = set()
-        """Orders whose price was behind the shown levels at some time."""
+        """Orders whose price was once behind the shown levels."""
         self.shown_to = 0
-        """Price × sign of the last shown level before, 0 at the beginning."""
+        """Price × sign of the last shown level of the previous row, 0 at the beginning."""
 
     def add(self, order_id: int, price: int, volume: int) -> None:
         key = price * self.sign
@@ -115,7 +117,7 @@ class _HalfBook:
             self.hidden.add(order_id)
 
     def leave(self, order_id: int, price: int, volume: int) -> None:
-        """Leave an order so many lots, none of them: remove it."""
+        """Set the remaining lots of an order; remove the order at 0."""
         level = self.levels[price * self.sign]
         if volume > 0:
             level[order_id] = volume
@@ -126,14 +128,14 @@ class _HalfBook:
             del self.levels[price * self.sign]
 
     def touch(self) -> tuple[int, int]:
-        """Best price and its volume; zeros of an empty side."""
+        """Return the best price and its volume; zeros for an empty side."""
         if not self.levels:
             return 0, 0
         key, level = self.levels.peekitem(0)
         return key * self.sign, sum(level.values())
 
     def hide(self, shown: dict[int, int], levels: int) -> int | None:
-        """Note which orders are behind the shown levels now; gives the last shown key, None where all are shown."""
+        """Note the orders now behind the shown levels; return the last shown key, None where all levels are shown."""
         if len(shown) < levels:
             self.shown_to = 0
             return None
@@ -146,7 +148,7 @@ class _HalfBook:
 
 
 class BookFollower:
-    """Mends the book of a message file by the order book file."""
+    """Corrects the book of a message file by the order book file."""
 
     def __init__(self) -> None:
         self._sides: dict[_Side, _HalfBook] = {"B": _HalfBook("B"), "S": _HalfBook("S")}
@@ -158,15 +160,15 @@ class BookFollower:
 
     @property
     def figures(self) -> BookFigures:
-        """Return the figures so far."""
+        """Figures so far."""
         return BookFigures(
             self._rows, self._agreed, self._stale, self._unannounced, self._purged, self._added, self._contradictions
         )
 
     def step(self, row: BookRow, change: BookChange | None, side: _Side, price: int) -> Iterator[BookChange]:
-        """Yield what is to be played for one message: deletions of stale orders, the message, synthetic orders.
+        """Yield the changes to replay for one message: deletions of stale orders, the message, synthetic orders.
 
-        ``change`` is the message, None of one that changes no order; ``side`` and ``price`` are the message's.
+        ``change`` is the message, None if it changes no order; ``side`` and ``price`` are the message's.
         """
         events = list(self._apply(change, side, price)) if change is not None else []
         self._compare(row)
@@ -194,7 +196,7 @@ class BookFollower:
             yield from self._apply_unknown(change, side, price)
 
     def _apply_unknown(self, change: BookChange, side: _Side, price: int) -> Iterator[BookChange]:
-        """The message is about the synthetic orders at its price, as far as there are any."""
+        """Apply a message about an unknown order to the synthetic orders at its price."""
         wanted = change.volume
         for order_id in tuple(self._synthetic.get((side, price), ())):
             before = self._volume(order_id)
@@ -254,7 +256,7 @@ class BookFollower:
                 additions.append(BookChange(book.side, order_id, missing, price))
 
     def _purge(self, book: _HalfBook, price: int, excess: int) -> Iterable[BookChange]:
-        """Take so many lots from orders that were hidden, then from synthetic ones, then from the oldest."""
+        """Take ``excess`` lots first from orders that were hidden, then from synthetic ones, then from the oldest."""
         level = book.levels[price * book.sign]
         is_hidden, is_synthetic = book.hidden.__contains__, SYNTHETIC_IDS.__le__
         ranked = sorted(level, key=lambda order_id: 0 if is_hidden(order_id) else 1 if is_synthetic(order_id) else 2)
@@ -297,7 +299,7 @@ _LINE: Final = re.compile(
 _ACTIONS: Final = {b"2": "X", b"3": "D", b"4": "E", b"5": "T", b"6": "T"}
 _HALT: Final = b"7"
 _LAST_SECOND: Final = 86_400
-"""A leap second's, at most."""
+"""Largest second of a day, that of a leap second."""
 
 
 class _Message(NamedTuple):
@@ -313,9 +315,9 @@ class _Message(NamedTuple):
 class LobsterLoader(LineLoader):
     """Records of one stock's day: 1 becomes B or S, 2 X, 3 D, 4 E, 5 (hidden) and 6 (cross) T.
 
-    7, a trading halt, is left out: what did and did not happen around it is in the records. Files begin with orders in
-    the book that they do not have; what becomes of those changes nothing and is counted by the market. The day is that
-    of the file's name unless it is given. The participant that newer files have as their seventh field is the broker.
+    7, a trading halt, is left out: its effect is visible in the records. Files begin with orders in the book that they
+    do not contain; records of those orders change nothing and are counted by the market. The day is taken from the
+    file's name unless it is given. The participant that newer files have as their seventh field is the broker.
 
     With ``orderbook``, the order book file of the same messages, stale orders are deleted and volume that no message
     announced is added where that file shows it (`exchange_server.replay.lobster`). A position is then a record's
@@ -323,7 +325,7 @@ class LobsterLoader(LineLoader):
     """
 
     def __init__(self, path: Path, symbol: str, *, day: str = "", orderbook: Path | None = None) -> None:
-        """Raises `ExchangeConfigurationError` for a day that is none."""
+        """Open a file; raise `ExchangeConfigurationError` for an invalid day."""
         super().__init__(path, symbol)
         self._day_ns = midnight_ns(day or day_of_name(path))
         self._orderbook = orderbook
@@ -347,7 +349,7 @@ class LobsterLoader(LineLoader):
                 yield Record(number, time_ns, order_id, broker_id, action, volume, price, symbol)
 
     def _messages(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, _Message | None]]:
-        """Each line's number with its message, None of a halt and of a line that cannot be used."""
+        """Yield each line's number with its message, None for a halt and for an unusable line."""
         time_ns, day_ns, match = 0, self._day_ns, _LINE.fullmatch
         for number, line in lines:
             matched = match(line)

@@ -49,7 +49,7 @@ OUTLIER_FACTOR: Final = 10
 
 
 def scale_of(form: RecordingFormat, path: Path) -> tuple[str, str]:
-    """Return the size of a tick and of a lot in a file; raises `ReplayFileError` for a Parquet file without them."""
+    """Return the size of a tick and of a lot in a file; raise `ReplayFileError` for a Parquet file without them."""
     if form != "parquet":
         return SCALES[form]
     from exchange_server.replay.parquet import read_info
@@ -59,8 +59,10 @@ def scale_of(form: RecordingFormat, path: Path) -> tuple[str, str]:
 
 
 def source_format(form: RecordingFormat, path: Path) -> RecordingFormat:
-    """Return the format of the original file; raises `ReplayFileError` for a Parquet file that names no known
-    format."""
+    """Return the format of the original file.
+
+    Raise `ReplayFileError` for a Parquet file that names no known format.
+    """
     if form != "parquet":
         return form
     from exchange_server.replay.parquet import read_info
@@ -102,7 +104,7 @@ def open_recording(
     * ``queue``: which orders of a level a decrease in its depth cancels.
     * ``tick``: for trades or bars alone, the distance of the assumed ask from the assumed bid.
 
-    Raises `ExchangeConfigurationError` for an argument that the format does not take.
+    Raise `ExchangeConfigurationError` for an argument that the format does not take.
     """
     if orderbook is not None and form != "lobster":
         raise ExchangeConfigurationError(f"expected an order book file for LOBSTER only, was {orderbook} for {form}")
@@ -113,7 +115,7 @@ def open_recording(
     if form == "parquet":
         if day:
             raise ExchangeConfigurationError(f"expected no day for a recording, whose times have one, was {day}")
-        from exchange_server.replay.parquet import ParquetLoader  # the exchange plays other files without pyarrow
+        from exchange_server.replay.parquet import ParquetLoader  # the exchange replays other files without pyarrow
 
         return ParquetLoader(path, symbols)
     if len(symbols) != 1:

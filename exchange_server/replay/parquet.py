@@ -1,7 +1,7 @@
-"""Our own recordings as Parquet: the columns of a `Record`, in one file, or in a folder of days and symbols.
+"""Deltabook's own recordings as Parquet: the columns of a `Record`, in one file, or in a folder of days and symbols.
 
 ``OUT.parquet`` is one file; ``OUT/day=2012-06-21/symbol=ACME/part-0.parquet`` is a folder. Each file's metadata
-(``deltabook.recording``) has its symbols, what a tick and a lot are worth, and the format that it was made from.
+(``deltabook.recording``) contains its symbols, the sizes of a tick and a lot, and the original format.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["ParquetLoader", "RecordingInfo", "read_info", "write_parquet"]
 _KEY: Final = b"deltabook.recording"
 _DAY_NS: Final = 86_400 * 10**9
 _MOST_PARTS: Final = 1_000
-"""Files that a folder is written to at once: days × symbols."""
+"""Largest number of files to which a folder is written at once: days × symbols."""
 _ACTIONS: Final = "BSEFDXTCUV"
 _SCHEMA: Final = pa.schema(
     [
@@ -44,24 +44,24 @@ class RecordingInfo(msgspec.Struct, frozen=True):
     """Description of a recording in its file."""
 
     format: str
-    """Format of the file that it was made from."""
+    """Format of the original file."""
     tick_size: str
-    """Worth of a tick."""
+    """Size of a tick."""
     lot_size: str
-    """Worth of a lot."""
+    """Size of a lot."""
     symbols: tuple[str, ...]
-    """Symbols that it may have."""
+    """Symbols that the recording may have."""
     version: int = 1
     """Version of this description."""
 
 
 def parts_of(path: Path) -> list[Path]:
-    """The files of a recording: the file itself, or those of a folder by day and symbol."""
+    """Return the files of a recording: the file itself, or the files of a folder by day and symbol."""
     return sorted(path.glob("day=*/symbol=*/*.parquet")) if path.is_dir() else [path]
 
 
 def read_info(path: Path) -> RecordingInfo:
-    """Return what a recording says about itself, of a folder for all of its parts; raises `ReplayFileError`."""
+    """Return the description of a recording or of all parts of a folder; raise `ReplayFileError` without one."""
     infos = [_info_of(part) for part in parts_of(path)]
     if not infos:
         raise ReplayFileError(f"expected a recording's folders day=…/symbol=…, was none, at {path}")
@@ -84,17 +84,17 @@ def _info_of(path: Path) -> RecordingInfo:
 
 
 class ParquetLoader(Loader):
-    """Records of a recording's symbols under their own names; the only one of a recording may get another name.
+    """Records of a recording's symbols under their own names; a single symbol may be renamed.
 
-    Days of a folder follow one another. Where a day's positions do not continue those before it, they are counted from
-    there, so that a position is always above the one before it.
+    Days of a folder follow one another. Where a day's positions do not continue the previous day's, they are counted
+    from there, so that positions always rise.
     """
 
     reads_columns = True
     unit = "record"
 
     def __init__(self, path: Path, symbols: Sequence[str]) -> None:
-        """Raises `ExchangeConfigurationError` for symbols that the recording does not have."""
+        """Open a recording; raise `ExchangeConfigurationError` for symbols that it does not have."""
         info = read_info(path)
         names = dict.fromkeys(symbols)
         if tuple(symbols) == (ANY_SYMBOL,):
@@ -112,12 +112,12 @@ class ParquetLoader(Loader):
         self.info = info
 
     def records(self) -> Iterator[Record]:
-        """All records from the beginning."""
+        """Yield all records from the beginning."""
         for batch in self.batches():
             yield from batch.records()
 
     def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
-        """All records as columns, read in columns."""
+        """Yield all records as columns, read in columns."""
         position = 0
         for parts in self._days():
             offset: int | None = None
@@ -132,7 +132,7 @@ class ParquetLoader(Loader):
                 yield batch
 
     def _days(self) -> list[list[Path]]:
-        """Files by day, each day's by symbol; files of symbols that are not played are left out."""
+        """Return the files by day, each day's by symbol; files of symbols that are not replayed are left out."""
         days: dict[str, list[Path]] = {}
         wanted = {f"symbol={_folder_name(name)}" for name in (*self.symbols, *self._renamed)}
         for part in parts_of(self.path):
@@ -189,10 +189,10 @@ class ParquetLoader(Loader):
 
 
 def write_parquet(out: Path, loader: Loader, info: RecordingInfo, rows: int = BATCH_RECORDS) -> int:
-    """Write all records of a loader to a file, or with another suffix than ``.parquet`` to a folder; return how many.
+    """Write all records of a loader to a file, or with another suffix than ``.parquet`` to a folder.
 
-    Nothing is left behind where it fails. Raises `ExchangeConfigurationError` where something is at ``out`` already,
-    and for a folder of more parts than can be written at once.
+    Return their number. A failure leaves nothing behind. Raise `ExchangeConfigurationError` where ``out`` exists, and
+    for a folder of more parts than can be written at once.
     """
     if out.exists():
         raise ExchangeConfigurationError(f"expected nothing at {out}, was something")
@@ -237,7 +237,7 @@ def _write(scratch: Path, loader: Loader, info: RecordingInfo, rows: int, *, is_
 
 
 def _parts(batch: RecordColumns) -> Iterator[tuple[int, str, RecordColumns]]:
-    """A batch by day and symbol."""
+    """Yield the parts of a batch by day and symbol."""
     days = batch.time_ns // _DAY_NS
     for day in np.unique(days):
         for symbol in np.unique(batch.symbol):
@@ -252,7 +252,7 @@ def _folder(day: int, symbol: str) -> str:
 
 
 def _folder_name(symbol: str) -> str:
-    """A symbol as a folder's name: what could leave the folder, or means something in it, as its code."""
+    """Return a symbol as a folder's name, with unsafe and special characters as codes."""
     return "".join(char if char.isalnum() or char in "-_" else f"%{ord(char):02X}" for char in symbol)
 
 

@@ -1,4 +1,4 @@
-"""Plays a recorded file into the market at a chosen speed."""
+"""Replays a recorded file into the market at a chosen speed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Player"]
 
 _TURN_S: Final = 0.008
-"""Longest stretch of a reactor turn that is spent on the file."""
+"""Longest time of a reactor turn that is spent on the file, in seconds."""
 _BATCH_RECORDS: Final = 500
 _BEHIND_BYTES: Final = 4 * 1024 * 1024
 _WAIT_S: Final = 0.02
@@ -30,15 +30,15 @@ _NEVER: Final = 2**63 - 1
 
 
 class Player:
-    """Submits the records of one file, in batches that never hold up the reactor for long.
+    """Submits the records of one file, in batches that never block the reactor for long.
 
     At a speed, a record is due when the market's clock shows its time. At full speed (speed None) the clock follows the
-    records, and the file waits whenever a listener is too far behind: nobody is cut off for being slower than a file.
-    Paused, the clock stands still, and live orders trade with what is in the books. Records up to the market's
-    `replay_position` are skipped: they are in the journal.
+    records, and the file waits whenever a listener is too far behind: no listener is disconnected for being slower than
+    a file. While the replay is paused, the clock stands still, and live orders trade with the orders in the books.
+    Records up to the market's `replay_position` are skipped: they are in the journal.
 
     A record's input has the record's time, or the next nanosecond after the input before it: so the journal of a file
-    that is played alone is the same at every speed, with every pause and after every seek.
+    that is replayed alone is the same at every speed, with every pause and after every seek.
     """
 
     _log = Logger()
@@ -54,14 +54,17 @@ class Player:
         behind_bytes: Callable[[], int] = lambda: 0,
         crossed: CrossedRows | None = None,
     ) -> None:
-        """``clock`` is a reactor; ``stop`` ends the exchange with a reason; ``behind_bytes`` is how far the slowest
-        listener is behind. The exchange's own clock must be this player's to set. ``crossed`` observes the records."""
+        """Create a player.
+
+        ``clock`` is a reactor; ``stop`` ends the exchange with a reason; ``behind_bytes`` returns the lag of the
+        slowest listener in bytes. The player alone sets the exchange's clock. ``crossed`` observes the records.
+        """
         self.file = str(loader.path)
         self.symbol = ",".join(loader.symbols)
-        """Symbols that are played."""
+        """Symbols that are replayed."""
         self.finished = False
         self.is_paused = False
-        """True if it stands still, but for a seek."""
+        """True while the replay is paused; a seek proceeds nevertheless."""
         self._loader = loader
         self._exchange = exchange
         self._clock = clock
@@ -69,32 +72,32 @@ class Player:
         self._stop = stop
         self._behind_bytes = behind_bytes
         self.crossed = crossed or CrossedRows()
-        """The recording's own book, as far as records have been read."""
+        """Counter of crossed rows in the records read so far."""
         self._records: Iterator[Record] = iter(())
         self._next: Record | None = None
         self._call: Any = None
         self._is_ready = False
-        """True if what is in the journal has been skipped."""
+        """True once the records already in the journal were skipped."""
         self._seek_position = 0
         self._seek_ns = 0
 
     @property
     def position(self) -> int:
-        """Position of the last record that was played, 0 before the first."""
+        """Position of the last replayed record, 0 before the first."""
         return self._exchange.market.replay_position
 
     @property
     def speed(self) -> float | None:
-        """Recorded seconds a real second; None: as fast as possible."""
+        """Recorded seconds replayed per real second; None: as fast as possible."""
         return self._speed
 
     @property
     def is_seeking(self) -> bool:
-        """True if it plays as fast as possible to where a seek wants it."""
+        """True while the replay runs as fast as possible to the target of a seek."""
         return bool(self._seek_position or self._seek_ns)
 
     def start(self) -> None:
-        """Begin, behind what the journal holds already."""
+        """Start the replay after the records already in the journal."""
         if self.is_paused:
             self._exchange.clock.stop()
         else:
@@ -103,25 +106,25 @@ class Player:
         self._call = self._clock.callLater(0, self._skip, self.position)
 
     def stop(self) -> None:
-        """Submit nothing more."""
+        """Stop submitting records."""
         self._unschedule()
         self._is_ready = False
         self._records = iter(())
 
     def pause(self) -> None:
-        """Stand still; a seek goes on."""
+        """Pause the replay; a seek proceeds."""
         self.is_paused = True
         self._exchange.clock.stop()
 
     def resume(self) -> None:
-        """Go on."""
+        """Resume the replay."""
         self.is_paused = False
         if self._is_ready:
             self._exchange.clock.start()
             self._go()
 
     def set_speed(self, speed: float | None) -> None:
-        """Go on at another speed; raises `OperationError` if it is not above 0."""
+        """Resume at another speed; raise `OperationError` if the speed is not above 0."""
         if speed is not None and not (speed > 0 and math.isfinite(speed)):
             raise OperationError(f"expected a replay speed above 0, was {speed}")
         self._speed = speed
@@ -129,10 +132,10 @@ class Player:
         self._go()
 
     def seek(self, position: int) -> None:
-        """Play as fast as possible until this record is the next, then go on as before (paused, if it was).
+        """Replay as fast as possible until this record is the next one, then continue as before (paused, if it was).
 
-        Raises `OperationError` for a record that is behind: a market cannot be played backwards. To do that,
-        start an exchange with a new journal.
+        Raise `OperationError` for a record that was already replayed: a market cannot run backwards. For that, start an
+        exchange with a new journal.
         """
         if position <= self.position:
             raise OperationError(
@@ -142,7 +145,10 @@ class Player:
         self._go()
 
     def seek_time(self, time_ns: int) -> None:
-        """The same with the first record of this market time or a later one; the clock then shows this time."""
+        """Replay as fast as possible to the first record at or after this market time; the clock then shows this time.
+
+        Raise `OperationError` for a time in the past.
+        """
         now_ns = self._exchange.clock.now_ns()
         if time_ns <= now_ns:
             raise OperationError(f"expected a time after {now_ns}, was {time_ns}: a replay only goes forward")
@@ -168,7 +174,7 @@ class Player:
         self._turn()
 
     def _advance(self) -> bool:
-        """Read the next record; False at the end (of a file that cannot be read further, too)."""
+        """Read the next record; return False at the end, also of a file that cannot be read further."""
         try:
             self._next = next(self._records, None)
         except ExchangeError as error:
@@ -199,7 +205,7 @@ class Player:
             self._go(wait_s)
 
     def _batch(self) -> list[Recorded]:
-        """The next records that are due; at full speed, as many as make a batch."""
+        """Return the next due records; at full speed, as many as form a batch."""
         exchange = self._exchange
         if self.is_seeking:
             until_ns, until_position = self._seek_ns or _NEVER, self._seek_position or _NEVER

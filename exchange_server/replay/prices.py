@@ -1,12 +1,13 @@
-"""Trades or bars alone, without a book: quotes at each price, for a backtest that fills orders at the next one.
+"""Loader of trades or bars without a book: makes quotes at each price, for a backtest that fills orders at the next
+price.
 
-Read are trades as `exchange_server.replay.depth` reads them, and bars (``open_time`` or ``timestamp``, ``open``,
+The input is trades as `exchange_server.replay.depth` reads them, or bars (``open_time`` or ``timestamp``, ``open``,
 ``high``, ``low``, ``close``, ``volume``), as CSV or Parquet.
 
-There is no book in such data, so one is supposed: at every price, a bid at it and an ask one tick above it, each of as
-many lots as traded there. The trade itself is played too, and fills resting orders that it would have met. A bar gives
-four prices at even times: its open, the one of high and low that is nearer to the open, the other, its close, with a
-quarter of its volume each.
+Such data has no book, so a book is assumed: at every price, a bid at it and an ask one tick above it, each of as many
+lots as traded there. The trade itself is replayed too, and fills resting orders within its price. A bar gives four
+prices at even times: its open, then high or low, whichever is nearer to the open, then the other one, and its close,
+with a quarter of its volume each.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _BROKER: Final = 1
 _BAR: Final = ("open", "high", "low", "close", "volume")
 _BAR_TIMES: Final = ("open_time", "timestamp", "time")
 _LATEST_NS: Final = 7_258_118_400 * 10**9
-"""The year 2200."""
+"""Nanoseconds since 1970 of the year 2200."""
 _UNITS_NS: Final = (1, 1_000, 1_000_000, 1_000_000_000)
 _USUAL_BAR_NS: Final = 60 * 10**9
-"""Length of the last bar of a file that has no other."""
+"""Length of the last bar of a file with a single bar."""
 
 
 def bar_time_column(names: list[str]) -> str:
-    """The column of a bar's begin; empty where the columns are not a bar's."""
+    """Return the column of a bar's beginning; empty where the columns are not those of bars."""
     return next((name for name in _BAR_TIMES if name in names), "") if set(_BAR) <= set(names) else ""
 
 
@@ -48,12 +49,18 @@ class _Price(NamedTuple):
 
 
 class PriceLoader(FileLoader):
-    """Records of a supposed book at each price; see the module. `price_after` says when the next price comes."""
+    """Records of an assumed book at each price, as the module describes.
+
+    `price_after` returns the time of the next price.
+    """
 
     unit = "record"
 
     def __init__(self, path: Path, symbol: str, *, is_bars: bool, tick_size: str = "") -> None:
-        """``tick_size`` is the distance of the ask from the bid; raises `ExchangeConfigurationError`."""
+        """Open a file; ``tick_size`` is the distance of the ask from the bid.
+
+        Raise `ExchangeConfigurationError` if invalid.
+        """
         super().__init__(path, (symbol,))
         self._symbol, self._is_bars = symbol, is_bars
         self._price, self._volume = (decimal_converter(name, Decimal(UNIT)) for name in ("price", "volume"))
@@ -84,7 +91,7 @@ class PriceLoader(FileLoader):
             price = following
 
     def _events(self, price: _Price, resting: list[int]) -> Iterator[tuple[int, str, int, int]]:
-        """The quotes of the price before end, the trade happens, and there are quotes at its price."""
+        """Yield the changes for a price: previous quotes end, the trade executes, new quotes are placed."""
         for order_id in resting:
             yield order_id, "D", 0, 0
         first = self._next_id
@@ -153,7 +160,7 @@ def _prices_of(time_ns: int, values: list[int], step_ns: int) -> Iterator[_Price
 
 
 def _bar_time_ns(text: str | None) -> int:
-    """Seconds, milli-, micro- or nanoseconds since 1970: the largest unit that is before the year 2200."""
+    """Return the time in nanoseconds since 1970; its unit is the largest one that gives a time before the year 2200."""
     number = int(text) if text and text.isdecimal() and len(text) < 20 else -1
     for unit_ns in reversed(_UNITS_NS):
         if 0 <= number * unit_ns <= _LATEST_NS:

@@ -15,7 +15,7 @@ from exchange_server.errors import RecordError
 __all__ = ["BATCH_RECORDS", "Record", "RecordColumns", "batched"]
 
 BATCH_RECORDS: Final = 65_536
-"""Records of one batch where the caller names no other number."""
+"""Number of records in a batch where the caller gives no other number."""
 
 _INT64_MAX: Final = 2**63 - 1
 _NUMBERS: Final = ("position", "time_ns", "order_id", "broker_id", "volume", "price_ticks", "new_id")
@@ -25,23 +25,23 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """One event of a recorded file."""
 
     position: int
-    """Number of its line, or of its first byte, from 1."""
+    """Number of the record's line, or of its first byte, from 1."""
     time_ns: int
-    """Time of the event, nanoseconds since the UTC epoch; never earlier than that of the record before."""
+    """Time of the event in nanoseconds since the UTC epoch; never earlier than the previous record's."""
     order_id: int
-    """The file's id of the order."""
+    """Id of the order in the file."""
     broker_id: int
-    """Broker of the order; derived from the id where the file does not say."""
+    """Broker of the order; derived from the id where the file names none."""
     action: str
-    """As in `exchange_server.matching.inputs.Recorded`."""
+    """Letter of the action, as in `exchange_server.matching.inputs.Recorded`."""
     volume: int
-    """Lots."""
+    """Number of lots."""
     price_ticks: int
-    """Ticks; 0 where the action has no price of its own."""
+    """Price in ticks; 0 where the action has no price of its own."""
     symbol: str
-    """Symbol of the market."""
+    """Symbol in the market."""
     new_id: int = 0
-    """The file's id of the order that takes its place (U)."""
+    """Id in the file of the order that replaces this order (U)."""
 
 
 class RecordColumns(msgspec.Struct, frozen=True, gc=False):
@@ -55,23 +55,23 @@ class RecordColumns(msgspec.Struct, frozen=True, gc=False):
     position: NDArray[np.int64]
     """Number of the record's line, or of its first byte, from 1."""
     time_ns: NDArray[np.int64]
-    """Nanoseconds since the UTC epoch, non-decreasing."""
+    """Times in nanoseconds since the UTC epoch, non-decreasing."""
     order_id: NDArray[np.int64]
-    """The file's id of the order."""
+    """Ids of the orders in the file."""
     broker_id: NDArray[np.int64]
     """Broker of the order."""
     action: NDArray[np.uint8]
     """ASCII code of the action's letter."""
     volume: NDArray[np.int64]
-    """Lots."""
+    """Numbers of lots."""
     price_ticks: NDArray[np.int64]
-    """Ticks; 0 where the action has no price of its own."""
+    """Prices in ticks; 0 where the action has no price of its own."""
     symbol: NDArray[np.int32]
     """Index into `symbols`."""
     new_id: NDArray[np.int64]
-    """Id of the order that takes the place of `order_id` (U), else 0."""
+    """Id of the order that replaces `order_id` (U), otherwise 0."""
     symbols: tuple[str, ...]
-    """Symbols that records have, and perhaps others."""
+    """Symbols of the records, and possibly others."""
 
     def __len__(self) -> int:
         return len(self.position)
@@ -80,7 +80,7 @@ class RecordColumns(msgspec.Struct, frozen=True, gc=False):
     def from_records(cls, records: Iterable[Record], symbols: Sequence[str] = ()) -> RecordColumns:
         """Return all records as columns; ``symbols`` come first in `symbols`, in this order.
 
-        Raises `RecordError` for a number that 64 bits do not hold.
+        Raise `RecordError` for a number that does not fit into 64 bits.
         """
         numbers: dict[str, int] = {symbol: place for place, symbol in enumerate(symbols)}
         rows = [msgspec.structs.astuple(record) for record in records]
@@ -105,7 +105,7 @@ class RecordColumns(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def concatenated(cls, batches: Iterable[RecordColumns]) -> RecordColumns:
-        """Return batches one behind the other; no batch at all is no record."""
+        """Return batches concatenated; without batches, no records."""
         parts = list(batches)
         if len(parts) == 1:
             return parts[0]
@@ -133,7 +133,7 @@ class RecordColumns(msgspec.Struct, frozen=True, gc=False):
         return RecordColumns(**columns, symbols=self.symbols)
 
     def records(self) -> Iterator[Record]:
-        """Return the same as records."""
+        """Yield the rows as records."""
         letters = [chr(code) for code in range(128)]
         symbols = self.symbols
         for begin in range(0, len(self), BATCH_RECORDS):
@@ -148,7 +148,7 @@ class RecordColumns(msgspec.Struct, frozen=True, gc=False):
 
 
 def batched(records: Iterable[Record], symbols: Sequence[str], rows: int) -> Iterator[RecordColumns]:
-    """Yield records as columns, so many rows at a time."""
+    """Yield records as columns, ``rows`` rows at a time."""
     iterator = iter(records)
     while part := list(islice(iterator, rows)):
         yield RecordColumns.from_records(part, symbols)

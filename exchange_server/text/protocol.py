@@ -26,10 +26,10 @@ __all__ = ["PROTOCOL", "TextEncoder", "TextProtocol", "TextTeller", "account_nam
 
 
 class TextEncoder(Silence):
-    """Writes the lines that docs/wire.md describes, one for each message; numbered from 1.
+    """Writes the lines that docs/wire.md describes, one for each message, numbered from 1.
 
-    Quantity that is displayed, and trades: what a symbol's state is, how an auction would end, and which trade is void
-    has no line. A cross is one trade of nobody's orders; those that took part have lost their lots by then.
+    The lines contain displayed quantity and trades; a symbol's state, the imbalance of an auction and a void trade have
+    no line. A cross is one trade without orders; its orders have lost their lots by then.
     """
 
     __slots__ = ("_append", "_lines", "_now", "_tails", "_taken", "next_sequence")
@@ -43,7 +43,7 @@ class TextEncoder(Silence):
         self.next_sequence = 1
         """Number of the next line."""
 
-    # One f-string a line, and nothing shared between them: a call costs a third of what the line does.
+    # One f-string a line, without shared functions: a call costs a third of the line's time.
 
     def added(self, order: Order) -> None:
         number = self.next_sequence
@@ -88,7 +88,7 @@ class TextEncoder(Silence):
         self.added(order)
 
     def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
-        """Publish the trade of all orders together; a number of a line holds no more than an int64."""
+        """Publish the trade of all orders together; a line's volume is limited to an int64."""
         self._trade(locate, 0, min(volume, INT64_MAX), price_ticks)
 
     def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
@@ -105,18 +105,18 @@ class TextEncoder(Silence):
         )
 
     def take(self) -> tuple[bytes, int]:
-        """The lines since the last call, and how many they are."""
+        """Return the lines since the last call, and their number."""
         data, count = "".join(self._lines).encode("ascii"), self.next_sequence - self._taken
         self._lines.clear()
         self._taken = self.next_sequence
         return data, count
 
     def state(self) -> object:
-        """The number of the next line; everything before must have been taken."""
+        """Return the number of the next line; all earlier lines must have been taken."""
         return self.next_sequence
 
     def restore(self, state: object) -> None:
-        """Go on where `state` was taken."""
+        """Continue from a `state`."""
         self.next_sequence = self._taken = cast(int, state)
         self._lines.clear()
 
@@ -211,7 +211,7 @@ _WORDS_LIMIT: Final = 500
 
 
 def account_name(broker_id: int) -> str:
-    """The account of a broker in the market."""
+    """Return the name of a broker's account in the market."""
     return f"text:{broker_id}"
 
 
@@ -221,7 +221,7 @@ class TextTeller(Teller):
     __slots__ = ("_broker_id", "_lines", "_now", "_symbols", "_touched", "account")
 
     def __init__(self, account: Account, symbols: tuple[str, ...], now: Now, touched: Touched) -> None:
-        """``symbols`` by locate."""
+        """Create a teller; ``symbols`` are indexed by locate."""
         self.account = account
         self._broker_id = account.broker_id
         self._symbols = symbols
@@ -229,7 +229,7 @@ class TextTeller(Teller):
         self._touched = touched
         self._lines: list[str] = []
 
-    # The lines that most orders have are written down in place, all others by `_tell`.
+    # The lines of most orders are formatted in place, all others by `_tell`.
 
     def accepted(self, order: Order) -> None:
         account, lines = self.account, self._lines
@@ -261,7 +261,7 @@ class TextTeller(Teller):
         )
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
-        """Without lots: a replacement that changes nothing."""
+        """Append D or X; nothing for a cancel of no lots, a replacement that changes nothing."""
         if not order.volume + order.reserve:
             self._tell(order, "D", volume, order.price_ticks, order.ref, _CANCELED[reason])
         elif volume:
@@ -285,14 +285,14 @@ class TextTeller(Teller):
         self._tell(order, "T", order.volume + order.reserve, order.price_ticks, order.ref, order.stop_ticks)
 
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
-        """With the request's own figures, as far as it has any."""
+        """Append R with the request's own figures, as far as it has any."""
         words = (detail or _REFUSED[reason]).replace(",", " ").replace("\n", " ")[:_WORDS_LIMIT]
         order_id, volume = getattr(item, "order_id", 0), getattr(item, "volume", 0)
         price, symbol = getattr(item, "price_ticks", 0), getattr(item, "symbol", "")
         self._write(f"{order_id},{self._broker_id},R,{volume},{price},{symbol},{ref!s},{words}\n")
 
     def system(self, code: str) -> None:
-        """Nothing: brokers see that from the lines that they get."""
+        """Do nothing: brokers learn the state from the lines that they get."""
 
     def _tell(  # noqa: PLR0917 - the fields of the line, in its order
         self, order: Order, action: str, volume: int, price: int, ref: int | bytes, detail: str | int
@@ -316,7 +316,7 @@ class TextTeller(Teller):
         account.next_message += 1
 
     def take(self) -> tuple[bytes, int]:
-        """The lines since the last call, and how many they are."""
+        """Return the lines since the last call, and their number."""
         lines = self._lines
         data, count = "".join(lines).encode("ascii", "replace"), len(lines)
         lines.clear()
@@ -324,7 +324,7 @@ class TextTeller(Teller):
 
 
 class TextProtocol(AccountProtocol):
-    """Accounts ``text:BROKER``. Their requests come as inputs of their own and not as bytes."""
+    """Accounts ``text:BROKER``. Their requests are inputs of their own, not bytes."""
 
     name = PROTOCOL
 
@@ -332,9 +332,9 @@ class TextProtocol(AccountProtocol):
         self._symbols = ("", *(instrument.symbol for instrument in rules.instruments))
 
     def teller(self, account: Account, now: Now, touched: Touched) -> TextTeller:
-        """Writes for a broker."""
+        """Return a teller for a broker."""
         return TextTeller(account, self._symbols, now, touched)
 
     def apply(self, market: Market, account: Account, item: Wire) -> str:
-        """Nothing: no text session sends packets."""
+        """Return a refusal: no text session sends packets."""
         return f"expected no packets of {account.name}, was {len(item.data)} bytes"

@@ -1,6 +1,6 @@
 """The text port of the exchange: listeners, brokers, and one write for each per turn of the reactor.
 
-A connection has a login, then a feed to listen to or requests to make.
+A connection logs in, then either listens to the feed or sends requests.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ __all__ = ["Limits", "TextServer"]
 
 
 class Broker:
-    """A broker that has connections."""
+    """Broker with connections."""
 
     __slots__ = ("account", "audience", "last_client_id")
 
     def __init__(self, account: Account, audience: Audience[TextConnection]) -> None:
         self.account = account
-        """Its account in the market."""
+        """Account of the broker in the market."""
         self.audience = audience
-        """Its connections, which follow its private stream."""
+        """Connections of the broker, which follow its private stream."""
         self.last_client_id = account.last_ref
-        """Client id of the latest request that was accepted, executed or not."""
+        """Client id of the latest accepted request, executed or not."""
 
 
 class ConnectionOwner(Protocol):
-    """The server of a connection, as far as the connection uses it."""
+    """Part of the server that a connection uses."""
 
     exchange: Exchange
     clock: Timers
@@ -66,11 +66,11 @@ class ConnectionOwner(Protocol):
         ...
 
     def forget(self, connection: TextConnection) -> None:
-        """The connection is closed."""
+        """Remove a connection that is closed."""
         ...
 
     def taken(self) -> None:
-        """The connection has passed on all requests of the data that it received."""
+        """Note that the connection has passed on all requests of the received data."""
         ...
 
     def login_listener(self, connection: TextConnection, login: text.PassiveLogin) -> None:
@@ -82,7 +82,7 @@ class ConnectionOwner(Protocol):
         ...
 
     def bind_broker(self, connection: TextConnection, broker_id: int) -> None:
-        """Make a connection that of the broker of its first request, or close it."""
+        """Bind a connection to the broker of its first request, or close it."""
         ...
 
     def take(self, connection: TextConnection, broker: Broker, request: text.Request) -> None:
@@ -92,7 +92,7 @@ class ConnectionOwner(Protocol):
 
 @implementer(IPushProducer)
 class TextConnection(LineOnlyReceiver):
-    """Speaks with one client; whatever one client does, no other connection notices."""
+    """Connection with one client; no client's behaviour affects other connections."""
 
     _log = Logger()
     delimiter = b"\n"
@@ -104,7 +104,7 @@ class TextConnection(LineOnlyReceiver):
         self.peer = peer
         self.reader = Reader(self, server.clock)
         self.broker: Broker | None = None
-        """Whom it trades for."""
+        """Broker that the connection trades for; None before it is known."""
         self.is_interactive = False
         self.is_passive = False
         self._waits_for_broker = False
@@ -112,11 +112,11 @@ class TextConnection(LineOnlyReceiver):
 
     @property
     def account(self) -> str:
-        """Name of the account that it trades for, empty for none."""
+        """Name of the account that the connection trades for, empty for none."""
         return "" if self.broker is None else self.broker.account.name
 
     def connectionMade(self) -> None:
-        """Wait for a login, but not for ever."""
+        """Wait for a login until the timeout."""
         if self._server.readers.admit(self):
             self.reader.await_login(
                 self._server.limits.login_timeout_s, lambda reason: self.refuse_login("login", reason)
@@ -131,13 +131,13 @@ class TextConnection(LineOnlyReceiver):
         self._server.forget(self)
 
     def dataReceived(self, data: bytes) -> None:
-        """Any number of lines, and pieces of them."""
+        """Process any number of lines and incomplete lines."""
         self._server.read_s = self._server.clock.seconds()
         super().dataReceived(data)  # type: ignore[no-untyped-call] # Twisted's own code has no types here
         self._server.taken()
 
     def lineReceived(self, line: bytes) -> None:
-        """A login first, requests afterwards; what a listener says is not listened to."""
+        """Process a login first, requests afterwards; lines of a listener are ignored."""
         if self.reader.is_closed:
             return
         if self.is_interactive:
@@ -146,7 +146,7 @@ class TextConnection(LineOnlyReceiver):
             self._login(line)
 
     def lineLengthExceeded(self, line: bytes) -> None:
-        """Say so and close."""
+        """Send the reason and close."""
         reason = f"expected a line of at most {self.MAX_LENGTH} bytes was {len(line)}"
         if self.is_interactive:
             self.refuse_request(0, reason)
@@ -174,12 +174,12 @@ class TextConnection(LineOnlyReceiver):
         self.cut(f"login refused: {reason}", flush=True)
 
     def await_broker(self) -> None:
-        """Wait for the first request, which says whose stream to send; answers may be too many before it."""
+        """Wait for the first request, which identifies the stream to send; answers may fill the transport before it."""
         self.is_interactive = self._waits_for_broker = True
         self.transport.registerProducer(self, True)
 
     def follow(self, tail: Tail) -> None:
-        """Begin to send a stream; from now on the transport says when it has had enough."""
+        """Start to send a stream; from now on the transport pauses and resumes it."""
         if self._waits_for_broker:
             self._waits_for_broker = False
             self.transport.unregisterProducer()
@@ -218,8 +218,11 @@ class TextConnection(LineOnlyReceiver):
         self.transport.write(text.encode_response(response))
 
     def cut(self, reason: str, *, flush: bool = False) -> None:
-        """Close; what is not sent yet is sent first (`flush`) or thrown away: also what is left of a connection that is
-        closing already, since not everybody reads it."""
+        """Close the connection; pending bytes are sent first (`flush`) or discarded.
+
+        Without `flush`, pending bytes of a connection that is already closing are discarded too: a client may not read
+        them.
+        """
         if self.reader.is_closed:
             if not flush:
                 self.transport.abortConnection()
@@ -230,21 +233,21 @@ class TextConnection(LineOnlyReceiver):
         self.reader.close(flush=flush)
 
     def pauseProducing(self) -> None:
-        """The transport's buffer is full: send nothing, and read no further requests, until it has drained."""
+        """Pause sending and reading of requests until the transport's full buffer has drained."""
         self._is_paused = True
         self.reader.pause()
         if self.is_interactive and not self.reader.is_closed:
             self.transport.pauseProducing()
 
     def resumeProducing(self) -> None:
-        """The transport's buffer has drained."""
+        """Resume sending and reading: the transport's buffer has drained."""
         self._is_paused = False
         if self.is_interactive and not self.reader.is_closed:
             self.transport.resumeProducing()
         self.reader.resume()
 
     def stopProducing(self) -> None:
-        """The transport is gone."""
+        """Stop sending: the transport has ended."""
         self.reader.pause()
 
 
@@ -255,9 +258,9 @@ class Limits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Limits of the server."""
 
     brokers: int = 10_000
-    """Brokers with a private stream."""
+    """Largest number of brokers with a private stream."""
     batch_inputs: int = 1_000
-    """Requests that are collected before they are executed at once."""
+    """Number of collected requests at which they are executed at once."""
     account: AccountLimits = AccountLimits()
     """Limits of each broker."""
     self_trade: SelfTrade = "allow"
@@ -265,11 +268,11 @@ class Limits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class TextServer(Factory):
-    """Submits what clients ask for and hands out what comes of it.
+    """Submits the requests of clients and delivers the results.
 
-    The lines that one connection received at once are one batch; if the journal is synced for each batch, those of all
-    connections in a turn of the reactor are. `stop` is called with the reason when the journal fails: an exchange that
-    cannot write must not answer.
+    The lines that one connection received at once are one batch; if the journal is synced for each batch, the lines of
+    all connections in a turn of the reactor are one. `stop` is called with the reason when the journal fails: an
+    exchange that cannot write must not answer.
     """
 
     _log = Logger()
@@ -291,35 +294,35 @@ class TextServer(Factory):
         self._news: list[Audience[TextConnection]] = []
         self._is_closing = False
         self.readers: Readers[TextConnection] = Readers(clock, limits, self._deliver, self._beat)
-        """Its connections."""
+        """Connections of the server."""
 
     def startFactory(self) -> None:
-        """The port opens: what connections ended with the last process is made up for."""
+        """Cancel the orders whose connections ended with the previous process; called when the port opens."""
         self._submit([item for account in self.exchange.market.accounts for item in self._orphans(account)])
 
     def buildProtocol(self, addr: IAddress | None) -> TextConnection:
-        """A connection."""
+        """Return a connection for a new client."""
         return TextConnection(self, peer_of(addr))
 
-    # -- who is there ------------------------------------------------------------------------------------------
+    # -- connections --------------------------------------------------------------------------------------------
 
     @property
     def listeners(self) -> int:
-        """Passive listeners that are logged in."""
+        """Number of passive listeners that are logged in."""
         return len(self._feed.connections)
 
     @property
     def clients(self) -> int:
-        """Interactive clients that are logged in."""
+        """Number of interactive clients that are logged in."""
         return sum(len(broker.audience.connections) for broker in self._brokers.values())
 
     @property
     def farthest_behind_bytes(self) -> int:
-        """Bytes by which the slowest listener is behind."""
+        """Number of bytes by which the slowest listener is behind."""
         return farthest_behind_bytes(self._feed.connections)
 
     def forget(self, connection: TextConnection) -> None:
-        """It is gone."""
+        """Remove a connection that has ended."""
         self.readers.forget(connection)
         self._feed.connections.discard(connection)
         broker = connection.broker
@@ -334,7 +337,7 @@ class TextServer(Factory):
                 self._submit(self._orphans(broker.account))
 
     def _orphans(self, account: Account) -> list[AnyInput]:
-        """Ends the orders of an account without connections, if it chose that."""
+        """Return the inputs that cancel an account's orders after its last connection, if it wants that."""
         if account.protocol != PROTOCOL or not (account.cancel_on_disconnect and account.orders):
             return []
         self._log.info("text: broker {broker} has no connection any more", broker=account.broker_id)
@@ -380,7 +383,7 @@ class TextServer(Factory):
         self._join(connection, account, number)
 
     def bind_broker(self, connection: TextConnection, broker_id: int) -> None:
-        """A client that named no broker is the broker of its first request, from now."""
+        """Bind a client that named no broker to the broker of its first request, with the messages from now on."""
         if not self._may_trade(broker_id):
             connection.refuse_request(0, f"broker {broker_id} is not possible or one too many")
             return
@@ -394,7 +397,7 @@ class TextServer(Factory):
         return broker_id >= 0 and (known or self._accounts < self.limits.brokers)
 
     def _opened(self, broker_id: int, account: Account | None, choice: bool | None) -> Account | None:
-        """A broker's account with the settings of now; None if the journal failed."""
+        """Return a broker's account with the present settings; None if the journal failed."""
         limits = self.limits
         before = account is not None and account.cancel_on_disconnect
         cancels = before if choice is None else choice
@@ -451,7 +454,7 @@ class TextServer(Factory):
             self.flush()
 
     def taken(self) -> None:
-        """A connection has no more for now: execute what was collected, or wait for the others of this turn."""
+        """Execute the collected requests of a connection, or wait for other connections in this turn."""
         if not self._pending:
             return
         if not self.exchange.is_group_commit:
@@ -460,7 +463,7 @@ class TextServer(Factory):
             self._flush_call = self.clock.callLater(0, self.flush)
 
     def flush(self) -> None:
-        """Execute what was collected."""
+        """Execute the collected requests."""
         if self._flush_call is not None and self._flush_call.active():
             self._flush_call.cancel()
         self._flush_call = None
@@ -471,7 +474,7 @@ class TextServer(Factory):
             self.readers.requests.add(self.clock.seconds() - self._first_read_s)
 
     def _submit(self, batch: Sequence[AnyInput]) -> bool:
-        """Return True if the exchange goes on."""
+        """Submit a batch; return False if the exchange must end."""
         try:
             self.exchange.submit(batch)
         except ExchangeError as error:
@@ -502,7 +505,7 @@ class TextServer(Factory):
         return f"{number},{time_ns},0,{account.broker_id},H,0,0,,0,\n".encode("ascii")
 
     def close(self) -> None:
-        """Execute and send what is there, then close every connection."""
+        """Execute the pending requests, send the answers, then close every connection."""
         self.flush()
         self._is_closing = True
         self.readers.close()

@@ -47,14 +47,14 @@ class AuditFloor:
             self.desks[name].opened(Accepted("SESSION1", 1, 0), self._take)
 
     def trade(self, steps: int) -> None:
-        """Random requests, each carried out and heard of at once."""
+        """Make random requests, each carried out and answered at once."""
         for _ in range(steps):
             self._step(self.desks[self.chance.choice(list(DESKS))])
             self.clock.advance(0)
             self.hear()
 
     def declare_void(self, match: int) -> None:
-        """Declare a match void, as an operator does."""
+        """Declare a match void, like an operator."""
         market = self.exchange.market
         parties = market.shared.parties(match)
         symbol = market.rules.instruments[parties[0].locate - 1].symbol
@@ -62,7 +62,7 @@ class AuditFloor:
         self.hear()
 
     def hear(self) -> None:
-        """Tell the desks what the exchange has told their brokers meanwhile."""
+        """Pass the exchange's new messages to the desks."""
         for name, desk in self.desks.items():
             path = self.market / private_name(account_name(desk.broker_id), "text")
             lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
@@ -71,7 +71,7 @@ class AuditFloor:
             self.heard[name] = len(lines)
 
     def close(self) -> None:
-        """Everything is on disk."""
+        """Write everything to disk and close."""
         for desk in self.desks.values():
             desk.close()
         self.exchange.close()

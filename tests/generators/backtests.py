@@ -20,7 +20,10 @@ LIMITS = RiskLimits(max_order_lots={"*": 10**9}, max_position_lots={"*": 10**9},
 
 
 def adds(*orders: tuple[int, str, int, int], symbol: str = "ACME") -> list[Record]:
-    """Records of (time in ms, action, volume, price); the n-th order has the id n, of which D and E name a price."""
+    """Return records from (time in ms, action, volume, price).
+
+    The n-th order has the id n, which D and E give as their price.
+    """
     found = []
     for n, (time_ms, action, volume, price) in enumerate(orders, 1):
         order_id = price if action in "DE" else n
@@ -35,7 +38,7 @@ def backtest(
     market: MarketKind = "native",
     **config: Any,
 ) -> Backtest:
-    """A backtest of one strategy that has no parameters."""
+    """Return a backtest of one strategy without parameters."""
     loaded = LoadedStrategy("mine", strategy(NoParameters()), LIMITS)
     instruments = tuple(Instrument(symbol) for symbol in symbols)
     given = BacktestConfig(("mine",), **config)

@@ -15,5 +15,5 @@ __all__ = ["tuples_of"]
 def tuples_of(
     batches: Sequence[ColumnBatch], strings: Strings, *, is_distinct: bool
 ) -> list[tuple[tuple[Any, ...], int]]:
-    """The rows of a view's batches as tuples of Python values with their weights, consolidated: for few rows."""
+    """Return the rows of a view's batches as tuples of Python values with their weights, consolidated: for few rows."""
     return [(row, number) for _, row, number in changes_as_tuples("", batches, strings, is_distinct=is_distinct)]

@@ -1,17 +1,17 @@
-"""What a trace in DBToaster's format leaves: an obvious replay, one line at a time."""
+"""Books after a trace in DBToaster's format: a simple replay, one line at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 Order = tuple[int, int, int, int, int]
-"""t, id, broker_id, volume, price."""
+"""Fields of an order: t, id, broker_id, volume, price."""
 Books = dict[str, list[Order]]
 BROKERS = 10
 
 
 def replay(lines: Sequence[str], every: int = 0) -> Iterator[Books]:
-    """The books after every so many lines and at the end; with 0 at the end alone."""
+    """Yield the books after every ``every`` lines and at the end; with 0 at the end only."""
     live: dict[int, tuple[str, Order]] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip().split(",")

@@ -1,4 +1,4 @@
-"""A headless Chromium that is told what to do over two pipes (DevTools), and answers when a page is as it should be."""
+"""Headless Chromium controlled over two pipes (DevTools), which answers when a page is in the expected state."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, Final
 __all__ = ["PROGRAM", "Browser"]
 
 PROGRAM: Final = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-"""None where there is none."""
+"""Path of Chromium, None where it is not installed."""
 _OPTIONS: Final = (
     "--headless",
-    "--no-sandbox",  # which a container's root has not
+    "--no-sandbox",  # a container's root has no sandbox
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--disable-quic",
@@ -35,14 +35,14 @@ _UNTIL: Final = """new Promise((resolve) => {
   };
   look();
 })"""
-"""A slow machine is no failure, a page that will never be so is."""
+"""Promise of a true expression, without a time limit: a slow machine is no failure, a page that never gets there is."""
 
 
 class Browser:
     """One page. The pipes are the process's descriptors 3 and 4; every command waits for its answer."""
 
     def __init__(self, profile: Path, *, width: int = 1280, height: int = 800, dark: bool = False) -> None:
-        """``profile``: an empty folder for what it writes."""
+        """Start a browser; ``profile`` is an empty folder for its files."""
         assert PROGRAM is not None
         shell = 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1'
         self._process = subprocess.Popen(
@@ -53,7 +53,7 @@ class Browser:
         self._number = 0
         self._session: dict[str, str] = {}
         self.complaints: list[str] = []
-        """What the console was told of as a warning or worse, and exceptions that nobody caught."""
+        """Warnings and errors of the console, and uncaught exceptions."""
         pages = [each for each in self._do("Target.getTargets")["targetInfos"] if each["type"] == "page"]
         target = pages[0]["targetId"]
         found = self._do("Target.attachToTarget", targetId=target, flatten=True)
@@ -72,7 +72,7 @@ class Browser:
         self.close()
 
     def _do(self, method: str, **parameters: Any) -> Any:
-        """Send a command and wait for its result; events that come before it are looked at."""
+        """Send a command and return its result; process events that come before it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._number += 1
@@ -87,7 +87,7 @@ class Browser:
             self._hear(answer.get("method", ""), answer.get("params", {}))
 
     def _read(self) -> bytes:
-        """One message of the pipe, which a zero ends."""
+        """Return one message of the pipe, which a zero byte ends."""
         assert self._process.stdout is not None
         data = bytearray()
         while (byte := self._process.stdout.read(1)) != b"\0":
@@ -108,11 +108,11 @@ class Browser:
         self._do("Page.navigate", url=address)
 
     def resize(self, width: int, height: int) -> None:
-        """Of the window, in pixels."""
+        """Set the size of the window, in pixels."""
         self._do("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def ask(self, expression: str) -> Any:
-        """The value of an expression in the page."""
+        """Return the value of an expression in the page."""
         result = self._do("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
@@ -123,22 +123,22 @@ class Browser:
         assert not words, f"expected a page with {claim}, was {words}"
 
     def press(self, key: str) -> None:
-        """A key: Tab, Enter, Escape or an arrow."""
+        """Press a key: Tab, Enter, Escape or an arrow."""
         said = {"key": key, "code": key, "windowsVirtualKeyCode": _KEYS[key]}
         text = {"text": "\r"} if key == "Enter" else {}
         self._do("Input.dispatchKeyEvent", type="keyDown", **said, **text)
         self._do("Input.dispatchKeyEvent", type="keyUp", **said)
 
     def type(self, text: str) -> None:
-        """Into what has the focus."""
+        """Type text into the focused element."""
         self._do("Input.insertText", text=text)
 
     def screenshot(self, path: Path) -> None:
-        """The page as it is seen, as PNG."""
+        """Write the page as displayed, as PNG."""
         path.write_bytes(b64decode(self._do("Page.captureScreenshot", format="png")["data"]))
 
     def close(self) -> None:
-        """End it."""
+        """Close the browser."""
         self._process.terminate()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):

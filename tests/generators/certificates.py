@@ -15,7 +15,10 @@ __all__ = ["make_certificate"]
 
 
 def make_certificate(directory: Path, *hosts: str) -> tuple[Path, Path]:
-    """A certificate that is its own authority, for localhost and these addresses, and its key: files in PEM."""
+    """Write a certificate that is its own authority, for localhost and these addresses, and its key.
+
+    Return the PEM files.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)

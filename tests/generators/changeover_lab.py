@@ -1,4 +1,6 @@
-"""A catalogue that changes, over a log, through source and processors, without Spark; the answers are DuckDB's."""
+"""Changing catalogue over a log, read through source and processors without Spark; DuckDB gives the
+expected answers.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ Row = tuple[Any, ...]
 
 
 class Value:
-    """Spark's value state."""
+    """Value state of Spark."""
 
     def __init__(self) -> None:
         self.row: tuple[Any, ...] | None = None
@@ -43,7 +45,7 @@ class Value:
 
 
 class Pages:
-    """Spark's map state."""
+    """Map state of Spark."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -59,7 +61,7 @@ class Pages:
 
 
 class _Handle:
-    """One shard's states."""
+    """States of one shard."""
 
     def __init__(self) -> None:
         self.head = Value()
@@ -73,7 +75,7 @@ class _Handle:
 
 
 class ChangeoverLab:
-    """A log whose programs change, read batch by batch; every version of every view is compared."""
+    """Log with changing programs, read batch by batch; every version of every view is compared."""
 
     def __init__(self, directory: Path, relations: Sequence[Relation], selects: Sequence[NamedSelect], shards: int):
         self.directory = directory
@@ -99,7 +101,7 @@ class ChangeoverLab:
         self.seal({}, control=True)
 
     def seal(self, deltas: Mapping[str, Sequence[tuple[Row, int]]], *, control: bool = False) -> int:
-        """Close an epoch."""
+        """Close an epoch; return its number."""
         epoch = len(self.at)
         data = encode_program(self.program) if control else b""
         sections = {n: delta_table(self.relations[n], rows).to_batches() for n, rows in deltas.items() if rows}
@@ -114,20 +116,20 @@ class ChangeoverLab:
         return epoch
 
     def add(self, *selects: NamedSelect) -> None:
-        """The next epoch to be sealed with ``control`` has these views too."""
+        """Add views in the next epoch that is sealed with ``control``."""
         self.program = extend_program(self.program, selects, tuple(self.relations.values()))
 
     def drop(self, name: str) -> None:
-        """The next epoch to be sealed with ``control`` has not this view."""
+        """Remove a view in the next epoch that is sealed with ``control``."""
         self.program = without_view(self.program, name)
 
     def restart(self) -> None:
-        """As if every process were new: what is in files and in Spark's state is all there is."""
+        """Restart every process: only files and Spark's state survive."""
         processor._residents.clear()
         self.reader = EpochReader(self._options)
 
     def begin_anew(self, shards: int) -> None:
-        """As if what Spark keeps were lost: it begins behind the newest version, with so many shards."""
+        """Lose Spark's data: it begins after the newest version, with ``shards`` shards."""
         self.shards, self._base = shards, self.version
         failed = msgspec.json.encode(self.failed).decode()
         self._options |= {"shards": str(shards), "base": str(self._base), "failed": failed}
@@ -135,7 +137,10 @@ class ChangeoverLab:
         self.restart()
 
     def batch(self, most: int = 64, *, lose: bool = False) -> bool:
-        """One batch; False where there is nothing to do. ``lose``: its state and results are lost, it comes again."""
+        """Run one batch; return False if there is nothing to do.
+
+        With ``lose``, its state and results are lost, and it runs again.
+        """
         newest = min(self.log.latest(), self.version + most)
         self.reader._look(newest)
         stops = [epoch - 1 for epoch in self.reader._programs if self.version + 1 < epoch <= newest]
@@ -172,7 +177,9 @@ class ChangeoverLab:
         self.results = {name: rows for name, rows in self.results.items() if name in names}
         self.failed = {name: reason for name, reason in self.failed.items() if name in names}
         if 0 < self._base == self.version:
-            self.results = {name: rows for name, rows in self.results.items() if name in self.failed}  # whole ones come
+            self.results = {
+                name: rows for name, rows in self.results.items() if name in self.failed
+            }  # complete results follow
         for answer in answers:
             if answer["kind"] == "failed":
                 self.failed[answer["view"]] = answer["payload"].decode()
@@ -200,7 +207,7 @@ class ChangeoverLab:
 
 
 def changes(chance: random.Random, held: Mapping[str, list[Row]]) -> dict[str, list[tuple[Row, int]]]:
-    """Deltas of bids and asks of three columns and more: as many go as come once there are some."""
+    """Return deltas of bids and asks of three columns and more: removals balance additions once there are rows."""
     deltas: dict[str, list[tuple[Row, int]]] = {}
     for name in ("bids", "asks"):
         rows = list(held[name])

@@ -1,4 +1,4 @@
-"""A context for composite orders whose exchange answers when a test says so: every interleaving can be had."""
+"""Context for composite orders whose exchange answers when a test says so, so that every interleaving is possible."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["CompositeRig"]
 
 
 class CompositeRig:
-    """The part of `algo_engine.Context` that composite orders use, and an exchange with requests on their way.
+    """The part of `algo_engine.Context` that composite orders use, and an exchange with pending requests.
 
-    Requests wait in `requests` until `deliver`; events wait in `events` until `hear`. So cancellations cross
-    executions in every way that a real connection allows.
+    Requests wait in `requests` until `deliver`; events wait in `events` until `hear`. So cancellations cross executions
+    in every way that a real connection allows.
     """
 
     def __init__(self) -> None:
@@ -33,18 +33,18 @@ class CompositeRig:
         self.quotes: dict[str, Quote] = {}
         self.rows: list[dict[str, Any]] = []
         self.refusals = 0
-        """Orders that are refused by a limit of our own from now on."""
+        """Number of further orders that a limit of the engine refuses."""
         self.book: dict[int, Order] = {}
         """Orders as the exchange has them."""
         self.sent: list[Order] = []
-        """All orders that were sent, as they were sent."""
+        """All orders that were sent, as sent."""
         self.heard: list[OrderEvent] = []
-        """All events that the strategy has heard, or that its engine has found after a crash."""
+        """All events that the strategy has received, or that its engine has found after a crash."""
         self.memories: dict[str, tuple[bytes, int]] = {}
-        """What is remembered, and how many events had been heard by then."""
+        """Remembered data by name, each with the number of events received by then."""
         self.composites = CompositeOrders(self)  # type: ignore[arg-type]
 
-    # What composite orders call.
+    # -- calls of composite orders
 
     def buy(self, symbol: str, volume_lots: int, price_ticks: int = 0, *, options: OrderOptions = PLAIN) -> int:
         return self._submit(Side.BUY, symbol, volume_lots, price_ticks, options)
@@ -98,12 +98,12 @@ class CompositeRig:
     def recovered(self) -> list[Recovered]:
         return [Recovered(name, data, tuple(self.heard[at:])) for name, (data, at) in self.memories.items()]
 
-    # What a test does.
+    # -- actions of a test
 
     def crash(self, *, adopt: bool, arrives: bool) -> list[Composite]:
-        """The engine dies and is started again; returns what it restores.
+        """Restart the engine after its death; return the restored orders.
 
-        ``arrives``: requests on their way arrive all the same; ``adopt``: orders in the market stay there.
+        With ``arrives``, pending requests arrive nevertheless; with ``adopt``, orders in the market stay there.
         """
         while self.requests and arrives:
             self.deliver()
@@ -123,7 +123,7 @@ class CompositeRig:
         return list(self.composites.restore())
 
     def deliver(self) -> None:
-        """The exchange takes the next request, if there is one."""
+        """Let the exchange process the next request, if there is one."""
         if not self.requests:
             return
         what, client_id = self.requests.popleft()
@@ -139,7 +139,7 @@ class CompositeRig:
             self._say(EventKind.CANCEL_REFUSED, self.orders[client_id])
 
     def _execute_now(self, order: Order) -> None:
-        """All of an order that does not rest, or half of it, or nothing, by the volume at the touch."""
+        """Execute all of an order that does not rest, or half of it, or nothing, by the volume at the best price."""
         quote = self.quotes[order.symbol]
         lots = quote.ask_volume_lots if order.side is Side.BUY else quote.bid_volume_lots
         price = quote.ask_price_ticks if order.side is Side.BUY else quote.bid_price_ticks
@@ -150,7 +150,7 @@ class CompositeRig:
             self._end(order.client_id, "immediate")
 
     def fill(self, client_id: int, lots: int, price: int) -> None:
-        """So many lots of an order trade, at most all."""
+        """Execute ``lots`` of an order, at most all."""
         order = self.book.get(client_id)
         if order is None:
             return
@@ -163,7 +163,7 @@ class CompositeRig:
         self._say(kind, order, volume_lots=lots, price_ticks=price)
 
     def trigger(self, client_id: int) -> None:
-        """A stop is reached: it becomes a market order."""
+        """Trigger a stop: it becomes a market order."""
         order = self.book.get(client_id)
         if order is not None and order.options.stop_ticks is not None:
             self._say(EventKind.TRIGGERED, order)
@@ -176,21 +176,21 @@ class CompositeRig:
         self.events.append(OrderEvent(kind, order, self.now_ns, **fields))
 
     def hear(self) -> None:
-        """The next event reaches the strategy."""
+        """Pass the next event to the strategy."""
         if self.events:
             self.composites.on_order_event(self._next_event())
 
     def _next_event(self) -> OrderEvent:
         event = self.events.popleft()
         if event.kind is EventKind.CANCEL_REFUSED:
-            # It says nothing about the order: executions before it have been heard by now.
+            # The event leaves the order unchanged: executions before it have been received by now.
             event = msgspec.structs.replace(event, order=self.orders[event.order.client_id])
         self.orders[event.order.client_id] = event.order
         self.heard.append(event)
         return event
 
     def settle(self) -> None:
-        """Everything on its way arrives."""
+        """Deliver all pending requests and events."""
         for _ in range(10_000):
             if not (self.requests or self.events):
                 return
@@ -199,17 +199,17 @@ class CompositeRig:
         raise AssertionError("requests without end")
 
     def touch(self, bid: int | None, ask: int | None, lots: int = 100, symbol: str = "ACME") -> None:
-        """A new best bid and ask."""
+        """Set the best bid and ask."""
         self.quotes[symbol] = Quote(symbol, bid, lots if bid else 0, ask, lots if ask else 0, 10)
         self.composites.on_view_change(ViewChange("best_quote", False, 0, 1, ({"symbol": symbol},), ()))
 
     def trade(self, second: int, volume: int, symbol: str = "ACME") -> None:
-        """So much has traded in a second."""
+        """Report the volume of trades in a second."""
         row = {"symbol": symbol, "second": second, "volume": volume}
         self.composites.on_view_change(ViewChange("trades_1s", False, 0, 1, (row,), ()))
 
     def pass_time(self, ms: int) -> None:
-        """Time passes, and timers are due on the way."""
+        """Advance the time, and call the timers that become due."""
         end_ns = self.now_ns + ms * 1_000_000
         while due := [(at, name) for name, at in self.timers.items() if at <= end_ns]:
             self.now_ns, name = min(due)
@@ -218,13 +218,13 @@ class CompositeRig:
         self.now_ns = end_ns
 
     def filled(self, side: Side) -> int:
-        """Lots of a side that have traded at the exchange."""
+        """Return the number of executed lots of a side at the exchange."""
         lots = dict.fromkeys(self.orders, 0)
         for order in (*self.orders.values(), *self.book.values(), *(event.order for event in self.events)):
             lots[order.client_id] = max(lots[order.client_id], order.filled_lots)
         return sum(n for client_id, n in lots.items() if self.orders[client_id].side is side)
 
     def live(self, side: Side) -> list[Order]:
-        """Orders of a side at the exchange or on their way to it."""
+        """Return the orders of a side at the exchange or on their way to it."""
         coming = [self.orders[client_id] for what, client_id in self.requests if what == "new"]
         return [order for order in (*self.book.values(), *coming) if order.side is side]

@@ -1,6 +1,6 @@
-"""Run directories with a file of every kind in them, faults of files, and what each directory answers after a start.
+"""Run directories with a file of every kind, faults of files, and the answers of each directory after a start.
 
-The directories are made once, by the code that makes them in production, and copied for each fault.
+The directories are made once, by the production code, and copied for each fault.
 """
 
 from __future__ import annotations
@@ -61,14 +61,17 @@ FAULTS: Final[Mapping[str, Callable[[bytes], bytes] | None]] = {
     "zero block": _zero_block,
     "append": lambda data: data + b"nothing that was ever written\n",
 }
-"""What becomes of a file's bytes; None: it is removed."""
+"""Change of a file's bytes for each fault; None: the file is removed."""
 
 
 def make_runs(path: Path) -> None:
-    """An exchange and strategies that have traded with it, and a runtime, each as a clean stop leaves it; an exchange
-    that has removed its oldest requests, and a runtime that was killed."""
+    """Make the run directories.
+
+    An exchange, strategies that have traded with it, and a runtime, each after a clean stop; an exchange that has
+    removed its oldest requests, and a runtime that was killed.
+    """
     floor = AuditFloor(path, seed=3, compact_bytes=4_000)
-    floor.desks["second"]._compact_at_bytes = 1 << 30  # its journal forgets nothing
+    floor.desks["second"]._compact_at_bytes = 1 << 30  # its journal drops nothing
     for _ in range(2):
         floor.trade(60)
         floor.exchange.snapshot()
@@ -106,7 +109,7 @@ def _make_runtime(path: Path, killed: Path) -> None:
 
 
 def _keep(run: RunDirectory) -> None:
-    """Take a snapshot, and put a full result."""
+    """Take a snapshot, and write a full result."""
     epoch = run.writer.epoch
     run.snapshots.take(run.writer.log, epoch)
     rows = +run.at[epoch]
@@ -115,7 +118,7 @@ def _keep(run: RunDirectory) -> None:
 
 
 def _exchange(directory: Path) -> Any:
-    """What an exchange serves after a start: every message, and the state that later ones follow from."""
+    """Return the data that an exchange serves after a start: every message, and the state."""
     exchange = open_exchange(directory, RULES)
     try:
         streams = {form: stream.records for form, stream in exchange.feeds.items()}
@@ -129,7 +132,7 @@ def _exchange(directory: Path) -> Any:
 
 
 def _algo(directory: Path) -> Any:
-    """What strategies hold after a start, when the exchange has told them all that they have missed."""
+    """Return the state of strategies after a start, when the exchange has resent all missed messages."""
     return {name: _strategy(directory, name, broker) for name, broker in DESKS.items()}
 
 
@@ -163,7 +166,7 @@ def _raise(error: Exception) -> None:
 
 
 def _runtime(directory: Path) -> Any:
-    """What a runtime goes on with; every epoch that may be asked for, and every result, is read."""
+    """Return the state with which a runtime continues; read every available epoch and result."""
     epoch, rows, count = held_rows(directory)
     writer = EpochWriter(directory, lambda: 8, lambda footer: None)
     try:
@@ -178,14 +181,14 @@ def _runtime(directory: Path) -> Any:
         table = segment.rows("v")
         for a, weight in zip(*(column.to_pylist() for column in table.columns), strict=True) if table else ():
             published[a] += weight
-    # Spark publishes again what is missing of the results: what is there must be what the epochs said then.
+    # Spark publishes missing results again; existing results must agree with the epochs.
     is_right = +published == rows_at(results.latest())
     Consumers(directory).list()
     return epoch, +rows, count, is_right, control
 
 
 def rows_at(version: int) -> Counter[int]:
-    """The rows that `RunDirectory` has at a version."""
+    """Return the rows of `RunDirectory` at a version."""
     gone = {epoch - 1 for epoch in range(1, version + 1) if epoch % 3 == 0}
     return Counter(set(range(1, version + 1)) - gone)
 
@@ -197,4 +200,4 @@ ANSWERS: Final[Mapping[str, Callable[[Path], Any]]] = {
     "runtime": _runtime,
     "short": _exchange,
 }
-"""Directory → what it answers after a start; raises what refuses the start."""
+"""Function that returns the answers of a directory after a start, and raises an error that prevents the start."""

@@ -1,4 +1,6 @@
-"""What is made once for all tests and let go before Python ends, as DuckDB's binding complains of what is left."""
+"""Objects that are made once for all tests and released before Python ends, since DuckDB's binding complains about
+leaks.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ T = TypeVar("T")
 
 
 def kept(make: Callable[[], T]) -> Callable[[], T]:
-    """What a function makes, made once and let go when Python ends."""
+    """Return a function that makes an object once and releases it when Python ends."""
     once = cache(make)
     atexit.register(once.cache_clear)
     return once

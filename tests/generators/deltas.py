@@ -20,7 +20,7 @@ Deltas = Mapping[str, Sequence[tuple[Row, int]]]
 
 
 def delta_table(relation: Relation, deltas: Sequence[tuple[Row, int]]) -> pa.Table:
-    """Deltas as a segment holds them: the relation's columns and ``weight``."""
+    """Return deltas in the form of a segment: the relation's columns and ``weight``."""
     columns = list(zip(*(row for row, _ in deltas), strict=True)) or [()] * len(relation.columns)
     arrays = [pa.array(column, ARROW_TYPES[c.type]) for column, c in zip(columns, relation.columns, strict=True)]
     weight = pa.array([weight for _, weight in deltas], pa.int64())
@@ -28,7 +28,7 @@ def delta_table(relation: Relation, deltas: Sequence[tuple[Row, int]]) -> pa.Tab
 
 
 class FakeSegment:
-    """What a shard's deliveries need of a segment, without a file."""
+    """The part of a segment that a shard's deliveries use, without a file."""
 
     def __init__(self, relations: Sequence[Relation], deltas: Deltas) -> None:
         self._tables = {r.name: delta_table(r, deltas[r.name]) for r in relations if deltas.get(r.name)}
@@ -38,7 +38,7 @@ class FakeSegment:
 
 
 class Shards:
-    """Every shard's state, the runs that it saved, and every view's result as the sum of its changes."""
+    """Every shard's state, its saved runs, and every view's result as the sum of its changes."""
 
     def __init__(self, program: Program, shards: int) -> None:
         self.program = program
@@ -49,16 +49,16 @@ class Shards:
         self.versions = 0
 
     def step(self, segments: Sequence[Deltas]) -> dict[str, str]:
-        """One version from these segments; gives the views that failed with their reasons."""
+        """Make one version from these segments; return the failed views with their reasons."""
         given = [cast(Segment, FakeSegment(self.program.relations, deltas)) for deltas in segments]
-        # Every other version as if each segment had been a partition of its own.
+        # Every other version passes each segment as a partition of its own.
         parts = [[one] for one in given] if self.versions % 2 else [given]
         delivered = [delivery for part in parts for delivery in deliveries(self.program, part, self.shards)]
         self.versions += 1
         return self.deliver(delivered)
 
     def deliver(self, delivered: Sequence[Delivery]) -> dict[str, str]:
-        """One version from what the shards get."""
+        """Make one version from the deliveries of the shards; return the failed views with their reasons."""
         failed: dict[str, str] = {}
         for shard, state in enumerate(self.states):
             step = state.step((d.part, d.deltas) for d in delivered if d.shard == shard)
@@ -69,7 +69,7 @@ class Shards:
         return failed
 
     def add(self, name: str, changes: pa.Table) -> None:
-        """Add a view's changes up; nothing is taken away that is not there."""
+        """Add a view's changes to its result; assert that no missing row is removed."""
         result = self.results[name]
         lists = [column.to_pylist() for column in changes.columns]
         for *values, weight in zip(*lists, strict=True):
@@ -80,11 +80,11 @@ class Shards:
             del result[row]
 
     def result(self, name: str) -> Counter[Row]:
-        """The view's rows with their number."""
+        """Return the view's rows with their multiplicities."""
         return self.results[name]
 
     def restarted(self, *, from_base: bool) -> Shards:
-        """The same in fresh memory: from all runs, or from one that holds everything."""
+        """Return the same shards in fresh memory: from all runs, or from one that contains everything."""
         again = Shards(self.program, self.shards)
         again.results, again.versions = self.results, self.versions
         for shard, state in enumerate(self.states):
@@ -95,7 +95,7 @@ class Shards:
 
 
 def market_rows(seed: int, versions: int) -> Iterator[tuple[dict[str, list[tuple[Row, int]]], dict[str, list[Row]]]]:
-    """Deltas of bids, asks and trades version by version, and the relations after each."""
+    """Yield deltas of bids, asks and trades version by version, and the relations after each."""
     rng = random.Random(seed)
     held: dict[str, list[Row]] = {"bids": [], "asks": [], "trades": []}
     number = 0

@@ -15,7 +15,7 @@ from runtime.state import MemoryStore, ObjectSpace
 
 Row = tuple[Any, ...]
 Feed = list[tuple[str, Row]]
-"""Relation and row, as they arrive; a row of a table ends with its weight."""
+"""Relation and row, in order of arrival; a row of a table ends with its weight."""
 
 ENDED = 2**63 - 1
 SYMBOLS = ["A", "B", "ß", None]
@@ -30,7 +30,7 @@ INPUTS = {"trades": TRADES, "quotes": QUOTES, "names": TABLE}
 
 
 def random_feed(random: Random, *, most: int = 60, disorder: int = 0) -> Feed:
-    """Trades and quotes, each in order of time but for rows that come up to ``disorder`` too late."""
+    """Return trades and quotes, each in order of time except for rows that come up to ``disorder`` late."""
     feed: Feed = []
     now = 0
     for _ in range(random.randint(0, most)):
@@ -48,7 +48,7 @@ def random_feed(random: Random, *, most: int = 60, disorder: int = 0) -> Feed:
 
 
 def epochs_of(random: Random, feed: Feed) -> list[Feed]:
-    """The feed cut at random."""
+    """Return the feed cut at random."""
     epochs, start = [], 0
     while start < len(feed):
         length = random.choice([0, 1, 2, 5, 20])
@@ -58,7 +58,7 @@ def epochs_of(random: Random, feed: Feed) -> list[Feed]:
 
 
 def batch_of(relation: str, rows: Sequence[Row], inputs: Mapping[str, StreamInput] = INPUTS) -> pa.RecordBatch:
-    """Rows of a relation."""
+    """Return rows of a relation as a batch."""
     schema = inputs[relation].schema
     if inputs[relation].is_table:
         schema = schema.append(pa.field("weight", pa.int64()))
@@ -67,7 +67,7 @@ def batch_of(relation: str, rows: Sequence[Row], inputs: Mapping[str, StreamInpu
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> list[Row]:
-    """The rows in their order, wide integers as Python's."""
+    """Return the rows in their order, with wide integers as Python's."""
     return [tuple(_plain(value) for value in row.values()) for batch in batches for row in batch.to_pylist()]
 
 
@@ -76,13 +76,13 @@ def _plain(value: Any) -> Any:
 
 
 def close(query: DerivedQuery, watermarks: Mapping[str, int]) -> list[Row]:
-    """What comes of an epoch; an input whose watermark is `ENDED` has ended."""
+    """Close an epoch and return its rows; an input whose watermark is `ENDED` has ended."""
     ended = [relation for relation, mark in watermarks.items() if mark == ENDED]
     return rows_of(query.close({name: mark for name, mark in watermarks.items() if mark != ENDED}, ended))
 
 
 class Laboratory:
-    """A derived query over a store that can lose commits, and what it has given out for good."""
+    """Derived query over a store that can lose commits, and its committed output."""
 
     def __init__(
         self, sql: str, random: Random, *, lateness: int = 0, inputs: Mapping[str, StreamInput] = INPUTS
@@ -91,9 +91,9 @@ class Laboratory:
         self._store = MemoryStore()
         self._open()
         self.rows: list[Row] = []
-        """What was given out, up to the last commit."""
+        """Output rows up to the last commit."""
         self.marks: list[tuple[int, int]] = []
-        """After each epoch: the number of rows so far, and the watermark."""
+        """Number of rows so far, and the watermark, after each epoch."""
 
     def _open(self) -> None:
         self._space = ObjectSpace(self._store)
@@ -101,14 +101,14 @@ class Laboratory:
         self.query = DerivedQuery(select, self._inputs, self._space, "q", self._lateness)
 
     def run(self, epochs: Sequence[Feed], watermarks: Sequence[Mapping[str, int]]) -> list[Row]:
-        """All rows, over restarts between epochs and epochs that are done again."""
+        """Return all rows, over restarts between epochs and repeated epochs."""
         for number, (epoch, watermark) in enumerate(zip(epochs, watermarks, strict=True)):
             if self._random.random() < 0.3:
                 self._close(epoch, watermark)  # the process ends before the commit
                 self._open()
             rows = self._close(epoch, watermark)
             fate = self._random.choice(["commit", "commit", "restart", "failed"])
-            if fate == "failed":  # the outcome of a commit is not known, and the next one brings it all
+            if fate == "failed":  # the outcome of a commit is unknown, and the next one contains it all
                 self._space.save()
                 self._space.on_failed()
             self._space.commit(full=self._random.random() < 0.1)
@@ -119,7 +119,7 @@ class Laboratory:
         return self.rows
 
     def _close(self, epoch: Feed, watermarks: Mapping[str, int]) -> list[Row]:
-        """One epoch, its rows cut into batches of one relation at random."""
+        """Run one epoch, with its rows cut at random into batches of one relation."""
         waiting: list[Row] = []
         for place, (relation, row) in enumerate(epoch):
             waiting.append(row)
@@ -132,7 +132,7 @@ class Laboratory:
 
 
 def in_order_marks(epochs: Sequence[Feed]) -> list[dict[str, int]]:
-    """The watermarks of one feed: the time of its last row, whatever the relation; ended behind the last epoch."""
+    """Return the watermarks of one feed: the time of its last row of any relation; ended after the last epoch."""
     marks, now = [], -(2**62)
     for epoch in epochs:
         now = max([now, *(row[0] for relation, row in epoch if relation != "names")])
@@ -141,7 +141,7 @@ def in_order_marks(epochs: Sequence[Feed]) -> list[dict[str, int]]:
 
 
 def run_lab(sql: str, feed: Feed, random: Random, *, lateness: int = 0) -> Laboratory:
-    """The feed, cut at random, with an epoch behind it in which both streams have ended."""
+    """Run the feed, cut at random, with a further epoch in which both streams have ended."""
     epochs = [*epochs_of(random, feed), []]
     laboratory = Laboratory(sql, random, lateness=lateness)
     laboratory.run(epochs, [*in_order_marks(epochs[:-1]), {"trades": ENDED, "quotes": ENDED}])
@@ -149,5 +149,5 @@ def run_lab(sql: str, feed: Feed, random: Random, *, lateness: int = 0) -> Labor
 
 
 def stream_of(feed: Feed, relation: str) -> list[Row]:
-    """The rows of a relation in order of time, then arrival."""
+    """Return the rows of a relation in order of time, then arrival."""
     return sorted((row for name, row in feed if name == relation), key=lambda row: row[0])

@@ -1,8 +1,8 @@
-"""A disk in memory for the exchange's journal, that can stop after any step, forget what was not synced, and fail.
+"""Disk in memory for the exchange's journal, that can stop after any step, lose unsynced data, and fail.
 
-A crash of the machine keeps every byte that was synced and every name whose directory was; of what was written, cut,
-made, renamed and removed since then it keeps what the caller chooses, each operation whole or not at all, whatever
-their order. So a file may have a hole of zeros with later bytes behind it. The death of the process keeps everything.
+A crash of the machine keeps every byte that was synced and every name whose directory was; of later writes, cuts, and
+made, renamed and removed names it keeps those that the caller chooses, each operation whole or not at all, whatever
+their order. So a file may have a hole of zeros before later bytes. The death of the process keeps everything.
 """
 
 from __future__ import annotations
@@ -16,46 +16,46 @@ from exchange_server.journal import Disk
 __all__ = ["Choice", "DescriptorDisk", "StoppedError", "keep_all", "keep_none"]
 
 Choice = Callable[[], bool]
-"""Whether the next change that was not synced outlives a crash."""
+"""Function that returns True if the next unsynced change survives a crash."""
 
 
 class StoppedError(BaseException):
-    """Stands for the end of the process: nothing may catch it."""
+    """Represents the end of the process: nothing may catch it."""
 
 
 def keep_all() -> bool:
-    """The disk was quick."""
+    """Keep every change, as on a fast disk."""
     return True
 
 
 def keep_none() -> bool:
-    """The disk was slow."""
+    """Keep no change, as on a slow disk."""
     return False
 
 
 class _File:
-    """What names lead to."""
+    """File that names refer to."""
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable = bytearray()
         self.changes: list[tuple[int, bytes | None]] = []
-        """Since it was synced: what was written at an offset, or None for a cut there."""
+        """Writes since the last sync: offset and bytes, or None for a cut at the offset."""
 
 
 class DescriptorDisk(Disk):
     """Counts its steps; not thread-safe.
 
-    ``stop_after``: the step with this number, counted from 0, is not done any more, and none after it; a write that is
-    stopped has left half of its bytes. ``failing`` is asked before each step, with its name and path, for the error
-    number with which it fails, 0 for none; a write that fails has left half of its bytes as well.
+    ``stop_after``: the step with this number, counted from 0, is not executed, and none after it; a stopped write has
+    written half of its bytes. ``failing`` is called before each step with its name and path, and returns the error
+    number with which it fails, 0 for none; a failed write has written half of its bytes as well.
     """
 
     def __init__(self) -> None:
         self.stop_after: int | None = None
         self.failing: Callable[[str, Path], int] = lambda operation, path: 0
         self.steps: list[str] = []
-        """What was done, for the messages of tests."""
+        """Executed steps, for the messages of tests."""
         self._names: dict[Path, _File] = {}
         self._durable: dict[Path, _File] = {}
         self._changes: dict[Path, list[tuple[Path, _File | None]]] = {}
@@ -66,7 +66,7 @@ class DescriptorDisk(Disk):
         self._boots = 1
 
     def crash(self, choice: Choice = keep_none) -> None:
-        """The machine went down and is up again."""
+        """Crash and restart the machine."""
         self._boots += 1
         for changes in self._changes.values():
             for path, file in changes:
@@ -87,7 +87,7 @@ class DescriptorDisk(Disk):
         self.restart()
 
     def restart(self) -> None:
-        """The process was killed and is there again; the machine has forgotten nothing."""
+        """Restart the process after a kill; the machine has lost nothing."""
         self.stop_after = None
         self.failing = lambda operation, path: 0
         self.steps = []
@@ -95,11 +95,11 @@ class DescriptorDisk(Disk):
         self._held.clear()
 
     def contents(self) -> dict[str, bytes]:
-        """Every file, by its path."""
+        """Return the bytes of every file, by its path."""
         return {str(path): bytes(file.data) for path, file in sorted(self._names.items())}
 
     def damage(self, path: Path, change: Callable[[bytes], bytes]) -> None:
-        """Change the bytes of a file behind everybody's back."""
+        """Change the bytes of a file behind the back of its owner."""
         file = self._names[path]
         file.data = bytearray(change(bytes(file.data)))
         file.durable, file.changes = bytearray(file.data), []
@@ -111,7 +111,7 @@ class DescriptorDisk(Disk):
             raise OSError(number, os.strerror(number), str(path))
         self.steps.append(f"{operation} {path.name}")
 
-    # The disk
+    # -- the disk
 
     def boot_id(self) -> str:
         return f"boot {self._boots}"

@@ -1,4 +1,4 @@
-"""A hub whose express lane and epochs a test moves by hand, over an epoch log and a result log on disk."""
+"""Hub whose express lane and epochs a test advances by hand, over an epoch log and a result log on disk."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ RELATION = Relation("r", (Column("a", "int64"), Column("b", "int64")))
 
 
 def select(name: str, lane: Any = "express") -> NamedSelect:
-    """A view of one column, ``a``."""
+    """Return a view of one column, ``a``."""
     return NamedSelect(name, "SELECT a FROM r", lane=lane)
 
 
 class Connection(Listener):
-    """What was written, as frames."""
+    """Written messages, as frames."""
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.is_finished = False
         self.subscription: Subscription | None = None
         self.stops_after = 0
-        """Frames after which the connection is full; 0: never."""
+        """Number of frames after which the connection is full; 0: never."""
         self._decoder = FrameDecoder()
         self._written = 0
 
@@ -46,24 +46,24 @@ class Connection(Listener):
             self.subscription.pause()
 
     def flush(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def finish(self) -> None:
         self.is_finished = True
 
     def frames(self) -> list[Frame]:
-        """What came since the last look, heartbeats left out."""
+        """Return the frames since the last call, without heartbeats."""
         found = [frame for frame in self._decoder.feed(bytes(self.data)) if frame.header.kind != "heartbeat"]
         self.data.clear()
         return found
 
     def seen(self) -> list[tuple[str, str, int, int]]:
-        """The same in short."""
+        """Return kind, view and epochs of the frames since the last call."""
         return [(f.header.kind, f.header.view, f.header.from_epoch, f.header.to_epoch) for f in self.frames()]
 
 
 class EpochsLab:
-    """One process of a runtime; another one on the same directory goes on where its epochs end."""
+    """One process of a runtime; another one on the same directory continues after its last epoch."""
 
     def __init__(
         self,
@@ -72,12 +72,12 @@ class EpochsLab:
         rows: Mapping[str, Mapping[int, int]] | None = None,
         **config: Any,
     ) -> None:
-        """``rows`` is what views of the express lane hold, where the log has lost its beginning."""
+        """Open the logs; ``rows`` are the rows of views of the express lane, if the log has lost its beginning."""
         self.directory = directory
         self.log = EpochLog(directory / "epochs")
         self.results = ResultLog(directory / "results")
         self.reads: list[tuple[Callable[[], Past], Deferred[Past]]] = []
-        """Of the history, to be done by `read`."""
+        """Pending reads of the history, executed by `read`."""
         self.reads_at_once = True
         if self.log.latest() < 0:
             self.program = compile_program(selects, [RELATION])
@@ -90,7 +90,7 @@ class EpochsLab:
         for segment in self.results.read_all():
             self.hub.restore(segment)
         self.rows: dict[str, dict[int, int]] = {}
-        """View of the express lane → value → how often it is there."""
+        """View of the express lane → value → multiplicity."""
         self._open: dict[str, dict[int, int]] = {}
         self._closed: dict[str, dict[int, int]] = {}
         self._step = 0
@@ -104,18 +104,18 @@ class EpochsLab:
 
     @property
     def epoch(self) -> int:
-        """The newest that is committed."""
+        """Newest committed epoch."""
         return self.log.latest()
 
     @staticmethod
     def cuts(epoch: int) -> dict[str, Cut]:
-        """Where an epoch cuts the feed."""
+        """Return the place where an epoch cuts the feed."""
         return {"feed": Cut("s", epoch * 10, 0)}
 
     def follow(
         self, *names: str, start: Mapping[str, int] | None = None, run: str = "", stops_after: int = 0
     ) -> Connection:
-        """Somebody who follows epochs."""
+        """Return a new subscriber of epochs."""
         connection = Connection()
         connection.stops_after = stops_after
         connection.subscription = self.hub.subscribe(names, connection, Start(start or {}, run))
@@ -124,7 +124,7 @@ class EpochsLab:
         return connection
 
     def change(self, name: str, *values: int) -> None:
-        """The express lane has a version with other rows: values that are added, those below 0 removed."""
+        """Publish a version of the express lane with changed rows: values are added, values below 0 removed."""
         changes: dict[int, int] = {}
         for value in values:
             changes[abs(value)] = changes.get(abs(value), 0) + (1 if value > 0 else -1)
@@ -134,12 +134,12 @@ class EpochsLab:
         self._publish({name: table(changes)})
 
     def close(self) -> None:
-        """The epoch ends, and is not committed yet."""
+        """End the epoch without a commit."""
         self._closed, self._open = self._open, {}
         self._publish({}, closes=True)
 
     def commit(self, failed: Mapping[str, str] | None = None, anew: Sequence[str] = ()) -> int:
-        """What was closed is an epoch, and everybody hears of it; its number."""
+        """Commit the closed epoch, and notify the subscribers; return its number."""
         attributes = {f"failed/{name}": why for name, why in (failed or {}).items()} | {f"{ANEW}{n}": "" for n in anew}
         held = {f"view/{name}": table(rows) for name, rows in self._closed.items()}
         if anew:
@@ -150,13 +150,13 @@ class EpochsLab:
         return footer.to_epoch
 
     def epoch_of(self, name: str, *values: int) -> int:
-        """A change that is a whole epoch."""
+        """Make a change that is a whole epoch; return its number."""
         self.change(name, *values)
         self.close()
         return self.commit()
 
     def catalogue(self, program: Program, added: Mapping[str, Sequence[int]] | None = None) -> int:
-        """An epoch that brings another catalogue; what its new views hold."""
+        """Make an epoch with another catalogue; ``added`` are the rows of its new views. Return its number."""
         self.close()
         self._step += 1
         new = {name: dict.fromkeys(values, 1) for name, values in (added or {}).items()}
@@ -177,7 +177,7 @@ class EpochsLab:
     def spark(
         self, to_epoch: int, changes: Mapping[str, Sequence[int]], failed: Mapping[str, str] | None = None
     ) -> None:
-        """The Spark lane publishes a version."""
+        """Publish a version of the Spark lane."""
         begin = self.hub.version
         tables = {
             name: table({abs(value): 1 if value > 0 else -1 for value in values}) for name, values in changes.items()
@@ -187,7 +187,7 @@ class EpochsLab:
         self.hub.publish(footer, tables, failed or {})
 
     def read(self) -> None:
-        """Do what the history was asked for."""
+        """Execute the pending reads of the history."""
         while self.reads:
             call, done = self.reads.pop(0)
             done.callback(call())
@@ -232,11 +232,11 @@ class EpochsLab:
 
 
 def batches_of(sections: Mapping[str, pa.Table]) -> dict[str, list[pa.RecordBatch]]:
-    """Rows of sections; those without any are left out."""
+    """Return the rows of sections; leave out empty ones."""
     return {name: rows.to_batches() for name, rows in sections.items() if rows.num_rows}
 
 
 def table(rows: Mapping[int, int]) -> pa.Table:
-    """Values and their weights."""
+    """Return values with their weights as a table."""
     held = {value: weight for value, weight in rows.items() if weight}
     return pa.table({"a": pa.array(list(held), pa.int64()), "weight": pa.array(list(held.values()), pa.int64())})

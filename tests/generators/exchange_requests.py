@@ -1,6 +1,6 @@
-"""Random requests of every kind to the exchange's market, few enough prices and orders that they meet each other.
+"""Random requests of every kind to the exchange's market, with few prices and orders, so that orders match.
 
-`RequestFlow` is quick and takes a seed: for long runs. `request_lists` are short, and Hypothesis can shrink them.
+`RequestFlow` is fast and takes a seed: for long runs. `request_lists` are short, and Hypothesis can shrink them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _ALL_FLAGS: Final = IOC | MINIMUM | POST_ONLY | HIDDEN | ICEBERG | STOP | EXPIRE
 
 _WIDE: Final = (-5, -4, -3, -3, -2, -2, -1, -1, 0, 0, 1, 2, 3)
 _NARROW: Final = (-1, 0, 0, 0, 1)
-"""How much more than 100 a buyer bids, and a seller asks less."""
+"""Distance of a buyer's bid above 100, and of a seller's offer below 100."""
 
 
 def _weight(kind: int, kinds: Mapping[int, int], likes_auctions: bool) -> int:
@@ -76,7 +76,7 @@ def _weight(kind: int, kinds: Mapping[int, int], likes_auctions: bool) -> int:
 
 
 def random_rules(chance: random.Random, *, plays: bool = True) -> MarketRules:
-    """Rules of a market of one to three symbols."""
+    """Return the rules of a market of one to three symbols."""
     symbols = ("ACME", "GLOBEX", "INITECH")[: chance.choice((1, 2, 2, 3))]
     replay = symbols[-1] if plays and len(symbols) > 1 and chance.random() < 0.4 else ""
     return MarketRules(
@@ -103,7 +103,7 @@ def _limits(chance: random.Random) -> AccountLimits:
 
 
 def opening_requests(chance: random.Random, time_ns: int, protocols: Sequence[str] = ("said",)) -> list[OpenAccount]:
-    """Accounts, some of them of one broker."""
+    """Return requests that open accounts, some of them of one broker."""
     return [
         OpenAccount(
             time_ns + index, f"text:{index}", chance.choice(protocols), chance.choice((1, 2, 3)), _limits(chance),
@@ -114,7 +114,7 @@ def opening_requests(chance: random.Random, time_ns: int, protocols: Sequence[st
 
 
 class RequestFlow:
-    """Requests one after another; what they are about is chosen among the orders that live."""
+    """Requests one after another; their orders are chosen among the live ones."""
 
     def __init__(
         self, chance: random.Random, rules: MarketRules, accounts: Sequence[OpenAccount], time_ns: int
@@ -145,7 +145,7 @@ class RequestFlow:
         )
 
     def next(self, live: Sequence[Order]) -> AnyInput:
-        """One request, given the orders that live."""
+        """Return one request, given the live orders."""
         chance = self._chance
         self.time_ns += 1 + int(chance.random() * self._pace_ns)
         if live and chance.random() * 120 < len(live) - 40:
@@ -172,7 +172,7 @@ class RequestFlow:
         return self._chance.choice(self._symbols) if self._chance.random() < 0.995 else "NOPE"
 
     def _price(self, side: str) -> int:
-        """About 100, a buy's more often below it."""
+        """Return a price of about 100, for a buy more often below it."""
         return 100 + self._chance.choice(self._offsets) * (1 if side == "B" else -1)
 
     def _volume(self) -> int:
@@ -209,7 +209,7 @@ class RequestFlow:
         )  # fmt: skip
 
     def _wire(self, live: Sequence[Order]) -> AnyInput:
-        """Up to three requests in one piece, of an account that has names or numbers for its orders."""
+        """Return up to three requests in one piece, of an account that has names or numbers for its orders."""
         chance = self._chance
         account = chance.randint(1, len(self._accounts))
         mine = [order for order in live if order.account == account] or list(live)
@@ -232,7 +232,7 @@ class RequestFlow:
         return Wire(start_ns, account, msgspec.msgpack.encode(requests))
 
     def _target(self, live: Sequence[Order]) -> tuple[int, int, int, Order | None]:
-        """Account, broker, order id, and the order, if there is one."""
+        """Return account, broker, order id, and the order, if there is one."""
         chance = self._chance
         if not live or chance.random() < 0.03:
             account, broker = self._who()
@@ -317,7 +317,7 @@ class RequestFlow:
 
 
 Request = tuple[str, int, int, int, int, int, int, int]
-"""What, who, side, volume, price, flags, which order, and one more number."""
+"""Kind of request, account, side, volume, price, flags, order, and one more number."""
 
 request_lists: st.SearchStrategy[list[Request]] = st.lists(
     st.tuples(
@@ -332,11 +332,11 @@ request_lists: st.SearchStrategy[list[Request]] = st.lists(
     ),
     max_size=40,
 )
-"""Requests as small numbers; `inputs_of` makes them real."""
+"""Requests as small numbers, which `inputs_of` turns into inputs."""
 
 
 def inputs_of(requests: Sequence[Request], time_ns: int, brokers: Sequence[int]) -> list[AnyInput]:
-    """Real requests; ``brokers`` are those of accounts 1, 2, 3."""
+    """Return the inputs of these requests; ``brokers`` are those of accounts 1, 2, 3."""
     inputs: list[AnyInput] = []
     for ref, (what, account, side, volume, price, kind, order_id, number) in enumerate(requests, 1):
         now_ns = time_ns + ref * 10

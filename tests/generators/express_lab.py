@@ -1,4 +1,4 @@
-"""The express lane over a log, step by step, with crashes; at every version the answers are DuckDB's."""
+"""Express lane over a log, step by step, with crashes; DuckDB gives the expected answers at every version."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.generators.programs import normal
 
 Row = tuple[Any, ...]
 Change = tuple[str, Row, int]
-"""A relation, a row of it, and its weight."""
+"""Relation, row and weight."""
 
 
 class _Context(Context):
-    """Keeps what a call emits."""
+    """Collects the output of a call."""
 
     def __init__(self) -> None:
         self.query_id = self.name = "express"
@@ -55,7 +55,7 @@ class _Context(Context):
 
 
 class ExpressLab:
-    """A pipeline of the express lane, the log and the store behind it, and what everything must add up to."""
+    """Pipeline of the express lane, its log and its store, and the expected sums."""
 
     def __init__(
         self,
@@ -66,9 +66,10 @@ class ExpressLab:
         *,
         has_streams: bool = False,
     ) -> None:
-        """``oracles``: view → SQL that DuckDB answers in place of the view's own.
+        """Create a lab.
 
-        ``has_streams``: rows of derived streams may come behind what closes an epoch.
+        ``oracles``: view → SQL that DuckDB answers in place of the view's own. With ``has_streams``, rows of derived
+        streams may come after the deltas that close an epoch.
         """
         self._has_streams = has_streams
         self.directory = directory
@@ -83,12 +84,12 @@ class ExpressLab:
         self.failed: dict[str, str] = {}
         self._store = MemoryStore()
         self._committed: list[Change] = []
-        """What the relations hold at the last epoch, as the changes that led there."""
+        """Contents of the relations at the last epoch, as the changes that led there."""
         self._open: list[Change] = []
         self._shown: dict[str, Counter[Row]] = {}
-        """View → what was published adds up to."""
+        """View → sum of its published changes."""
         self._sealed: dict[str, Counter[Row]] = {}
-        """View → what the sections of the epochs add up to."""
+        """View → sum of the sections of the epochs."""
         self._begin()
 
     def _begin(self) -> None:
@@ -103,12 +104,12 @@ class ExpressLab:
         if self.epoch < 0:
             self.views.begin(lane_program(self.program, "express"))
             first = self.views.close()
-            first.batches()  # which brings the results up to date
+            first.batches()  # brings the results up to date
             self._shown = {view.name: self.result(view.name) for view in self.state.program.views}
             self._seal({}, first, encode_program(self.program))
 
     def change(self, changes: Sequence[Change], cuts: Sequence[int], steps: Sequence[int]) -> None:
-        """These changes, cut into batches at these places, which come in steps of so many batches."""
+        """Apply changes, cut into batches at ``cuts``, in steps of ``steps`` batches."""
         ends = sorted({min(cut, len(changes)) for cut in cuts} | {len(changes)})
         batches = [changes[begin:end] for begin, end in zip([0, *ends], ends, strict=False) if end > begin]
         sizes = list(steps) or [1]
@@ -150,14 +151,14 @@ class ExpressLab:
         self.check()
 
     def held(self) -> dict[str, Counter[Row]]:
-        """The relations as they are now."""
+        """Return the present relations."""
         found: dict[str, Counter[Row]] = {name: Counter() for name in self.relations}
         for name, row, weight in [*self._committed, *self._open]:
             found[name][row] += weight
         return {name: +rows for name, rows in found.items()}
 
     def check(self) -> None:
-        """Every view that has not failed says what DuckDB says from scratch."""
+        """Assert that every view that has not failed agrees with DuckDB from scratch."""
         held = self.held()
         for name, relation in self.relations.items():
             rows = delta_table(relation, [(row, 1) for row in held[name].elements()])
@@ -172,14 +173,14 @@ class ExpressLab:
                 self.checked += 1
 
     def prepare(self, program: Program) -> None:
-        """Read ahead what fills the views that a program brings."""
+        """Read in advance the contents of a program's new views."""
         old, new = (lane_program(each, "express") for each in (self.program, program))
         self.views.prepare(Filling(self.log, self.snapshots).read(old, new, self.epoch))
 
     def barrier(self, program: Program | None = None, streamed: Sequence[Change] = ()) -> None:
         """Close the epoch; with a program, it is the catalogue from this epoch on.
 
-        ``streamed``: what derived streams add to the epoch, behind the deltas that close it.
+        ``streamed`` are the rows that derived streams add to the epoch, after the deltas that close it.
         """
         record = b"" if program is None else encode_program(program)
         self.program = program or self.program
@@ -199,7 +200,7 @@ class ExpressLab:
         self._seal(self._batches(self._open), cast(Sections, sections), record)
 
     def drain(self) -> None:
-        """A barrier to which nothing came: it must give nothing."""
+        """Drain at a barrier without input, and assert that there is no output."""
         context = _Context()
         self.views.start_drain(Barrier(self.epoch + 1), context)
         assert not context.emitted
@@ -224,21 +225,21 @@ class ExpressLab:
             assert self.result(name) == self._sealed.get(name, Counter()), name
 
     def add(self, *selects: NamedSelect) -> Program:
-        """The catalogue with these views too."""
+        """Return the catalogue with additional views."""
         return extend_program(self.program, selects, tuple(self.relations.values()))
 
     def drop(self, name: str) -> Program:
-        """The catalogue without this view."""
+        """Return the catalogue without a view."""
         return without_view(self.program, name)
 
     def result(self, name: str) -> Counter[Row]:
-        """The full result that is saved."""
+        """Return the saved full result."""
         found: Counter[Row] = Counter()
         add(found, self.state.results.views[name].rows())
         return found
 
     def crash(self) -> list[Change]:
-        """As if the process were new: the last epoch stands; gives the changes behind it, which come again."""
+        """Restart the process from the last epoch; return the later changes, which come again."""
         lost, self._open = self._open, []
         self._begin()
         self.failed = dict(self.state.failed)
@@ -247,12 +248,12 @@ class ExpressLab:
         return lost
 
     def take_snapshot(self) -> None:
-        """Of the relations at the newest epoch."""
+        """Take a snapshot of the relations at the newest epoch."""
         self.snapshots.take(self.log, self.epoch)
 
 
 def add(result: Counter[Row], table: pa.Table) -> None:
-    """Add changes up; what is not there is not held."""
+    """Add changes to a result, and remove rows whose count is 0."""
     for *values, weight in zip(*(column.to_pylist() for column in table.columns), strict=True):
         row = normal(values)
         result[row] += weight
@@ -262,12 +263,12 @@ def add(result: Counter[Row], table: pa.Table) -> None:
 
 @kept
 def database() -> duckdb.DuckDBPyConnection:
-    """One for all labs."""
+    """Return one connection for all labs."""
     return duckdb.connect(config={"threads": 1})
 
 
 def random_changes(chance: random.Random, lab: ExpressLab, most: int) -> list[Change]:
-    """Deltas of all relations: as many go as come once there are some."""
+    """Return deltas of all relations: removals balance additions once there are rows."""
     held = lab.held()
     live = {name: list(rows.elements()) for name, rows in held.items()}
     changes: list[Change] = []

@@ -1,4 +1,4 @@
-"""An obvious interpreter of joined and selected views: dictionaries and loops, one delta after the other."""
+"""Simple interpreter of joined and selected views: dictionaries and loops, one delta after the other."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from runtime.plan import (
 from tests.generators.programs import Row, evaluate, normal
 
 Table = dict[Row, list[int]]
-"""Key → weight and sums; keys of which nothing is left are not held."""
+"""Key → weight and sums; keys whose values are all 0 are removed."""
 Bound = dict[str, Any]
 
 
 class FactoredState:
-    """A view's maps; deltas in, rows out."""
+    """Maps of a view; takes deltas and returns rows."""
 
     def __init__(self, program: Program, view: View) -> None:
         assert isinstance(view.body, (Joined, Selected))
@@ -44,7 +44,7 @@ class FactoredState:
             self.auxiliaries = {part.name: {} for part in view.body.auxiliaries}
 
     def step(self, deltas: Mapping[str, Iterable[tuple[Row, int]]]) -> None:
-        """One version: rows of each relation with their weights."""
+        """Apply one version: rows of each relation with their weights."""
         changes = {part.id: self._preaggregated(part, deltas.get(part.relation, ())) for part in self.maps}
         if isinstance(self.body, Selected):
             for number, delta in changes.items():
@@ -63,7 +63,7 @@ class FactoredState:
                 applied.add(occurrence.map)
 
     def rows(self) -> Counter[Row]:
-        """What the view says now."""
+        """Return the present rows of the view."""
         groups = self._joined() if isinstance(self.body, Joined) else list(self._selected(self.body))
         result: Counter[Row] = Counter()
         for group in groups:
@@ -84,7 +84,7 @@ class FactoredState:
                 merge(delta, {key: [weight, *(weight * one for one in sums)]})
         return delta
 
-    # --- joins
+    # -- joins
 
     def _statement(self, statement: Statement, number: int, delta: Table) -> Table:
         added: Table = {}
@@ -139,7 +139,7 @@ class FactoredState:
         return [dict(zip(names, [*key, *values], strict=True))
                 for key, values in self.auxiliaries[result.name].items() if values[0] > 0]  # fmt: skip
 
-    # --- selections
+    # -- selections
 
     def _selected(self, body: Selected) -> Iterable[Bound]:
         scalars: Bound = {}
@@ -178,7 +178,7 @@ class FactoredState:
 
     @staticmethod
     def check_interval(truths: tuple[bool, ...]) -> None:
-        """What `Factor.monotone` promises if nothing is negative: the truth comes and goes at most once."""
+        """Assert the property of `Factor.monotone` if nothing is negative: the truth changes at most once each way."""
         assert sum(one != other for one, other in zip((False, *truths), (*truths, False), strict=True)) <= 2
 
     def _nested(self, nested: Nested, bound: Bound) -> Bound:
@@ -199,7 +199,7 @@ class FactoredState:
 
 
 def merge(table: Table, delta: Mapping[Row, list[int]]) -> None:
-    """Adds up; what becomes nothing goes."""
+    """Add a delta to a table, and remove keys whose values are all 0."""
     for key, values in delta.items():
         old = table.pop(key, [0] * len(values))
         new = [one + other for one, other in zip(old, values, strict=True)]
@@ -208,7 +208,7 @@ def merge(table: Table, delta: Mapping[Row, list[int]]) -> None:
 
 
 def term_value(term: Term, row: Bound) -> int:
-    """``factor × Π columns``."""
+    """Return ``factor × Π columns``."""
     value = term.factor
     for name in term.columns:
         value *= row[name]
@@ -216,19 +216,19 @@ def term_value(term: Term, row: Bound) -> int:
 
 
 def count(ranges: Iterable[Range], key: int | None, row: Bound) -> int:
-    """How often the ranges count a key."""
+    """Return the number of times that the ranges count a key."""
     return sum(part.sign for part in ranges if key is not None
                and within("gt" if part.low_strict else "ge", key, part.low, row)
                and within("lt" if part.high_strict else "le", key, part.high, row))  # fmt: skip
 
 
 def within(op: str, key: int, bound: Expr | None, row: Bound) -> bool:
-    """Whether the key is on the right side of a bound, if there is one."""
+    """Return True if the key is on the right side of a bound, or if there is no bound."""
     return bound is None or compare(op, key, evaluate(bound, row))
 
 
 def compare(op: str, left: int | None, right: int | None) -> bool:
-    """A comparison of integers; of NULL false."""
+    """Compare two integers; return False for NULL."""
     if left is None or right is None:
         return False
     return {"lt": left < right, "le": left <= right, "gt": left > right, "ge": left >= right}[op]

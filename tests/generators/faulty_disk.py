@@ -1,7 +1,7 @@
-"""A disk in memory that can stop after any number of steps, forget what was not synced, and fail on demand.
+"""Disk in memory that can stop after any number of steps, lose unsynced data, and fail on request.
 
-A crash keeps every byte that was synced and every name whose directory was; of the changes to names since then it
-keeps those that the caller chooses, each whole. A file that was being written is torn.
+A crash keeps every byte that was synced and every name whose directory was; of later changes to names it keeps those
+that the caller chooses, each whole. A file that was being written is torn.
 """
 
 from __future__ import annotations
@@ -19,52 +19,52 @@ from runtime.state import Edit, MemoryStore
 __all__ = ["Choice", "FaultyDisk", "FaultyStore", "StoppedError", "keep_all", "keep_none"]
 
 Change = tuple[tuple[Path, "_File | None"], ...]
-"""Names that change together, and what each means afterwards; None: it is gone."""
+"""Names that change together, with the file of each afterwards; None: it is removed."""
 Choice = Callable[[Sequence[Change]], Iterable[bool]]
-"""Which of a directory's changes that were not synced outlive a crash."""
+"""Function that chooses which of a directory's unsynced changes survive a crash."""
 
 
 class StoppedError(BaseException):
-    """Stands for the end of the process: nothing may catch it."""
+    """Represents the end of the process: nothing may catch it."""
 
 
 class _File:
-    """What names lead to."""
+    """File that names refer to."""
 
     def __init__(self) -> None:
         self.data = b""
 
 
 def keep_all(changes: Sequence[Change]) -> Iterable[bool]:
-    """The disk was quick."""
+    """Keep every change, as on a fast disk."""
     return [True] * len(changes)
 
 
 def keep_none(changes: Sequence[Change]) -> Iterable[bool]:
-    """The disk was slow."""
+    """Keep no change, as on a slow disk."""
     return [False] * len(changes)
 
 
 class FaultyDisk(Disk):
     """Counts its steps; not thread-safe.
 
-    ``stop_after``: the step with this number, counted from 0, is not done any more, and none after it; a write that is
-    stopped has left half of its bytes. ``failing`` is asked before each operation, with its name and path, for the
-    error number with which it fails, 0 for none; a write that fails has left half of its bytes as well.
+    ``stop_after``: the step with this number, counted from 0, is not executed, and none after it; a stopped write has
+    written half of its bytes. ``failing`` is called before each operation with its name and path, and returns the error
+    number with which it fails, 0 for none; a failed write has written half of its bytes as well.
     """
 
     def __init__(self) -> None:
         self.stop_after: int | None = None
         self.failing: Callable[[str, Path], int] = lambda operation, path: 0
         self.steps: list[str] = []
-        """What was done, for the messages of tests."""
+        """Executed steps, for the messages of tests."""
         self._names: dict[Path, _File] = {}
         self._durable: dict[Path, _File] = {}
         self._changes: dict[Path, list[Change]] = {}
         self._directories: set[Path] = {Path("/")}
 
     def crash(self, choice: Choice = keep_none) -> None:
-        """The machine went down and is up again: what was not synced is as the choice says, and it runs again."""
+        """Crash and restart the machine; ``choice`` decides about unsynced changes."""
         for changes in self._changes.values():
             for change, stays in zip(changes, choice(changes), strict=True):
                 if stays:
@@ -74,13 +74,13 @@ class FaultyDisk(Disk):
         self.restart()
 
     def restart(self) -> None:
-        """The process was killed and is there again; the machine has forgotten nothing."""
+        """Restart the process after a kill; the machine has lost nothing."""
         self.stop_after = None
         self.failing = lambda operation, path: 0
         self.steps = []
 
     def step(self, operation: str, path: Path) -> None:
-        """One more step; raises `StoppedError` or `OSError` in its place."""
+        """Execute one more step; raise `StoppedError` or `OSError` in its place."""
         if self.stop_after is not None and len(self.steps) >= self.stop_after:
             raise StoppedError(f"before {operation} {path.name}, step {len(self.steps)}")
         if number := self.failing(operation, path):
@@ -88,10 +88,10 @@ class FaultyDisk(Disk):
         self.steps.append(f"{operation} {path.name}")
 
     def damage(self, path: Path, change: Callable[[bytes], bytes]) -> None:
-        """Change the bytes of a file behind everybody's back."""
+        """Change the bytes of a file behind the back of its owner."""
         self._names[path].data = change(self._names[path].data)
 
-    # The disk
+    # -- the disk
 
     def write(self, path: Path, pieces: Iterable[bytes | pa.Buffer]) -> None:
         file = self._open(path)
@@ -184,7 +184,7 @@ def _apply(names: dict[Path, _File], change: Change) -> None:
 
 
 class FaultyStore(MemoryStore):
-    """A store whose commit is one step of a disk: done, and durable, or not."""
+    """Store whose commit is one step of a disk: done and durable, or not done."""
 
     def __init__(self, disk: FaultyDisk) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Flows in a kernel graph: fed with deltas of their maps, compared with their rows from scratch, saved and restored."""
+"""Flows in a kernel graph: fed with deltas of their maps, compared with rows from scratch, saved and restored."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ KINDS = ("select", "join", "semi", "bound", "group", "whole", "top", "window")
 
 
 class GraphLab:
-    """One flow in a graph of its own, and the rows that its changes add up to."""
+    """One flow in a graph of its own, and the sum of its changes."""
 
     def __init__(
         self,
@@ -84,8 +84,10 @@ class GraphLab:
         kernels: KernelCache | None = None,
         from_payloads: bool = False,
     ) -> None:
-        """``kernels``: where kernels are compiled, None: they are interpreted; ``from_payloads``: deltas are fed as
-        payloads of maps, not as rows of relations."""
+        """Create a lab; ``kernels`` is the cache of compiled kernels, None to interpret them.
+
+        With ``from_payloads``, deltas are fed as payloads of maps, not as rows of relations.
+        """
         self.maps = [tuple(fields) for fields in maps]
         relations = tuple(
             Relation(f"r{n}", tuple(Column(name, type_, nullable=True) for name, type_ in fields))
@@ -124,11 +126,11 @@ class GraphLab:
 
     @property
     def structures(self) -> dict[str, RecordStructure]:
-        """All state by identity."""
+        """All structures of the state, by identity."""
         return self.graph.structures
 
     def restart(self) -> None:
-        """Begin again with the records of every structure."""
+        """Restart with the records of every structure."""
         records = {identity: held.dump().copy() for identity, held in self.structures.items()}
         self._begin(records, self.strings.texts())
 
@@ -177,7 +179,7 @@ class GraphLab:
         return pa.Table.from_arrays(arrays, names=[*(name for name, _ in fields), "weight"])
 
     def records(self) -> dict[str, int]:
-        """How many records each structure holds."""
+        """Return the number of records in each structure."""
         return {identity: len(held.dump()) for identity, held in self.structures.items()}
 
     def check(self) -> None:
@@ -193,7 +195,7 @@ def _part_of(view: View, number: int) -> Part:
 
 
 class DrawnFlow:
-    """A flow that is drawn node by node."""
+    """Flow that is drawn node by node."""
 
     def __init__(self, data: st.DataObject, kinds: Sequence[str] = KINDS) -> None:
         self.data = data
@@ -208,7 +210,7 @@ class DrawnFlow:
         return fields_of(self.maps, self.nodes)[number]
 
     def pick(self) -> int:
-        """A node; mostly the last one, so that graphs are deep."""
+        """Return a node; mostly the last one, so that graphs are deep."""
         number: int = self.data.draw(st.sampled_from([len(self.nodes) - 1, *range(len(self.nodes))]), "input")
         return number
 
@@ -221,7 +223,7 @@ class DrawnFlow:
         return f"x{self.names}"
 
     def project(self, source: int, places: list[int], where: Expr | None = None) -> int:
-        """Some columns under new names."""
+        """Add a projection to some columns under new names; return the node."""
         fields = self.fields(source)
         columns = tuple(Column(self.name(), fields[p][1], nullable=True) for p in places)
         self.nodes.append(SelectNode(source, where, columns, tuple(Col(fields[p][0]) for p in places)))
@@ -265,7 +267,7 @@ class DrawnFlow:
         self.nodes.append(SemiNode(left, right, on, self.toss("anti")))
 
     def bound(self) -> None:
-        """Rows on one side of the greatest value of a column of any node."""
+        """Add rows on one side of the greatest value of a column of any node."""
         left, right = self.pick(), self.pick()
         fitting = [
             (mine[0], theirs)
@@ -327,7 +329,7 @@ class DrawnFlow:
 
 
 def random_window(rng: random.Random, source: int, fields: Fields, name: Callable[[], str]) -> WindowNode:
-    """Window functions over these columns; ``name`` makes up names."""
+    """Return window functions over these columns; ``name`` makes new names."""
     names = [each for each, _ in fields]
     partition = tuple(rng.sample(names, rng.randint(0, min(2, len(names)))))
     order = tuple(
@@ -367,7 +369,7 @@ def _random_function(rng: random.Random, fields: Fields, name: str, *, is_limite
 def draw_deltas(
     data: st.DataObject, graph: DrawnFlow, held: dict[int, Counter[Row]]
 ) -> dict[int, list[tuple[Row, int]]]:
-    """Rows added, rows there taken away, and now and then one taken away before it is added."""
+    """Draw added rows, removals of existing rows, and sometimes a removal before its row."""
     deltas = {}
     for number, fields in enumerate(graph.maps):
         row = st.tuples(*(st.sampled_from(VALUES[type_]) for _, type_ in fields))

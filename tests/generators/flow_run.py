@@ -1,4 +1,4 @@
-"""An exchange with flow, on a clock that a test moves."""
+"""Exchange with flow, on a clock that a test moves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["FlowRun"]
 
 
 class FlowRun:
-    """One life of an exchange over a journal. Batches are counted on their way."""
+    """Process of an exchange over a journal; it counts batches."""
 
     def __init__(self, path: Path, rules: MarketRules, *, anchor_ns: int = 1_000_000_000, **clock: Any) -> None:
         self.path = path
@@ -40,12 +40,12 @@ class FlowRun:
         self.exchange.submit = self.submit  # type: ignore[method-assign]
 
     def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
-        """What the flow calls."""
+        """Submit a batch for the flow, and count it."""
         self.batches.append(len(batch))
         return self._submit(batch)
 
     def agents(self, seed: int = 1, settings: AgentSettings | None = None, rate_per_s: float = 2000.0) -> AgentFlow:
-        """Agents on all instruments, started."""
+        """Return agents on all instruments, started."""
         flow = AgentFlow(
             self.exchange, self.market.rules.instruments, self.clock, settings=settings or AgentSettings(), seed=seed,
             rate_per_s=rate_per_s, stop=self.failed.append,
@@ -54,14 +54,14 @@ class FlowRun:
         return flow
 
     def player(self, loader: Loader, speed: float | None) -> Player:
-        """A player, not yet started."""
+        """Return a player that is not yet started."""
         return Player(
             loader, self.exchange, self.clock, speed=speed, stop=self.failed.append,
             behind_bytes=lambda: self.behind_bytes,
         )  # fmt: skip
 
     def play(self, loader: Loader, speed: float | None = None) -> Player:
-        """A player, started."""
+        """Return a started player."""
         player = self.player(loader, speed)
         player.start()
         return player
@@ -74,10 +74,10 @@ class FlowRun:
         return player
 
     def close(self) -> bytes:
-        """End; the feed's lines."""
+        """Close the exchange; return the feed's lines."""
         self.exchange.close()
         return (self.path / "feed.lines").read_bytes()
 
     def inputs(self) -> list[AnyInput]:
-        """All that is in the journal, after the end."""
+        """Return all inputs of the journal, after the end."""
         return [item for _, batch in JournalReader(self.path / "inputs").batches(0) for item in batch]

@@ -1,4 +1,4 @@
-"""Random streams of one map's rows, with rows that come several times and deletions that come too early."""
+"""Random streams of one map's rows, with repeated rows and early deletions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Deltas = list[tuple[Row, int]]
 
 @contextmanager
 def short_room() -> Iterator[None]:
-    """Give structures so little room that a kernel stops wherever it may, and nodes of trees few entries."""
+    """Give structures so little room that a kernel stops at every possible place, and nodes of trees few entries."""
     with ExitStack() as stack:
         stack.enter_context(patch.object(structures, "_SMALL", 1))
         stack.enter_context(patch.object(flow, "_ROWS", 0))
@@ -39,9 +39,9 @@ def stream(
     values: Mapping[ColumnType, Sequence[Any]] = VALUES,
     size: int = 12,
 ) -> Iterator[tuple[Deltas, Counter[Row]]]:
-    """Yield the deltas of each step and the rows there are then; at the end all rows are gone.
+    """Yield the deltas of each step with the rows after it; at the end all rows are gone.
 
-    ``values``: by type. A count is negative now and then, until the next step.
+    ``values`` are given by type. A count is sometimes negative until the next step.
     """
     held: Counter[Row] = Counter()
     for number in range(steps + 1):
@@ -62,7 +62,7 @@ def stream(
 
 
 def compare_with_scratch(lab: GraphLab, rng: random.Random, steps: int, **options: Any) -> None:
-    """Feed a stream to a flow over one map, and compare its result after each step; restart it now and then."""
+    """Feed a stream to a flow over one map, and compare its result after each step; restart it sometimes."""
     for deltas, held in stream(rng, lab.maps[0], steps, **options):
         lab.step({0: deltas})
         lab.check()

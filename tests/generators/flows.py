@@ -1,4 +1,4 @@
-"""Flows by hand and at random, their deltas, and what they give from scratch by plain Python over multisets."""
+"""Flows by hand and at random, their deltas, and their rows from scratch by plain Python over multisets."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ Held = Mapping[int, Counter[Row]]
 Fields = tuple[tuple[str, ColumnType], ...]
 
 NAN = "NaN"
-"""Stands for NaN, which is not equal to itself."""
+"""Placeholder for NaN, which is not equal to itself."""
 EPOCH = datetime.date(1970, 1, 1)
 
 
 def plain(value: Any, type_: ColumnType) -> Any:
-    """A value as these tests compare it."""
+    """Return a value in the form in which these tests compare it."""
     if value is None:
         return None
     if type_ in ("int64", "int128"):
@@ -57,7 +57,7 @@ def plain(value: Any, type_: ColumnType) -> Any:
 
 
 def fields_of(maps: Sequence[Fields], nodes: Sequence[Node]) -> list[Fields]:
-    """The columns of each node."""
+    """Return the columns of each node."""
     found: list[Fields] = []
     for node in nodes:
         if isinstance(node, ScanNode):
@@ -79,18 +79,18 @@ def fields_of(maps: Sequence[Fields], nodes: Sequence[Node]) -> list[Fields]:
 
 
 class PlannedFlow(Protocol):
-    """What a flow is, whatever executes it."""
+    """Description of a flow, without its execution."""
 
     maps: list[Fields]
     """Keys of the base maps."""
     nodes: tuple[Node, ...]
-    """Its nodes."""
+    """Nodes of the flow."""
     program: Program
-    """The program with the flow as its view."""
+    """Program with the flow as its view."""
 
 
 def from_scratch(lab: PlannedFlow, held: Held) -> Counter[Row]:
-    """The rows of the last node over these rows of the maps, none of which has a negative weight."""
+    """Return the rows of the last node over these rows of the maps, none of which has a negative weight."""
     fields = fields_of(lab.maps, lab.nodes)
     rows: list[Counter[Row]] = []
     for node in lab.nodes:
@@ -196,7 +196,7 @@ def _aggregate(
 
 
 def place_of(quantile: Quantile, number: int) -> int:
-    """Where a quantile stands among so many values."""
+    """Return the place of a quantile among ``number`` values."""
     if quantile.kind == "disc":
         return max(math.ceil(Fraction(quantile.part * number, quantile.whole)), 1) - 1
     place = Fraction(quantile.part * (number - 1), quantile.whole)
@@ -204,7 +204,7 @@ def place_of(quantile: Quantile, number: int) -> int:
 
 
 def windowed(node: WindowNode, fields: Fields, rows: Counter[Row], *, zero: bool) -> list[Row]:
-    """The rows with the results of window functions; every function looks at all rows of the partition."""
+    """Return the rows with the results of window functions; every function visits all rows of the partition."""
     names = [name for name, _ in fields]
     keys = [names.index(name) for name in node.partition]
     partitions: dict[Row, list[Row]] = {}
@@ -270,7 +270,7 @@ def _rank(criteria: Sequence[tuple[str, bool, bool]], fields: Fields) -> Callabl
 
 
 class _Reversed:
-    """Orders the other way round."""
+    """Sort key that reverses the order."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -292,5 +292,5 @@ def _comparable(value: Any) -> Any:
 
 
 def call(op: Any, *args: Expr) -> Call:
-    """An operation."""
+    """Return an operation."""
     return Call(op, args)

@@ -1,4 +1,4 @@
-"""An ingest on sources in memory: whatever order buffers come in, whatever breaks, without a real source."""
+"""Ingest on sources in memory: any order of buffers and any failure, without a real source."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Make = Callable[[EpochWriter, Cut], Adaptor]
 
 
 def trace(count: int, seed: int = 1, bad: tuple[int, ...] = ()) -> bytes:
-    """A trace of adds, executions and deletes; lines at these places are malformed and come on top."""
+    """Return a trace of adds, executions and deletes; additional malformed lines stand at these places."""
     chance = random.Random(seed)
     lines = []
     for n in range(count):
@@ -66,7 +66,7 @@ def trace(count: int, seed: int = 1, bad: tuple[int, ...] = ()) -> bytes:
 
 
 def feed(count: int, per_request: int = 1, bad: tuple[int, ...] = (), heartbeats: bool = False) -> bytes:
-    """A feed; so many messages share a time; those at these places are malformed."""
+    """Return a feed; ``per_request`` messages share a time; the messages at these places are malformed."""
     lines = []
     for n in range(1, count + 1):
         t = (n - 1) // per_request
@@ -81,7 +81,7 @@ def feed(count: int, per_request: int = 1, bad: tuple[int, ...] = (), heartbeats
 
 
 def at_sequence(data: bytes) -> Callable[[Position], int]:
-    """Where in a feed's bytes the message with a position's number starts."""
+    """Return a function from a position's message number to the message's offset in a feed's bytes."""
     starts = {}
     place = 0
     for line in data.splitlines(keepends=True):
@@ -92,10 +92,10 @@ def at_sequence(data: bytes) -> Callable[[Position], int]:
 
 
 class ListSource(Source):
-    """The bytes of a stream cut into buffers; a buffer that is refused is offered again after `resume`.
+    """Bytes of a stream cut into buffers; a refused buffer is offered again after `resume`.
 
-    Buffers go out on the thread that opens or resumes, one at a time, in ``order`` of their places. ``lost_after``
-    breaks the connection behind so many buffers, once for each entry; the test, or ``reconnect``, goes on.
+    Buffers are offered by the thread that opens or resumes, one at a time, in ``order`` of their places. ``lost_after``
+    breaks the connection after these numbers of buffers, once for each entry; the test, or ``reconnect``, continues.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class ListSource(Source):
 
 
 class ScriptListener(IngestListener):
-    """Writes down how an ingest ended, and its losses."""
+    """Records how an ingest ended, and its losses."""
 
     def __init__(self) -> None:
         self.outcomes: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -207,7 +207,7 @@ class ScriptListener(IngestListener):
 
 
 def trace_adaptor(writer: EpochWriter, cut: Cut, *, prefix: str = "", brokers: int = 10) -> Adaptor:
-    """An order-book trace with both sides declared."""
+    """Return the adaptor of an order-book trace with both sides declared."""
     streams = [
         BookStream(Relation(f"{prefix}bids", _COLUMNS), "bids"),
         BookStream(Relation(f"{prefix}asks", _COLUMNS), "asks"),
@@ -216,12 +216,12 @@ def trace_adaptor(writer: EpochWriter, cut: Cut, *, prefix: str = "", brokers: i
 
 
 def feed_adaptor(writer: EpochWriter, cut: Cut) -> Adaptor:
-    """The exchange's feed."""
+    """Return the adaptor of the exchange's feed."""
     return FeedAdaptor(writer.space, "feed", Retention(rows=50), cut.sequence + 1)
 
 
 class IngestLab:
-    """A writer and an ingest over sources; `origins` are (source, adaptor's maker, read first).
+    """Writer and ingest over sources; `origins` are (source, adaptor's maker, read first).
 
     With a ``crew`` there are no threads: the test makes the steps.
     """
@@ -261,7 +261,7 @@ class IngestLab:
         assert self.listener.running.wait(WAIT_SECONDS)
 
     def run(self) -> str:
-        """From start to the end; how it ended."""
+        """Run from start to end; return how the ingest ended."""
         self.ingest.start()
         try:
             return self.listener.outcomes.get(timeout=WAIT_SECONDS)
@@ -276,20 +276,20 @@ class IngestLab:
             assert drained.wait(WAIT_SECONDS)
 
     def close(self) -> None:
-        """Stop without sealing: what a killed process leaves."""
+        """Stop without sealing, like a killed process."""
         self.ingest.stop()
         self.writer.close()
         assert self.listener.outcomes.empty()
 
 
 def footers(directory: Path) -> list[Footer]:
-    """Of every epoch but the first, which the lab itself seals."""
+    """Return the footers of every epoch but the first, which the lab itself seals."""
     reader = EpochLogReader(directory / "epochs")
     return [reader.read(epoch).footer for epoch in range(1, reader.latest() + 1)]
 
 
 def sealed_rows(directory: Path) -> list[dict[str, Counter[tuple[Any, ...]]]]:
-    """By epoch and relation: rows and their weights."""
+    """Return rows with their weights, by epoch and relation."""
     reader = EpochLogReader(directory / "epochs")
     found = []
     for epoch in range(1, reader.latest() + 1):
@@ -309,7 +309,7 @@ def sealed_rows(directory: Path) -> list[dict[str, Counter[tuple[Any, ...]]]]:
 
 
 def relations(directory: Path) -> dict[str, Counter[tuple[Any, ...]]]:
-    """The relations after the last epoch."""
+    """Return the relations after the last epoch."""
     total: dict[str, Counter[tuple[Any, ...]]] = {}
     for epoch in sealed_rows(directory):
         for name, net in epoch.items():
@@ -320,7 +320,7 @@ def relations(directory: Path) -> dict[str, Counter[tuple[Any, ...]]]:
 
 
 def dead_letters(directory: Path) -> list[tuple[int, str]]:
-    """Epoch and text of every dead letter in the file."""
+    """Return epoch and text of every dead letter in the file."""
     path = directory / "dead-letters.jsonl"
     lines = path.read_bytes().splitlines() if path.exists() else []
     entries = [msgspec.json.decode(line) for line in lines]

@@ -1,4 +1,4 @@
-"""Books and trades from ITCH messages, one message at a time: so simple that it is obviously right."""
+"""Books and trades from ITCH messages, one message at a time, as simple as possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ItchBook", "messages_of"]
 
 
 def messages_of(data: bytes) -> Iterator[bytes]:
-    """The messages in the sequenced packets of a stream; it must end with a packet."""
+    """Yield the messages in the sequenced packets of a stream; it must end with a packet."""
     splitter = PacketSplitter()
     yield from (packet.payload for packet in splitter.split(data) if packet.type == SEQUENCED)
     assert splitter.partial == b""
@@ -27,7 +27,7 @@ class ItchBook:
         self.orders: dict[int, dict[str, Any]] = {}
         """Reference number → stock, side, shares, price, attribution."""
         self.trades: list[tuple[int, str, int, int, int]] = []
-        """Match number, stock, order, shares, price; a cross is one, of order 0, and its parts are none."""
+        """Match number, stock, order, shares, price; a cross is one trade, of order 0, and its parts are none."""
         self.states: dict[str, str] = {}
         """Stock → trading state."""
         self.imbalances: list[dict[str, Any]] = []
@@ -88,14 +88,14 @@ class ItchBook:
         return {stock: locate for locate, stock in self.stocks.items()}
 
     def queues(self) -> dict[tuple[str, str, int], list[int]]:
-        """Stock, side and price → the orders there by time."""
+        """Return the orders by stock, side and price, in order of time."""
         found: dict[tuple[str, str, int], list[int]] = {}
         for number, order in self.orders.items():
             found.setdefault((order["stock"], order["side"], order["price"]), []).append(number)
         return found
 
     def touch(self, stock: str) -> tuple[int | None, int | None]:
-        """Best prices."""
+        """Return the best prices."""
         prices: dict[str, list[int]] = {"B": [], "S": []}
         for order in self.orders.values():
             if order["stock"] == stock:

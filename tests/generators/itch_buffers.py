@@ -1,4 +1,4 @@
-"""ITCH messages in both framings, and what the wide relation must say of them, message by message."""
+"""ITCH messages in both framings, and the expected row of the wide relation for each message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 def split(rng: random.Random, data: bytes, most: int) -> list[RawBuffer]:
-    """The data as raw buffers of 1 to ``most`` bytes."""
+    """Return the data as raw buffers of 1 to ``most`` bytes."""
     raws: list[RawBuffer] = []
     at = 0
     while at < len(data):
@@ -28,7 +28,7 @@ def split(rng: random.Random, data: bytes, most: int) -> list[RawBuffer]:
 
 
 def packets(rng: random.Random, messages: Sequence[bytes]) -> list[tuple[str, bytes]]:
-    """The messages as packets, with heartbeats and packets that say nothing between them."""
+    """Return the messages as packets, with heartbeats and empty packets between them."""
     found: list[tuple[str, bytes]] = [("A", b"SESSION123" + b"1".rjust(20))]
     for message in messages:
         while rng.random() < 0.2:
@@ -38,12 +38,12 @@ def packets(rng: random.Random, messages: Sequence[bytes]) -> list[tuple[str, by
 
 
 def soup(packets: Sequence[tuple[str, bytes]]) -> bytes:
-    """SoupBinTCP's bytes."""
+    """Return the bytes of SoupBinTCP."""
     return b"".join(encode_packet(type_.encode(), payload) for type_, payload in packets)
 
 
 def expected_rows(messages: Sequence[bytes], packet_types: Sequence[str | None] | None = None) -> list[Row]:
-    """A row for each message that is well-formed; an empty message is a heartbeat."""
+    """Return a row for each well-formed message; an empty message is a heartbeat."""
     rows: list[Row] = []
     for message, packet in zip(messages, packet_types or [None] * len(messages), strict=True):
         row: Row = dict.fromkeys(field.name for field in ITCH_FIELDS)
@@ -61,7 +61,7 @@ def expected_rows(messages: Sequence[bytes], packet_types: Sequence[str | None] 
 
 
 def formatted(formatter: InputFormatter, raws: Sequence[RawBuffer], rng: random.Random, at_once: int = 5) -> Any:
-    """The batches of an origin in stream order, formatted some buffers at a time in the order given, to the end."""
+    """Return the batches of an origin in stream order, formatted some buffers at a time in the given order."""
     order = InOrder(1 << 20)
     batches: list[FormattedBatch] = []
     todo = list(raws)

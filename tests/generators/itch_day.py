@@ -1,4 +1,4 @@
-"""A day of ITCH: a valid life of orders with all 23 messages, as bytes and as the lines of the text feed."""
+"""Day of ITCH: valid orders with all 23 messages, as bytes and as the lines of the text feed."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from deltabook.wire.text import FeedMessage
 __all__ = ["TICK", "Day", "make_day", "random_message"]
 
 TICK: Final = 100
-"""A tick of the text feed in the 0.0001 of ITCH."""
+"""Size of a tick of the text feed in the 0.0001 of ITCH."""
 _WEIGHTS: Final = {"A": 40, "F": 6, "D": 28, "U": 10, "E": 8, "C": 2, "X": 4, "P": 2, "Q": 3}
 _OTHERS: Final = "SRHYLVWKJhBINO"
 
 
 class Day(msgspec.Struct, frozen=True):
-    """What happened, in both languages."""
+    """Messages of a day, as ITCH and as text."""
 
     messages: list[bytes]
     """ITCH messages without length prefix."""
     lines: list[FeedMessage]
-    """The same as feed messages, numbered from 1; other messages of ITCH say nothing in the text feed."""
+    """The same as feed messages, numbered from 1; other ITCH messages have no line in the text feed."""
     numbers: list[int]
-    """Of each line the number of its ITCH message, from 0."""
+    """Number of the ITCH message of each line, from 0."""
 
     @property
     def data(self) -> bytes:
@@ -42,9 +42,9 @@ class _Order:
 
 
 def random_message(rng: random.Random, letter: str, time_ns: int, stock: str, locate: int) -> bytes:
-    """A message of this type with random values in all other fields; alphas are letters or blank.
+    """Return a message of this type with random values in all other fields; alphas are letters or blank.
 
-    No system event C among them: a reader may stop behind the end of messages.
+    System event C is left out: a reader may stop after the end of messages.
     """
     values: dict[str, int | str] = {}
     for field in MESSAGES[letter].fields:
@@ -64,9 +64,9 @@ def random_message(rng: random.Random, letter: str, time_ns: int, stock: str, lo
 def make_day(
     seed: int, messages: int, *, stocks: int = 3, others: float = 0.1, step_ns: int = 5_000, brokers: int = 9
 ) -> Day:
-    """A day of so many messages; ``others`` is the share of those that change no book.
+    """Return a day of ``messages`` messages; ``others`` is the share of those that change no book.
 
-    Orders never cross on purpose: the books are whatever the adds make them. Several messages may share their time.
+    Prices are drawn without regard to the book, so that it may be crossed. Several messages may share their time.
     """
     return _Maker(seed, stocks, others, step_ns, brokers).make(messages)
 
@@ -140,7 +140,7 @@ class _Maker:
         self._line(number, order, order.side, order.shares, order.price)
 
     def _cross(self, order: _Order) -> None:
-        """An auction's trade, without shares if there is nothing to trade; some orders lose theirs before."""
+        """Add an auction's trade, without shares if there is nothing to trade; some orders lose their shares before."""
         rng = self._rng
         for _ in range(min(rng.randrange(3), len(self._live))):
             at = rng.randrange(len(self._live))

@@ -1,4 +1,4 @@
-"""A market that takes random requests of every kind, and books that are built from nothing but its ITCH feed."""
+"""Market with random requests of every kind, and books built from its ITCH feed only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.model.said import SaidFeed, SaidProtocol
 __all__ = ["PEER_RULES", "ItchMarket", "PeerBook", "Touch"]
 
 Touch = tuple[int, int, int, int, int, int]
-"""Price in ten-thousandths, shares and number of orders of the best bid, then of the best offer; zeros for none."""
+"""Price in ten-thousandths, shares and number of orders of the best bid, then of the best ask; zeros for none."""
 
 PEER_RULES = MarketRules(
     (
@@ -35,13 +35,13 @@ PEER_RULES = MarketRules(
     first_order_id=1_000_000,
     opens_with_auction=True,
 )
-"""Three scales; one symbol follows a recording, whose executions have prices of their own."""
+"""Rules with three scales; one symbol follows a recording, whose executions have prices of their own."""
 
 _PRINTS = {"executed", "traded", "printed", "cross"}
 
 
 class ItchMarket:
-    """A market that speaks ITCH, and says the same in tuples."""
+    """Market that writes ITCH, and the same events as tuples."""
 
     def __init__(self, seed: int, rules: MarketRules = PEER_RULES) -> None:
         now = Now()
@@ -53,14 +53,14 @@ class ItchMarket:
         self.accounts: list[OpenAccount] = opening_requests(self.chance, START_NS)
         self._flow = RequestFlow(self.chance, rules, self.accounts, START_NS + 1_000)
         self.trades: list[tuple[int, int, int, int]] = []
-        """Locate, price in ten-thousandths, shares, match number: of all that can be printed."""
+        """Locate, price in ten-thousandths, shares and match number of all printable trades."""
         for account in self.accounts:
             self.market.apply(account)
 
     def request(self) -> AnyInput:
-        """A random one, now and then of a broker that has no attribution."""
+        """Return a random request, sometimes of a broker without attribution."""
         item = self._flow.next([order for book in self.market.books.values() for order in book.resting()])
-        while isinstance(item, Phase) and item.phase == "closed":  # for good: there would be nothing left to compare
+        while isinstance(item, Phase) and item.phase == "closed":  # closed is final: nothing would be left to compare
             item = self._flow.next(())
         if isinstance(item, Enter) and not item.account and self.chance.random() < 0.2:
             fields = {name: getattr(item, name) for name in item.__struct_fields__}
@@ -68,7 +68,7 @@ class ItchMarket:
         return item
 
     def step(self) -> bytes:
-        """One random request; the packets that it brings about."""
+        """Apply one random request; return its packets."""
         self.market.apply(self.request())
         packets, _ = self.encoder.take()
         for name, _, *fields in self._said.said:
@@ -85,17 +85,17 @@ class ItchMarket:
         else:
             locate, _, volume, price, match = fields
         units, shares = self.scale(locate)
-        if price >= 0:  # a recording may have anything; the fields have no sign
+        if price >= 0:  # a recording may have negative prices; the fields have no sign
             self.trades.append((locate, price * units, volume * shares, match))
 
     def scale(self, locate: int) -> tuple[int, int]:
-        """Ten-thousandths of a tick, shares of a lot."""
+        """Return the ten-thousandths of a tick, and the shares of a lot."""
         stock = self.encoder.stocks[locate]
         assert stock is not None
         return stock.tick_units, stock.lot_shares
 
     def touch(self, locate: int) -> Touch:
-        """What the market displays."""
+        """Return the best prices that the market displays."""
         book = self.market.book_at[locate]
         assert book is not None
         units, shares = self.scale(locate)
@@ -108,7 +108,7 @@ class ItchMarket:
         return one, two, three, four, five, six
 
     def displayed(self) -> dict[int, dict[str, Any]]:
-        """All displayed orders as `ItchBook` has them."""
+        """Return all displayed orders in the form of `ItchBook`."""
         return {order.feed_id: fields for order, fields in self._displayed()}
 
     def _displayed(self) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -130,16 +130,16 @@ class ItchMarket:
 
 
 class PeerBook:
-    """The book builder of `itch-book`, a C++ library that we did not write, fed message by message."""
+    """Book builder of `itch-book`, an independent C++ library, fed message by message."""
 
     def __init__(self) -> None:
         self._session = _core.Session(["bbo", "trades"], 0, [])
         self._touch: dict[int, Touch] = {}
         self.trades: list[tuple[int, int, int, int]] = []
-        """As `ItchMarket.trades`."""
+        """Trades, as `ItchMarket.trades`."""
 
     def take(self, packets: bytes) -> None:
-        """Whole sequenced packets."""
+        """Process whole sequenced packets."""
         self._session.feed(b"".join(framed_messages(packets)))
         bbo = self._session.take_bbo()
         columns = [bbo[name].tolist() for name in ("bid_px", "bid_sz", "bid_ct", "ask_px", "ask_sz", "ask_ct")]
@@ -153,15 +153,15 @@ class PeerBook:
                 self.trades.append((locate, price, size, match))
 
     def touch(self, locate: int) -> Touch:
-        """Best prices, shares there, and orders there."""
+        """Return the best prices, with shares and orders there."""
         return self._touch.get(locate, (0, 0, 0, 0, 0, 0))
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What it has counted."""
+        """Counters of the library."""
         return dict(self._session.stats())
 
     def flaws(self) -> dict[str, int]:
-        """What made no sense to it, by kind."""
+        """Return the numbers of messages that it could not apply, by kind."""
         kinds = ("unknown", "malformed", "missing_ref", "dup_ref", "rejected", "clamped", "pending_bytes")
         return {kind: self.figures[kind] for kind in kinds if self.figures[kind]}

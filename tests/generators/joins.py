@@ -1,4 +1,4 @@
-"""Joined views in a kernel graph of their own, random ones too, and rows for them."""
+"""Joined views in a kernel graph of their own, also random ones, and rows for them."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ RELATIONS: Final = (
 _INTEGERS: Final = {"r": ("a", "b", "v"), "q": ("d", "e", "w"), "p": ("k", "m")}
 _GROUPS: Final = {"r": ("a", "s", "v"), "q": ("d", "s"), "p": ("k", "t")}
 ROW_WORK: Final = (0, 20, 10**9)
-"""Never sweep, sweep where it is quicker, always sweep."""
+"""Weights of a row's look-ups: never sweep, sweep where it is faster, always sweep."""
 
 
 @contextmanager
 def row_work(work: int) -> Iterator[None]:
-    """Let joins made here weigh a row's look-ups so, see `ROW_WORK`."""
+    """Give joins made here this weight of a row's look-ups, see `ROW_WORK`."""
     with patch.object(range_sweep, "_ROW_WORK", work):
         yield
 
 
 @contextmanager
 def short_room() -> Iterator[None]:
-    """Give structures so little room that a kernel stops wherever it may."""
+    """Give structures so little room that a kernel stops at every possible place."""
     with ExitStack() as stack:
         stack.enter_context(patch.object(structures, "_SMALL", 1))
         stack.enter_context(patch.object(join, "_ROWS", 0))
@@ -52,14 +52,14 @@ def short_room() -> Iterator[None]:
 
 
 class JoinLab(ViewLab):
-    """One joined view in a graph, and the rows that its changes add up to."""
+    """One joined view in a graph, and the sum of its changes."""
 
     body = Joined
 
     def __init__(
         self, sql: str, mode: str = "sql", relations: Sequence[Relation] = RELATIONS, **options: Unpack[LabOptions]
     ) -> None:
-        """See `ViewLab`."""
+        """Create a lab; see `ViewLab`."""
         super().__init__(sql, mode, relations, **options)
 
     def lower(self, builder: GraphBuilder) -> None:
@@ -69,7 +69,7 @@ class JoinLab(ViewLab):
 
 
 def random_deltas(rng: random.Random, held: dict[str, list[Row]], size: int, spread: int, scale: int = 1) -> Deltas:
-    """Deltas of the rows that are held, and of new ones: integers are ``scale`` times ones of at most ``spread``.
+    """Return deltas of existing rows, and of new ones: integers are ``scale`` times ones of at most ``spread``.
 
     A removal may come before its row.
     """
@@ -97,7 +97,7 @@ def _value(rng: random.Random, column: Column, spread: int, scale: int) -> Any:
 
 
 def draw_join(data: st.DataObject) -> str:
-    """A query of sums over two to four relations; the compiler may make another form of it."""
+    """Draw a query of sums over two to four relations; the compiler may transform it."""
     count = data.draw(st.sampled_from([2, 2, 2, 3, 4]), "relations")
     names = data.draw(st.lists(st.sampled_from(["r", "q", "p"]), min_size=count, max_size=count), "names")
     drawn = _Drawn(data, [(f"f{place}", name) for place, name in enumerate(names)])
@@ -123,7 +123,7 @@ class _Drawn:
         """Columns that are equal to others."""
 
     def toss(self, label: str) -> bool:
-        """A coin."""
+        """Draw a boolean."""
         return self._data.draw(st.booleans(), label)
 
     def _of(self, place: int, columns: Mapping[str, Sequence[str]]) -> str:
@@ -131,11 +131,11 @@ class _Drawn:
         return f"{alias}.{self._data.draw(st.sampled_from(columns[name]), 'column')}"
 
     def column(self, columns: Mapping[str, Sequence[str]]) -> str:
-        """A column of any of the relations."""
+        """Draw a column of any of the relations."""
         return self._of(self._data.draw(st.integers(0, len(self._tables) - 1), "table"), columns)
 
     def conditions(self, place: int) -> Iterator[str]:
-        """What connects a relation with one before it."""
+        """Draw the conditions between a relation and one before it."""
         other = self._data.draw(st.integers(0, place - 1), "other")
         kind = self._data.draw(st.sampled_from(["equal", "equal", "range", "both", "both", "none"]), "kind")
         one, two = self._of(place, _INTEGERS), self._of(other, _INTEGERS)
@@ -167,7 +167,7 @@ class _Drawn:
             yield f"{one} <> 1"
 
     def sum(self) -> str:
-        """An aggregate."""
+        """Draw an aggregate."""
         first, second = self.column(_INTEGERS), self.column(_INTEGERS)
         return self._data.draw(
             st.sampled_from(

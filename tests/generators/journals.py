@@ -1,4 +1,4 @@
-"""Exchanges on journals, and inputs for them: what tests of the journal begin with."""
+"""Exchanges on journals, and their inputs: the start of tests of the journal."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["account", "enter", "forget_boot", "make_outputs", "open_exchange", "
 
 
 def make_outputs(rules: MarketRules, now: Now) -> tuple[Mapping[str, FeedEncoder], Sequence[AccountProtocol]]:
-    """Both forms of the feed, and accounts that are told in text."""
+    """Return both forms of the feed, and the text protocol."""
     return {"text": TextEncoder(rules, now), "itch": ItchEncoder(rules, now)}, (TextProtocol(rules),)
 
 
 def open_exchange(path: Path, rules: MarketRules, forms: Sequence[str] = ("text", "itch"), **journal: Any) -> Exchange:
-    """An exchange in a directory with these forms of the feed; ``journal`` is what `Journal` is told beside."""
+    """Return an exchange with these forms of the feed; ``journal`` are further arguments of `Journal`."""
     now = Now()
     encoders, protocols = make_outputs(rules, now)
     chosen = {form: encoders[form] for form in forms}
@@ -39,12 +39,12 @@ def open_exchange(path: Path, rules: MarketRules, forms: Sequence[str] = ("text"
 
 
 def forget_boot(path: Path) -> None:
-    """Leave a directory as a loss of power does: nothing says that all that was written is there."""
+    """Leave a directory as after a power loss: nothing shows that all writes survived."""
     (path / "lock").unlink(missing_ok=True)
 
 
 def random_inputs(seed: int, count: int, *, plays: bool = True) -> tuple[MarketRules, list[AnyInput]]:
-    """Requests of every kind to a market of these rules, the first of which open accounts."""
+    """Return the rules of a market and requests of every kind, the first of which open accounts."""
     chance = random.Random(seed)
     rules = random_rules(chance, plays=plays)
     accounts = opening_requests(chance, START_NS, ("text",))
@@ -60,10 +60,10 @@ def random_inputs(seed: int, count: int, *, plays: bool = True) -> tuple[MarketR
 
 
 def account(time_ns: int = START_NS, number: int = 1) -> OpenAccount:
-    """An account of the text protocol."""
+    """Return the opening of an account of the text protocol."""
     return OpenAccount(time_ns, f"text:{number}", "text", number)
 
 
 def enter(number: int, side: str = "B", price: int = 100) -> Enter:
-    """The order of this number, of account 1."""
+    """Return the order of this number, of account 1."""
     return Enter(START_NS + number, 1, 1, number, "ACME", side, 5, price)

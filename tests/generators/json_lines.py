@@ -1,4 +1,4 @@
-"""Blocks of JSON lines, parsed, and what must hold of every one of them."""
+"""Blocks of JSON lines, parsed and checked."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _EVERYTHING: Final = Pushdown()
 
 
 def indexer(*fields: Field, pushdown: Pushdown = _EVERYTHING, **options: Any) -> JsonIndexer:
-    """Of a schema of these fields."""
+    """Return an indexer for a schema of these fields."""
     return JsonFormat().indexer(Schema(fields, format=JsonFormat(), **options), pushdown)
 
 
 def parse(reader: JsonIndexer, *lines: str | bytes, end: bytes = b"\n") -> ParsedBlock:
-    """These lines as one block."""
+    """Parse these lines as one block."""
     text = b"".join((line.encode() if isinstance(line, str) else line) + end for line in lines)
     return parse_block(reader, text)
 
 
 def parse_block(reader: JsonIndexer, text: bytes) -> ParsedBlock:
-    """Parsed without conditions, and checked."""
+    """Parse a block without conditions, and check it."""
     parsed = reader.parse(Block([text], [Section(0, len(text))]))
     _check(parsed, text)
     return parsed

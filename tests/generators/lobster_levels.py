@@ -1,4 +1,4 @@
-"""LOBSTER's two files of N levels, made from a full book: events outside of the best N levels are in neither."""
+"""LOBSTER's two files of N levels, made from a full book: neither contains events outside of the best N levels."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ NAME: Final = "ACME_2012-06-21_34200000_57600000_message_{levels}.csv"
 
 
 def write_lobster(folder: Path, rng: Random, levels: int, events: int, *, opening: int = 6) -> tuple[Path, Path]:
-    """Write a message file and its order book file; returns both paths.
+    """Write a message file and its order book file; return both paths.
 
-    The market is random and never crossed. It has orders before the first message, of which the files say nothing but
-    their levels, executions without a displayed order (5), and one halt (7).
+    The market is random and never crossed. It has orders before the first message, which the files show in their levels
+    only, executions without a displayed order (5), and one halt (7).
     """
     market = _Market(rng)
     for _ in range(opening):
@@ -53,7 +53,7 @@ class _Market:
         self._mid = 10_000
 
     def event(self) -> tuple[int, int, int, int, str]:
-        """Do something; returns type, order, size, price and the order's side."""
+        """Make a random event; return type, order, size, price and the order's side."""
         rng = self._rng
         self._mid += rng.choice([-1, 0, 0, 0, 1])
         kind = rng.choice([1, 1, 1, 2, 3, 3, 4, 4, 5])
@@ -95,7 +95,7 @@ class _Market:
         return min(ids, key=lambda order_id: (int(self._orders[order_id][1]) * sign, order_id), default=None)  # type: ignore[call-overload]
 
     def shown(self, levels: int) -> str:
-        """The line of the order book file."""
+        """Return the line of the order book file."""
         sides: dict[str, dict[int, int]] = {"B": {}, "S": {}}
         for side, price, volume in self._orders.values():
             book = sides[str(side)]

@@ -1,5 +1,6 @@
-"""A receiver of MoldUDP64 that is written to be read: it rebuilds the stream out of datagrams that come late, twice, in
-any order or not at all."""
+"""Simple receiver of MoldUDP64: rebuilds the stream from datagrams that come late, twice, in any
+order or not at all.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +10,25 @@ __all__ = ["MoldReceiver"]
 
 
 class MoldReceiver:
-    """Takes datagrams and says what to ask for again."""
+    """Processes datagrams and returns the requests for missing messages."""
 
     def __init__(self) -> None:
         self.messages: list[bytes] = []
-        """All of them from number 1, without a gap."""
+        """All messages from number 1, without a gap."""
         self.session = ""
         self.is_over = False
-        """The end of the session was said, and everything before it is here."""
+        """True once the end of the session was received, with everything before it."""
         self._early: dict[int, bytes] = {}
         self._known = 1
         self._end: int | None = None
 
     @property
     def next_number(self) -> int:
-        """The first that is missing."""
+        """Number of the first missing message."""
         return len(self.messages) + 1
 
     def take(self, datagram: bytes) -> None:
-        """One datagram, of the feed or an answer."""
+        """Process one datagram, of the feed or an answer."""
         packet = parse_packet(datagram)
         assert self.session in {"", packet.session}, "another session"
         self.session = packet.session
@@ -44,7 +45,7 @@ class MoldReceiver:
         self.is_over = self._end == self.next_number
 
     def wanted(self) -> MoldRequest | None:
-        """The first gap; None if there is none."""
+        """Return the request for the first gap; None if there is none."""
         first = self.next_number
         if first >= self._known:
             return None

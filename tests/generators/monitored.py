@@ -1,4 +1,4 @@
-"""What a monitor reads, by name and labels."""
+"""Metrics as a monitor reads them, by name and labels."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Samples = dict[tuple[str, ...], float]
 
 
 def read_samples(text: bytes) -> Samples:
-    """Of an answer of ``/metrics``: each has a help text, and none is there twice."""
+    """Return the samples in an answer of ``/metrics``; assert that each has a help text, and none is there twice."""
     return samples_of(text_string_to_metric_families(text.decode()))
 
 
 def samples_of(families: Iterable[Metric]) -> Samples:
-    """Of metrics as they are made."""
+    """Return the samples of metrics as they are made."""
     found: Samples = {}
     for family in families:
         assert family.documentation, family.name

@@ -1,4 +1,4 @@
-"""Formats that no product has, for what the formatter does around a format: states, order, errors."""
+"""Artificial formats for tests of the formatter: states, order, errors."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _BAD = b"?"
 
 
 def prefixed(words: list[str]) -> bytes:
-    """Each word behind a byte with its length."""
+    """Return each word after a byte with its length."""
     return b"".join(bytes([len(word)]) + word.encode() for word in words)
 
 
 class _Words(InputFormatIndexer):
-    """What parsing has in common: one column; a word with a question mark is bad, and one with ``!!`` a bug.
+    """Base of the parsers: one column; a word with a question mark is bad, and one with ``!!`` a bug.
 
-    Of the bad ones only the last is described.
+    Only the last bad word is described.
     """
 
     def empty_rows(self) -> Any:
@@ -63,7 +63,7 @@ class _Words(InputFormatIndexer):
         )
 
     def split(self, data: bytes) -> tuple[list[bytes], list[int]]:
-        """Words, and the offsets behind their tuples."""
+        """Return the words, and the offset after each word's tuple."""
         raise AssertionError
 
 
@@ -83,7 +83,10 @@ class _PrefixedIndex(RunIndex):
 
 
 class BytePrefixed(_Words):
-    """A byte says how many bytes follow; the state is how many of the open tuple are missing."""
+    """Format in which a byte gives the number of bytes that follow.
+
+    The state is the number of bytes missing from the open tuple.
+    """
 
     def index(self, run: Run) -> RunIndex:
         return _PrefixedIndex(run.data)
@@ -104,7 +107,7 @@ class BytePrefixed(_Words):
 
 
 class OrderedLines(_Words):
-    """Lines; insists on being asked in stream order, buffer behind buffer."""
+    """Lines; requires calls in stream order, buffer after buffer."""
 
     ordered: ClassVar[bool] = True
 
@@ -128,18 +131,18 @@ class OrderedLines(_Words):
 
 
 class _Format:
-    """A format that makes indexers of a class."""
+    """Format that makes indexers of a class."""
 
     def __init__(self, indexer: type[_Words]) -> None:
         self._indexer = indexer
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Name for messages."""
         return self._indexer.__name__
 
     def indexer(self, schema: Any, pushdown: Any) -> InputFormatIndexer:
-        """A new one."""
+        """Return a new indexer."""
         del schema, pushdown
         return self._indexer()
 

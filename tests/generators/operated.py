@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""An exchange with an admin port, asked over transports in memory."""
+"""Exchange with an admin port, over transports in memory."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _PATHS = {kind: path for path, kind in admin.CHANGES.items()}
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a request got."""
+    """Answer to a request."""
 
     status: int
-    """Of HTTP; 0 if the connection was closed without a word."""
+    """Status of HTTP; 0 if the connection was closed without an answer."""
     headers: dict[str, str]
-    """In lower case."""
+    """Header values by name in lower case."""
     body: bytes
 
     @property
     def text(self) -> str:
-        """The body as a line."""
+        """Body as a line."""
         return self.body.decode().rstrip("\n")
 
 
 class Playing:
-    """Stands for a recording that is played, at record 12."""
+    """Substitute for a replayed recording, at record 12."""
 
     def __init__(self) -> None:
         self.file, self.symbol, self.finished = "day.csv", "REPLAY", False
@@ -49,35 +49,35 @@ class Playing:
         self.speed: float | None = 1.0
 
     def pause(self) -> None:
-        """Stand still."""
+        """Pause the replay."""
         self.is_paused = True
 
     def resume(self) -> None:
-        """Go on."""
+        """Resume the replay."""
         self.is_paused = False
 
     def set_speed(self, speed: float | None) -> None:
-        """Go on at another speed."""
+        """Set the speed."""
         self.speed = speed
 
     def seek(self, position: int) -> None:
-        """Skip forward."""
+        """Skip forward to a record."""
         if position <= self.position:
             raise OperationError(f"expected a record after {self.position}, was {position}")
         self.position = position
 
     def seek_time(self, time_ns: int) -> None:
-        """Skip forward."""
+        """Skip forward to a time."""
         self.time_ns = time_ns
 
 
 class Operated(Floor):
-    """The market with its text face, and the port through which it is operated."""
+    """Market with its text server, and its admin port."""
 
     def __init__(
         self, path: Path, *, token: str = "", playing: Playing | None = None, rules: MarketRules = RULES, **limits: Any
     ) -> None:
-        """``playing`` stands for a recording that is played."""
+        """Create an exchange; ``playing`` is a substitute for a replayed recording."""
         super().__init__(path, rules=rules, **limits)
         self.fsyncs = Durations()
         self.snapshot_age_s: float | None = None
@@ -101,7 +101,7 @@ class Operated(Floor):
         self.site.reactor = cast(Any, self.clock)
 
     def dial(self, host: str = "127.0.0.1") -> tuple[Any, Any]:
-        """A connection to the port and its transport; None and a transport if it was not let in."""
+        """Return a connection to the port and its transport; the connection is None if it was refused."""
         connection: Any = self.site.buildProtocol(None)
         transport: Any = StringTransport(peerAddress=IPv4Address("TCP", host, 40000))
         transport.abortConnection = transport.loseConnection
@@ -113,7 +113,7 @@ class Operated(Floor):
     def ask(
         self, path: str, method: str = "GET", body: bytes = b"", *, headers: str = "", host: str = "127.0.0.1"
     ) -> Answer:
-        """Send a request; what came back in this turn of the reactor."""
+        """Send a request; return the answer in this turn of the reactor."""
         connection, transport = self.dial(host)
         named = "" if headers.startswith("Host:") else "Host: localhost:4712\r\n"
         head = f"{method} {path} HTTP/1.1\r\n{named}Connection: close\r\n{headers}"
@@ -126,7 +126,7 @@ class Operated(Floor):
         return Answer(int(lines[0].split()[1]), dict(line.lower().split(": ", 1) for line in lines[1:]), rest)
 
     def report(self, path: str, kind: type[T]) -> T:
-        """What a path answers, which must be there."""
+        """Return the answer of a path, which must exist."""
         answer = self.ask(path)
         assert answer.status == 200, answer
         return msgspec.json.decode(answer.body, type=kind)
@@ -138,7 +138,7 @@ class Operated(Floor):
         return msgspec.json.decode(answer.body, type=admin.Done)
 
     def refused(self, change: admin.Change) -> tuple[int, str]:
-        """Ask for a change that is not possible: status and line."""
+        """Request an impossible change; return status and line."""
         before = self.exchange.inputs
         answer = self.ask(_PATHS[type(change)], "POST", msgspec.json.encode(change))
         assert answer.status >= 400, answer

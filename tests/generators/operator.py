@@ -1,4 +1,4 @@
-"""Whoever runs an exchange, at the command line."""
+"""Operator of an exchange at the command line."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Operator:
         self._operated = operated
 
     def run(self, *arguments: str) -> Result:
-        """A command line, and what came of it."""
+        """Run a command line, and return its result."""
         with self._connected(), patch.object(sys, "argv", ["deltabook", *arguments]):
             return CliRunner().invoke(main, ["exchange", *arguments, "--admin", "127.0.0.1:1"])
 
     def says(self, *arguments: str) -> str:
-        """The output of a command that goes well, as words, without the lines of its tables."""
+        """Return the output of a successful command as words, without the lines of its tables."""
         result = self.run(*arguments)
         assert result.exit_code == 0, result.output
         return " ".join(result.stdout.translate(_FRAMES).split())

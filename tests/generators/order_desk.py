@@ -1,4 +1,4 @@
-"""A market with a few accounts, and what it says in short words."""
+"""Market with a few accounts, and its events as short words."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ from tests.model.said import SaidFeed, SaidProtocol
 __all__ = ["AGENT", "OrderDesk"]
 
 AGENT = ""
-"""Who has no account and is told nothing; its broker is 99."""
+"""Agent without an account or notifications; its broker is 99."""
 
 
 class OrderDesk:
-    """Requests in, one at a time; `feed` and `told` are what was said since they were last asked.
+    """Applies requests one at a time; `feed` and `told` return the events since their last call.
 
     Words of the feed: ``added 1 B 5@100``, ``executed 1 3@100``, ``traded B 3@100``, ``reduced 1 2``, ``deleted 1 5``,
     ``replaced 1 2 5@101``, ``crossed 1 3@100``, ``cross 3@100 O``, ``trading T``, ``system O``, ``imbalance …``; ids
-    are feed ids. Words to an account: ``accepted 1``, ``executed 1 3@100 A left 2``, ``canceled 1 5 USER left 0``,
-    ``refused BAD_VOLUME``, ``prevented 1 5 of 3``, ``replaced 1 2``, ``refreshed 1 as 4 2+8``, ``triggered 1``.
+    are feed ids.
+
+    Words to an account: ``accepted 1``, ``executed 1 3@100 A left 2``, ``canceled 1 5 USER left 0``, ``refused
+    BAD_VOLUME``, ``prevented 1 5 of 3``, ``replaced 1 2``, ``refreshed 1 as 4 2+8``, ``triggered 1``.
     """
 
     def __init__(self, symbols: tuple[str, ...] = ("ACME",), **rules: Any) -> None:
@@ -51,7 +53,7 @@ class OrderDesk:
         self.feed()
 
     def open(self, *names: str, **settings: Any) -> None:
-        """Accounts; each is a broker's own, counted from 1, unless `broker_id` says otherwise."""
+        """Open accounts, each of a separate broker, counted from 1, unless `broker_id` is given."""
         for name in names:
             broker_id = self._brokers.get(name) or settings.get("broker_id") or len(self._brokers)
             values = {key: value for key, value in settings.items() if key != "broker_id"}
@@ -60,7 +62,7 @@ class OrderDesk:
             self.told(name)
 
     def apply(self, item: AnyInput) -> int | str:
-        """An input, a nanosecond after the one before."""
+        """Apply an input, a nanosecond after the previous one."""
         self.time_ns += 1
         values = {name: getattr(item, name) for name in item.__struct_fields__}
         result = self.market.apply(type(item)(**(values | {"time_ns": self.time_ns})))
@@ -71,7 +73,7 @@ class OrderDesk:
         self, who: str, side: str, volume: int, price: int = 0, flags: int = 0, *, symbol: str = "ACME",
         show: int = 0, minimum: int = 0, stop: int = 0, until: int = 0,
     ) -> int:  # fmt: skip
-        """A new order; its id if it lives on."""
+        """Enter a new order; return its id if it stays live."""
         flags |= ICEBERG * (show > 0) | MINIMUM * (minimum > 0) | STOP * (stop > 0) | EXPIRES * (until > 0)
         item = Enter(
             0, self._index(who), self._brokers[who], self._ref(who), symbol, side, volume, price, flags, show, minimum,
@@ -80,20 +82,20 @@ class OrderDesk:
         return int(self.apply(item))
 
     def cancel(self, who: str, order_id: int) -> None:
-        """The end of an order."""
+        """Cancel an order."""
         self.apply(Cancel(0, self._index(who), self._brokers[who], self._ref(who), order_id))
 
     def reduce(self, who: str, order_id: int, volume: int) -> None:
-        """Some lots less."""
+        """Reduce an order by ``volume`` lots."""
         self.apply(Reduce(0, self._index(who), self._brokers[who], self._ref(who), order_id, volume))
 
     def replace(self, who: str, order_id: int, volume: int, price: int) -> int:
-        """So many lots at this price; the id of the order that lives on."""
+        """Replace an order by one of ``volume`` lots at this price; return the id of the live order."""
         item = Replace(0, self._index(who), self._brokers[who], self._ref(who), order_id, volume, price)
         return int(self.apply(item))
 
     def mass_cancel(self, who: str = AGENT, symbol: str = "") -> None:
-        """All orders of one, or of everybody."""
+        """Cancel all orders of one account, or of all."""
         self.apply(MassCancel(0, self._index(who), symbol))
 
     def kill(self, who: str, *, killed: bool = True) -> None:
@@ -101,22 +103,22 @@ class OrderDesk:
         self.apply(Kill(0, self._index(who), killed))
 
     def phase(self, phase: PhaseName, symbol: str = "ACME", reason: str = "") -> None:
-        """Bring a symbol into a phase."""
+        """Move a symbol to a phase."""
         self.apply(Phase(0, symbol, phase, reason))
 
     def feed(self) -> list[str]:
-        """What everybody was told."""
+        """Return the feed's events since the last call."""
         said, self._feed.said = self._feed.said, []
         return [_feed_words(str(name), *fields) for name, _, *fields in said]
 
     def told(self, who: str) -> list[str]:
-        """What an account was told."""
+        """Return an account's events since the last call."""
         teller = self.protocol.tellers[who]
         said, teller.said = teller.said, []
         return [_teller_words(str(name), *fields) for name, _, *fields in said]
 
     def resting(self, symbol: str = "ACME") -> list[tuple[int, str, int, int]]:
-        """Id, side, displayed lots and price of what is in the book, in priority."""
+        """Return id, side, displayed lots and price of the orders in the book, in priority."""
         orders = self.market.books[symbol].resting()
         return [(order.order_id, order.side, order.volume, order.price_ticks) for order in orders]
 

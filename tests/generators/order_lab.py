@@ -1,8 +1,7 @@
-"""A desk and an exchange in memory, with every place where a crash can strike in between.
+"""Desk and exchange in memory, with every place where a crash can strike in between.
 
-A crash is the death of the process or a power loss. What waits to be synced behind is synced when a test says so.
-
-The exchange follows the text protocol's contract and does no matching: tests say which order is executed.
+A crash is the death of the process or a power loss. Pending syncs run when a test says so. The exchange follows the
+text protocol's contract and does no matching: tests decide which order is executed.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ LIMITS = RiskLimits(
 
 
 def quote_change(symbol: str = "ACME", bid: int = 99, ask: int = 101, lots: int = 100) -> ViewChange:
-    """A snapshot of ``best_quote`` with one symbol."""
+    """Return a snapshot of ``best_quote`` with one symbol."""
     row = {"symbol": symbol, "bid_price": bid, "bid_volume": lots, "ask_price": ask, "ask_volume": lots}
     return ViewChange("best_quote", True, 0, 1, (row,), ())
 
 
 class Resting(msgspec.Struct):
-    """An order in the fake exchange."""
+    """Order in the fake exchange."""
 
     order_id: int
     broker_id: int
@@ -64,11 +63,11 @@ class Resting(msgspec.Struct):
     price: int
     symbol: str
     ref: int
-    """The request that made it: the newest replacement's, which is not always our number of the order."""
+    """Number of the request that made the order: the newest replacement's, which may differ from the client id."""
 
 
 class Executed(msgspec.Struct, frozen=True):
-    """An execution in the fake exchange; its match is its place in the list."""
+    """Execution in the fake exchange; its match number is its place in the list."""
 
     order: Resting
     volume: int
@@ -76,7 +75,7 @@ class Executed(msgspec.Struct, frozen=True):
 
 
 class FakeExchange:
-    """Requests in, private streams out; orders rest until a test says otherwise."""
+    """Processes requests and fills private streams; orders rest until a test says otherwise."""
 
     def __init__(self, session: str = "S1") -> None:
         self.session = session
@@ -92,7 +91,7 @@ class FakeExchange:
         self._time_ns = 0
 
     def login(self, login: InteractiveLogin) -> tuple[Accepted | Refused, list[Response]]:
-        """The reply, and what the client has missed."""
+        """Return the reply to a login, and the messages that the client has missed."""
         broker = login.broker_id or 0
         stream = self.streams.setdefault(broker, [])
         if login.session not in ("", self.session):
@@ -103,7 +102,7 @@ class FakeExchange:
         return Accepted(self.session, first, self.last_client_ids.get(broker, 0)), stream[first - 1 :]
 
     def request(self, r: Request) -> list[Response]:
-        """Process one request; what is new on the wire for its connection."""
+        """Process one request; return the new messages for its connection."""
         stream = self.streams.setdefault(r.broker_id, [])
         if r.client_id <= self.last_client_ids.get(r.broker_id, 0):
             return [Response(0, 0, r.order_id, r.broker_id, "R", 0, 0, r.symbol, r.client_id, "duplicate")]
@@ -156,7 +155,7 @@ class FakeExchange:
             self._tell(r.broker_id, order.order_id, "U", order.left, order.price, r.symbol, order.ref, str(old))
 
     def fill(self, order_id: int, volume: int, price: int) -> None:
-        """Execute a part of an order, or all that is left of it."""
+        """Execute a part of an order, or all of its rest."""
         order = self.resting[order_id]
         volume = min(volume, order.left)
         order.left -= volume
@@ -178,7 +177,7 @@ class FakeExchange:
         self._tell(order.broker_id, order.order_id, "B", done.volume, done.price, order.symbol, order.ref, str(match))
 
     def end(self, order_id: int, why: str) -> None:
-        """Cancel what is left of an order."""
+        """Cancel the rest of an order."""
         order = self.resting.pop(order_id)
         self._tell(order.broker_id, order_id, "D", order.left, order.price, order.symbol, order.ref, why)
 
@@ -192,7 +191,7 @@ class FakeExchange:
 
 
 class LossySpool(MemorySpool):
-    """Fills of which a power loss takes those that were not synced."""
+    """Fills that a power loss takes if they were not synced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -208,7 +207,7 @@ class LossySpool(MemorySpool):
         return sync
 
     def lose_power(self) -> None:
-        """The machine has crashed."""
+        """Drop the unsynced fills, as in a crash of the machine."""
         del self.fills[self._durable :]
 
 
@@ -225,8 +224,10 @@ class OrderLab:
         is_behind: bool = False,
         syncs_before: bool = False,
     ) -> None:
-        """``is_behind``: requests are synced behind their sending, unless ``syncs_before``, and the journal is
-        compacted there."""
+        """Create a lab; with ``is_behind``, requests are synced after they are sent, unless ``syncs_before``.
+
+        The journal is then compacted in the same background.
+        """
         self.exchange = FakeExchange()
         self.clock: Any = Clock()
         self.quotes = Quotes()
@@ -270,7 +271,7 @@ class OrderLab:
         self.syncs.append((work, ended))
 
     def finish_sync(self) -> None:
-        """One sync behind comes to its end."""
+        """Finish one pending sync."""
         if not self.syncs:
             return
         work, ended = self.syncs.popleft()
@@ -281,7 +282,7 @@ class OrderLab:
         ended(result)
 
     def connect(self) -> None:
-        """Log in; the reply and everything missed are on their way."""
+        """Log in; the reply and all missed messages are pending."""
         reply, missed = self.exchange.login(self.desk.login())
         assert isinstance(reply, Accepted), reply
         self.is_connected = True
@@ -290,32 +291,32 @@ class OrderLab:
         self.desk.opened(reply, lambda data: self.requests.extend(data.splitlines(keepends=True)))
 
     def turn(self) -> None:
-        """One turn of the reactor: what is written down is sent."""
+        """Make one turn of the reactor, in which written requests are sent."""
         self.clock.advance(0)
 
     def deliver_request(self) -> None:
-        """One request reaches the exchange."""
+        """Deliver one request to the exchange."""
         if self.requests:
             self._process(self.requests.popleft(), is_current=True)
 
     def deliver_late(self) -> None:
-        """One request of a connection that is gone reaches the exchange."""
+        """Deliver one request of a lost connection to the exchange."""
         if self.late:
             self._process(self.late.popleft(), is_current=False)
 
     def deliver_response(self) -> None:
-        """One message of the private stream reaches the desk, through its bytes."""
+        """Deliver one message of the private stream to the desk, through its bytes."""
         if self.responses:
             self.desk.receive(parse_response(encode_response(self.responses.popleft())))
 
     def drop(self, *, arriving: int = 0) -> None:
-        """The connection breaks; so many requests on their way will still arrive at some time."""
+        """Break the connection; ``arriving`` pending requests will still arrive later."""
         self.late.extend(list(self.requests)[:arriving])
         self._disconnect()
         self.desk.lost()
 
     def crash(self, *, arriving: int = 0, written: int = 0) -> None:
-        """The machine loses power; so many records beyond the last sync have reached the disk; it starts again."""
+        """Crash and restart the machine; ``written`` records beyond the last sync have reached the disk."""
         if isinstance(self.spool, LossySpool):
             self.spool.lose_power()
         self._restart(self.journal.durable + self.journal._written[:written], arriving)
@@ -326,7 +327,7 @@ class OrderLab:
         return self.journal.durable + self.journal._written[: self.journal._in_system]
 
     def kill(self, *, arriving: int = 0) -> None:
-        """The process is killed and starts again; what it has handed to the system is there."""
+        """Kill and restart the process; records passed to the system survive."""
         self._restart(self.survivors, arriving)
 
     def _restart(self, records: list[Record], arriving: int) -> None:
@@ -335,7 +336,7 @@ class OrderLab:
         self.syncs.clear()
         for call in self.clock.getDelayedCalls():
             call.cancel()
-        # The fills of a crash in between are told again; the spool knows them by their numbers.
+        # The fills of the crash are sent again; the spool knows them by their numbers.
         self.events = []
         self.journal = self.make_journal(records)
         self.desk = self._make_desk()
@@ -346,14 +347,14 @@ class OrderLab:
         self.responses.clear()
 
     def told(self) -> None:
-        """What happened at the exchange goes on its way to the desk."""
+        """Make the exchange's new messages pending for the desk."""
         stream = self.exchange.streams.setdefault(BROKER, [])
         if self.is_connected:
             self.responses.extend(stream[self._seen :])
         self._seen = len(stream)
 
     def settle(self) -> None:
-        """Connect if need be and let everything arrive."""
+        """Connect if necessary and deliver everything."""
         if not self.is_connected:
             self.connect()
         while self._is_turn_due() or self.requests or self.responses or self.late or self.syncs:
@@ -373,7 +374,7 @@ class OrderLab:
         self.told()
 
     def check_settled(self) -> None:
-        """Desk and exchange agree about every order, every lot and every fill."""
+        """Assert that desk and exchange agree about every order, every lot and every fill."""
         desk, exchange = self.desk, self.exchange
         desk.blotter._check()
         assert not list(desk.blotter.pending())

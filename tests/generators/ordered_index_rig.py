@@ -1,4 +1,4 @@
-"""Ordered indexes of kernels in both tiers, and the dictionary that they are compared with."""
+"""Ordered indexes of kernels in both tiers, and the dictionary to which they are compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime.native.tiers import MachineKernel, plain_kernel
 
 Key: TypeAlias = "tuple[tuple[int, ...], int]"
 Row: TypeAlias = "tuple[tuple[int, ...], int, Sequence[int]]"
-"""Words of a group, key, and what is added: weight and sums."""
+"""Words of a group, key, and the added weight and sums."""
 
 ADD, BELOW, UP_TO, TOTAL, SCAN, HAS_NEGATIVE, FINISH = range(7)
 _STOPS_MOST: Final = 64
@@ -89,12 +89,12 @@ def step(p):
 
 
 def source(sums: int) -> str:
-    """The kernel that executes operations on an index with so many sums."""
+    """Return the kernel that executes operations on an index with ``sums`` sums."""
     return _SOURCE.replace("SUMS", str(sums)).replace("WIDTH", str(1 + 2 * sums))
 
 
 def words_of(values: Sequence[int]) -> list[int]:
-    """The words of a weight and sums."""
+    """Return the words of a weight and sums."""
     words = [values[0], *([0] * (2 * len(values) - 2))]
     for number, value in enumerate(values[1:]):
         store_wide(words, 1 + 2 * number, value)
@@ -102,17 +102,17 @@ def words_of(values: Sequence[int]) -> list[int]:
 
 
 def values_of(words: Sequence[int]) -> list[int]:
-    """The weight and the sums in words."""
+    """Return the weight and the sums in words."""
     return [int(words[0]), *(load_wide(words, place) for place in range(1, len(words), 2))]
 
 
 class IndexRig:
-    """An index, and the kernel that works on it; ``machine`` and every other call: the compiled one."""
+    """Index with its kernel; ``machine`` and every other call use the compiled one."""
 
     def __init__(self, index: OrderedIndex, machine: MachineKernel | None = None, *, alternates: bool = False) -> None:
         self.index = index
         self.stops = 0
-        """How often the kernel stopped for want of room."""
+        """Number of stops of the kernel for lack of room."""
         self._machine, self._alternates, self._calls = machine, alternates, 0
         self._plain = plain_kernel(source(index.sums))
         self._table = Structure(4)
@@ -120,7 +120,7 @@ class IndexRig:
         self._table.link(1, index)
 
     def run(self, operations: Sequence[tuple[int, tuple[int, ...], int, Sequence[int]]]) -> npt.NDArray[np.int64]:
-        """Execute operations (number, group, key, values); the results, a row each."""
+        """Execute operations (number, group, key, values); return the results, a row each."""
         words, width = self.index.group_words, self.index.entry_words
         rows = [[number, key, *group, *words_of(values)] for number, group, key, values in operations]
         self._table.put(2, np.array(rows, np.int64).reshape(-1, words + 2 + width).ravel())
@@ -138,7 +138,7 @@ class IndexRig:
 
     @property
     def is_bad(self) -> bool:
-        """Whether an entry or a sum has passed ±2^126 (a weight: ±2^62); only `load` takes that back."""
+        """True if an entry or a sum has passed ±2^126 (a weight: ±2^62); only `load` resets this."""
         return bool(self.index.views[META][BAD])
 
     def _step(self) -> int:
@@ -154,17 +154,17 @@ class IndexRig:
         self.index._check()
 
     def entries(self) -> dict[Key, list[int]]:
-        """The entries by group and key."""
+        """Return the entries by group and key."""
         words = self.index.group_words
         return {(tuple(row[:words]), row[words]): values_of(row[words + 1 :]) for row in self.index.dump().tolist()}
 
     def group_count(self) -> int:
-        """Groups in the directory."""
+        """Return the number of groups in the directory."""
         return int(self.index.views[GROUPS][hashing.META][hashing.LIVE])
 
 
 class IndexModel:
-    """What an index holds, in a dictionary."""
+    """Contents of an index in a dictionary."""
 
     def __init__(self, sums: int) -> None:
         self.sums = sums
@@ -179,7 +179,7 @@ class IndexModel:
                 self.entries[group, key] = held
 
     def result(self, number: int, group: tuple[int, ...], key: int, values: Sequence[Any]) -> list[int] | None:
-        """What an operation gives; None: there is no such group."""
+        """Return the result of an operation; None if there is no such group."""
         if number == HAS_NEGATIVE:
             return [int(any(value < 0 for held in self.entries.values() for value in held))]
         members = {at: held for (each, at), held in sorted(self.entries.items()) if each == group}
@@ -197,7 +197,7 @@ class IndexModel:
         return [sum(held[place] for held in inside) for place in range(1 + self.sums)]
 
     def expected(self, operations: Sequence[tuple[int, tuple[int, ...], int, Sequence[int]]]) -> list[list[int]]:
-        """What `IndexRig.run` gives for operations that change nothing."""
+        """Return the result of `IndexRig.run` for operations that change nothing."""
         rows = []
         for operation in operations:
             result = self.result(*operation)

@@ -1,6 +1,6 @@
-"""A client of OUCH 5.0 made of NASDAQ's own package alone: its sessions, and messages as the specification has them.
+"""Client of OUCH 5.0 made of NASDAQ's own package only: its sessions, and messages as in the specification.
 
-Nothing here knows how the exchange writes or reads a message.
+Independent of the exchange's own code for messages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _text(length: int) -> Any:
 
 
 class Message(ouch.Message, app_name="exchange_ouch5"):  # type: ignore[misc, call-arg]
-    """A message of this application."""
+    """Message of this application."""
 
     def __init_subclass__(cls, **values: Any) -> None:
         values["app_name"] = "exchange_ouch5"
@@ -72,7 +72,7 @@ _define("Q", "outgoing", _STAMP, ("next_user_ref_num", _U4))
 
 
 def enter_order(ref: int, side: str, quantity: int, price: int, symbol: str = "ACME") -> Any:
-    """A limit order for the day."""
+    """Return a limit order for the day."""
     order = _ENTER()
     values = {"user_ref_num": ref, "side": side, "quantity": quantity, "symbol": symbol, "price": price}
     for name, value in (values | {"cl_ord_id": f"id{ref}", "appendage_length": 0}).items():
@@ -83,28 +83,28 @@ def enter_order(ref: int, side: str, quantity: int, price: int, symbol: str = "A
 
 
 class OuchClient(SoupClient):
-    """A user."""
+    """User of the OUCH port."""
 
     def __init__(self, name: str, password: str, deadline_s: float) -> None:
         super().__init__(name, password, deadline_s)
         self.messages: list[Any] = []
-        """What was told, read by NASDAQ's package."""
+        """Received messages, decoded by NASDAQ's package."""
 
     def take(self, message: bytes) -> None:
-        """One more message has been told."""
+        """Process one more message."""
         super().take(message)
         length, read = Message.from_bytes(message)
         assert length == len(message), f"expected {length} bytes, was {message!r}"
         self.messages.append(read)
 
     def send(self, message: Any) -> None:
-        """A request."""
+        """Send a request."""
         self.session.send_unseq_data(message.to_bytes()[1])
 
     def count(self, letter: str) -> int:
-        """Messages of a type so far."""
+        """Return the number of messages of a type so far."""
         return sum(told[:1] == letter.encode() for told in self.told)
 
     async def hear(self, letter: str, count: int) -> None:
-        """Wait until so many messages of a type have been told."""
+        """Wait until ``count`` messages of a type have arrived."""
         await self.hear_until(lambda: self.count(letter) >= count)

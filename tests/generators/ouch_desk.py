@@ -1,4 +1,4 @@
-"""A market that speaks OUCH, without an exchange around it: requests in, replies out."""
+"""Market with OUCH accounts, without an exchange around it: applies requests, returns replies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RULES = MarketRules(
 
 
 def enter(ref: int, side: str = "B", quantity: int = 100, price: int = 100_000, **values: Any) -> bytes:
-    """An Enter Order of 5.0; ``options`` by tag."""
+    """Return an Enter Order of 5.0; ``options`` by tag."""
     fields: dict[str, Any] = {
         "user_ref_num": ref,
         "side": side,
@@ -46,17 +46,17 @@ def enter(ref: int, side: str = "B", quantity: int = 100, price: int = 100_000, 
 
 
 def cancel(ref: int, quantity: int = 0) -> bytes:
-    """A Cancel Order of 5.0."""
+    """Return a Cancel Order of 5.0."""
     return ouch5.encode_request("X", user_ref_num=ref, quantity=quantity)
 
 
 def modify(ref: int, quantity: int, side: str = "B") -> bytes:
-    """A Modify Order of 5.0."""
+    """Return a Modify Order of 5.0."""
     return ouch5.encode_request("M", user_ref_num=ref, side=side, quantity=quantity)
 
 
 def replace(orig: int, ref: int, quantity: int = 100, price: int = 100_100, **values: Any) -> bytes:
-    """A Replace Order of 5.0."""
+    """Return a Replace Order of 5.0."""
     fields: dict[str, Any] = {
         "orig_user_ref_num": orig,
         "user_ref_num": ref,
@@ -71,12 +71,12 @@ def replace(orig: int, ref: int, quantity: int = 100, price: int = 100_100, **va
 
 
 def short(told: list[DecodedOuch], *names: str) -> list[tuple[Any, ...]]:
-    """Letters, and of each message these fields that it has."""
+    """Return each message's letter with those of these fields that it has."""
     return [(each.type, *(each.fields[name] for name in names if name in each.fields)) for each in told]
 
 
 def enter_42(token: str, side: str = "B", shares: int = 100, price: int = 100_000, **values: Any) -> bytes:
-    """An Enter Order of 4.2."""
+    """Return an Enter Order of 4.2."""
     fields: dict[str, Any] = {
         "order_token": token,
         "buy_sell_indicator": side,
@@ -96,7 +96,7 @@ def enter_42(token: str, side: str = "B", shares: int = 100, price: int = 100_00
 
 
 class Desk:
-    """Accounts in a market, each with what it was told since it was last asked."""
+    """Accounts in a market, each with its messages since the last call."""
 
     def __init__(self, rules: MarketRules = RULES) -> None:
         self.market = Market(rules, (), (Ouch5(rules), Ouch42(rules)))
@@ -112,12 +112,12 @@ class Desk:
         limits: AccountLimits = AccountLimits(),  # noqa: B008 - frozen
         self_trade: SelfTrade = "allow",
     ) -> None:
-        """An account; what it is told at its opening is forgotten."""
+        """Open an account; drop its messages so far."""
         self.apply(OpenAccount(0, name, protocol, broker_id, limits, self_trade))
         self.take(name)
 
     def apply(self, item: AnyInput) -> int | str:
-        """An input, a microsecond after the one before."""
+        """Apply an input, a microsecond after the previous one."""
         self.time_ns += 1_000
         values = {name: getattr(item, name) for name in item.__struct_fields__}
         result = self.market.apply(type(item)(**(values | {"time_ns": self.time_ns})))
@@ -128,30 +128,30 @@ class Desk:
         return result
 
     def send(self, name: str, *messages: bytes) -> str:
-        """Requests of an account in one piece; returns why its session must be closed."""
+        """Send requests of an account in one piece; return why its session must be closed, empty if it need not be."""
         account = self.market.account_named(name)
         assert account is not None
         data = b"".join(encode_packet(UNSEQUENCED, message) for message in messages)
         return str(self.apply(Wire(0, account.index, data)))
 
     def rest(self, side: str, lots: int, ticks: int, symbol: str = "ACME") -> None:
-        """Somebody else's limit order."""
+        """Enter another participant's limit order."""
         self.apply(Enter(0, 0, 99, 0, symbol, side, lots, ticks))
 
     def raw(self, name: str) -> list[bytes]:
-        """The messages that an account was told since it was last asked."""
+        """Return the messages to an account since the last call."""
         packets = PacketSplitter().split(self._told.pop(name, b""))
         assert all(packet.type == b"S" for packet in packets)
         return [packet.payload for packet in packets]
 
     def take(self, name: str) -> list[DecodedOuch]:
-        """The same as values."""
+        """Return the messages to an account since the last call, decoded."""
         account = self.market.account_named(name)
         assert account is not None
         decode = ouch5.decode_reply if account.protocol == "ouch5" else ouch42.decode_reply
         return [decode(message) for message in self.raw(name)]
 
     def ask(self, name: str, *messages: bytes) -> list[DecodedOuch]:
-        """Send and hear."""
+        """Send requests, and return the decoded replies."""
         assert self.send(name, *messages) == ""
         return self.take(name)

@@ -1,4 +1,4 @@
-"""An exchange with its OUCH port on a simulated clock, and clients on transports in memory."""
+"""Exchange with its OUCH port on a simulated clock, and clients on transports in memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SECRET = PasswordHash.parse(hash_password(PASSWORD))
 
 
 def user(name: str, broker_id: int = 7, **values: Any) -> User:
-    """A user with the password `PASSWORD`."""
+    """Return a user with the password `PASSWORD`."""
     settings: dict[str, Any] = {
         "protocol": "ouch5",
         "limits": AccountLimits(),
@@ -60,51 +60,51 @@ class Client:
         connection.makeConnection(self.wire)
 
     def send(self, *messages_: bytes) -> None:
-        """Requests, all in one piece."""
+        """Send requests in one piece."""
         self.connection.dataReceived(b"".join(encode_packet(UNSEQUENCED, message) for message in messages_))
 
     def beat(self) -> None:
-        """A heartbeat."""
+        """Send a heartbeat."""
         self.connection.dataReceived(encode_packet(CLIENT_HEARTBEAT))
 
     def take(self) -> list[Packet]:
-        """The packets since the last call."""
+        """Return the packets since the last call."""
         return list(self.wire.take())
 
     def told(self) -> list[DecodedOuch]:
-        """The same, of sequenced messages alone, in 5.0."""
+        """Return the sequenced messages since the last call, decoded as 5.0."""
         return [ouch5.decode_reply(message) for message in messages(self.take())]
 
     def told_42(self) -> list[DecodedOuch]:
-        """The same in 4.2."""
+        """Return the sequenced messages since the last call, decoded as 4.2."""
         return [ouch42.decode_reply(message) for message in messages(self.take())]
 
     def letters(self) -> str:
-        """Types of the sequenced messages since the last call."""
+        """Return the types of the sequenced messages since the last call."""
         return "".join(message[:1].decode() for message in messages(self.take()))
 
     def reply(self) -> LoginAccepted | LoginRejected:
-        """The answer to the login, with what came behind it left for `rest`."""
+        """Return the answer to the login; leave later packets in `rest`."""
         first, *self.rest = self.take()
         return parse_login_reply(first)
 
     def end(self) -> str:
-        """Why the server closed the connection, empty if it did not."""
+        """Return why the server closed the connection, empty if it did not."""
         said = reasons(self.take())
         return said if self.wire.disconnecting else ""
 
     def lose(self) -> None:
-        """The connection breaks."""
+        """Break the connection."""
         self.connection.connectionLost()
 
     @staticmethod
     def types(packets: Iterable[Packet]) -> str:
-        """The packets' letters."""
+        """Return the letters of packets."""
         return types(packets)
 
 
 class OuchFloor:
-    """An exchange whose journal can be opened again, its OUCH port, and clients."""
+    """Exchange whose journal can be opened again, its OUCH port, and clients."""
 
     def __init__(
         self,
@@ -119,11 +119,11 @@ class OuchFloor:
         self.clock = Clock()
         self.failures: list[str] = []
         self.slow_gate: list[tuple[Callable[[], bool], Deferred[bool]]] | None = None
-        """Comparisons of passwords that wait, once it is a list."""
+        """Pending comparisons of passwords, once it is a list."""
         self.open()
 
     def open(self) -> None:
-        """Begin, or go on with the journal."""
+        """Open the exchange on the journal."""
         now = Now()
         journal = Journal(self._path, self._rules, lambda: "SESSION1", self._fsync)
         market_clock = MarketClock(self.clock.seconds, START_NS)
@@ -142,47 +142,47 @@ class OuchFloor:
         return self.slow_gate[-1][1]
 
     def finish_comparisons(self) -> None:
-        """Passwords that wait are compared."""
+        """Carry out the pending comparisons of passwords."""
         waiting, self.slow_gate = self.slow_gate or [], None
         for compare, deferred in waiting:
             deferred.callback(compare())
 
     def knock(self, name: str = "ALPHA", password: str = PASSWORD, session: str = "", sequence: int = 1) -> Client:
-        """A connection with a login that is not answered yet."""
+        """Return a connection whose login is not answered yet."""
         client = Client(self.server.buildProtocol(None))
         client.connection.dataReceived(encode_login(LoginRequest(name, password, session, sequence)))
         return client
 
     def connect(self, name: str = "ALPHA", sequence: int = 0) -> Client:
-        """A client that is logged in, from now on unless said otherwise, and has read the answer."""
+        """Return a client that is logged in, by default from the present on, and has read the answer."""
         client = self.knock(name, sequence=sequence)
         assert isinstance(client.reply(), LoginAccepted)
         return client
 
     def turn(self) -> None:
-        """A turn of the reactor."""
+        """Make a turn of the reactor."""
         self.clock.advance(0)
 
     def submit(self, *batch: AnyInput) -> None:
-        """Inputs of somebody else."""
+        """Submit inputs of other participants."""
         self.exchange.submit(batch)
 
     def rest(self, side: str, lots: int, ticks: int) -> None:
-        """Somebody else's limit order for ACME."""
+        """Enter another participant's limit order for ACME."""
         self.submit(Enter(self.exchange.next_time_ns(), 0, 99, 0, "ACME", side, lots, ticks))
         self.turn()
 
     @property
     def live(self) -> int:
-        """Live orders of the market."""
+        """Number of live orders of the market."""
         return self.exchange.market.live_orders
 
     def close(self) -> None:
-        """The exchange ends in good order."""
+        """Stop the exchange in order."""
         self.server.close()
         self.exchange.close()
 
     def restart(self) -> None:
-        """It ends, and goes on with what is in the journal."""
+        """Restart the exchange on its journal."""
         self.close()
         self.open()

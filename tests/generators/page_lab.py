@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""A page's end of the WebSocket in memory, by a library of the standard alone (wsproto)."""
+"""A page's end of the WebSocket in memory, by an independent library (wsproto)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PageEnd:
         self.hear()
 
     def hear(self) -> list[Any]:
-        """What has come, as events; the newest ones."""
+        """Return the events that have arrived since the last call."""
         data = self.transport.value()
         self.transport.clear()
         new: list[Any] = []
@@ -68,11 +68,11 @@ class PageEnd:
         self.protocol.dataReceived(data)
 
     def say(self, event: Any) -> list[Any]:
-        """Send what wsproto makes of it; what has come."""
+        """Send the bytes of an event; return the arrived events."""
         self.raw(self.ws.send(event))
         return self.hear()
 
     def ask(self, request: stream.Request | str) -> list[Any]:
-        """Send a request, or any text; what has come."""
+        """Send a request, or any text; return the arrived events."""
         text = request if isinstance(request, str) else msgspec.json.encode(request).decode()
         return self.say(Message(data=text))

@@ -1,4 +1,4 @@
-"""Deltas of a relation added up for a map, and payloads as plain Python values."""
+"""Preaggregated deltas of a relation for a map, and payloads as plain Python values."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Groups = dict[tuple[Any, ...], tuple[int, ...]]
 
 
 def preaggregated(map_: Map, relation: Relation, deltas: pa.Table) -> pa.Table:
-    """The payload of these deltas; raises `ViewError` with the reason why there is none."""
+    """Return the payload of these deltas; raise `ViewError` with the reason if there is none."""
     return payload_of(Preaggregation(relation, [map_]).payloads(deltas)[map_.id])
 
 
 def payload_of(found: pa.Table | str) -> pa.Table:
-    """A payload; raises `ViewError` with the reason why there is none."""
+    """Return a payload; raise `ViewError` with the reason if there is none."""
     if isinstance(found, str):
         raise ViewError(found)
     return found
 
 
 def groups_of(map_: Map, *payloads: pa.Table) -> Groups:
-    """Key → weight and sums of all payloads together, none without effect; a key is in a payload once."""
+    """Return weight and sums of all payloads together by key, without keys of no effect; a key is in a payload once."""
     found: Groups = {}
     for payload in payloads:
         keys, numbers = ([column.to_pylist() for column in payload.columns[part]] for part in _parts(map_))

@@ -1,4 +1,4 @@
-"""Conversations as capture files (pcap), for programs that read those."""
+"""Conversations as capture files (pcap), for programs that read them."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ def _checksum(data: bytes) -> int:
 
 
 class Capture:
-    """Packets with their times, a millisecond after each other."""
+    """Packets with their times, each a millisecond after the previous one."""
 
     def __init__(self) -> None:
         self._packets: list[bytes] = []
 
     def add(self, protocol: int, source: bytes, target: bytes, payload: bytes) -> None:
-        """An IPv4 packet."""
+        """Add an IPv4 packet."""
         head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), 0, 0, 64, protocol, 0, source, target)
         head = head[:10] + struct.pack(">H", _checksum(head)) + head[12:]
         self._packets.append(head + payload)
 
     def datagram(self, data: bytes, port: int) -> None:
-        """A UDP datagram from the server."""
+        """Add a UDP datagram from the server."""
         head = struct.pack(">HHHH", port, port, 8 + len(data), 0)  # 0: without a checksum
         self.add(socket.IPPROTO_UDP, _SERVER, _CLIENT, head + data)
 
     def write(self, path: Path) -> None:
-        """The file."""
+        """Write the file."""
         records = (
             struct.pack("<IIII", 1_700_000_000, 1_000 * number, len(packet), len(packet)) + packet
             for number, packet in enumerate(self._packets)
@@ -50,7 +50,7 @@ class Capture:
 
 
 class TcpConversation:
-    """A connection from its handshake to its end."""
+    """TCP connection from its handshake to its end."""
 
     def __init__(self, capture: Capture, port: int) -> None:
         self._capture = capture
@@ -73,16 +73,16 @@ class TcpConversation:
         self._next[source] += len(data) + bool(flags & (_SYN | _FIN))
 
     def client(self, data: bytes) -> None:
-        """The client sends."""
+        """Send data from the client."""
         self._send(_CLIENT, data, _PUSH | _ACK)
 
     def server(self, data: bytes) -> None:
-        """The server sends, in segments that cut packets anywhere."""
+        """Send data from the server, in segments that cut packets anywhere."""
         for at in range(0, len(data), 1_300):
             self._send(_SERVER, data[at : at + 1_300], _PUSH | _ACK)
 
     def close(self) -> None:
-        """Both ends close."""
+        """Close both ends."""
         self._send(_SERVER, b"", _FIN | _ACK)
         self._send(_CLIENT, b"", _FIN | _ACK)
         self._send(_SERVER, b"", _ACK)

@@ -1,4 +1,4 @@
-"""Each persisted type beside its Python counterpart: how to make both, what can be done to both, what both hold."""
+"""Each persisted type with its Python counterpart: how to make both, their operations, and their contents."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ Outcome = tuple[str, object]
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One thing that can be done to both."""
+    """Operation on both."""
 
     arguments: st.SearchStrategy[tuple[Any, ...]]
-    """What it is given."""
+    """Strategy of its arguments."""
     persisted: Callable[..., Any]
     """(object, arguments) → result."""
     model: Callable[..., Any]
@@ -61,22 +61,22 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class Lab(msgspec.Struct, frozen=True):
-    """A persisted type and its counterpart."""
+    """Persisted type and its counterpart."""
 
     kind: type[PersistedObject]
-    """The type."""
+    """The persisted type."""
     model: Callable[[], Any]
-    """Makes the counterpart."""
+    """Function that makes the counterpart."""
     operations: dict[str, Operation]
-    """By name."""
+    """Operations by name."""
     contents: Callable[[Any], object]
-    """What either holds, comparable, types and order included where they matter."""
+    """Function that returns the contents of either, comparable, with types and order where they matter."""
     length: int = 0
-    """Of a new array."""
+    """Length of a new array."""
 
 
 def outcome(call: Callable[..., Any], *arguments: Any) -> Outcome:
-    """What a call gives, or the type of what it raises."""
+    """Return the result of a call, or the type of its error."""
     try:
         result = call(*arguments)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -93,7 +93,7 @@ def _method(name: str, *arguments: st.SearchStrategy[Any], model: str = "") -> O
 
 
 def _change(name: str, *arguments: st.SearchStrategy[Any]) -> Operation:
-    """A method whose result is not looked at: sorted sets give themselves."""
+    """Return a method whose result is ignored: sorted sets return themselves."""
     method = _method(name, *arguments)
     return Operation(
         method.arguments,
@@ -107,13 +107,13 @@ def _set_value(held: Any, value: object) -> None:
 
 
 class Box:
-    """The counterpart of a value."""
+    """Counterpart of a value."""
 
     value: object = None
 
 
 def _places(held: Any) -> list[Any]:
-    """The nodes of a linked list."""
+    """Return the nodes of a linked list."""
     found, node = [], held.first
     while node is not None:
         found.append(node)
@@ -161,7 +161,7 @@ _MEMBERS: Final = {
 
 
 def _on_integers(operations: dict[str, Operation]) -> dict[str, Operation]:
-    """The same on keys that have an order."""
+    """Return the same operations on keys that have an order."""
     keys = {"set": st.tuples(SMALL, VALUES), "setdefault": st.tuples(SMALL, VALUES), "pop or": st.tuples(SMALL, VALUES)}
     found = {}
     for name, operation in operations.items():
@@ -203,7 +203,7 @@ _LISTED: Final[list[Lab]] = [
             "pop at": _method("pop", PLACES),
             "remove": _method("remove", HASHABLE),
             "reverse": _method("reverse"),
-            # By an order that all values have: a list is left half sorted where there is none, a persisted one alone.
+            # Sorted by an order that all values have: without one, only the persisted list stays half sorted.
             "sort": Operation(st.tuples(), lambda held: held.sort(key=repr), lambda held: held.sort(key=repr)),
             "clear": _method("clear"),
         },
@@ -316,4 +316,4 @@ _LISTED: Final[list[Lab]] = [
     ),
 ]
 LABS: Final = {lab.kind.kind: lab for lab in _LISTED}
-"""By what the index calls the type."""
+"""Labs by the index's name of the type."""

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""The port of PostgreSQL's clients over transports in memory, on a clock that a test moves; questions run in DuckDB."""
+"""Port of PostgreSQL's clients over transports in memory, on a clock that a test moves; queries run in DuckDB."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ _ROWS = pa.table({"a": [1, 2, 3], "s": ["x", "y", None]})
 
 
 def text(value: str) -> bytes:
-    """A string of the protocol."""
+    """Return a string of the protocol."""
     return value.encode() + b"\0"
 
 
 def message(code: bytes, *parts: bytes) -> bytes:
-    """A message of a client."""
+    """Return a message of a client."""
     content = b"".join(parts)
     return code + struct.pack("!i", len(content) + 4) + content
 
 
 def query(sql: str) -> bytes:
-    """A simple query."""
+    """Return a simple query message."""
     return message(b"Q", text(sql))
 
 
 def parse(sql: str, name: str = "", oids: tuple[int, ...] = ()) -> bytes:
-    """Parse."""
+    """Return a Parse message."""
     return message(b"P", text(name), text(sql), struct.pack(f"!h{len(oids)}i", len(oids), *oids))
 
 
 def bind(
     *values: bytes | None, portal: str = "", name: str = "", forms: tuple[int, ...] = (), wanted: tuple[int, ...] = ()
 ) -> bytes:
-    """Bind."""
+    """Return a Bind message."""
     pieces = [
         text(portal),
         text(name),
@@ -71,7 +71,7 @@ def bind(
 
 
 def execute(portal: str = "", most: int = 0) -> bytes:
-    """Execute."""
+    """Return an Execute message."""
     return message(b"E", text(portal), struct.pack("!i", most))
 
 
@@ -81,7 +81,7 @@ class _Pool:
 
 
 class FakeAsker:
-    """Answers with DuckDB over one relation and one view; it can be told to wait until a test says so."""
+    """Answers with DuckDB over one relation and one view; it can wait until a test says so."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int | None]] = []
@@ -130,7 +130,7 @@ class FakeAsker:
 
 
 class _Transport(StringTransport):
-    """Says that it was ended at once, and can be full."""
+    """Transport that is ended at once on an abort, and can be full."""
 
     is_aborted = False
     tls: Any = None
@@ -147,7 +147,7 @@ class _Transport(StringTransport):
 
 
 class Client:
-    """One connection and what was said over it."""
+    """One connection with its messages."""
 
     def __init__(self, lab: PostgresLab, host: str) -> None:
         address: Any = IPv4Address("TCP", host, 40000)
@@ -157,12 +157,12 @@ class Client:
         self.protocol.makeConnection(self.transport)
 
     def send(self, data: bytes) -> list[tuple[str, bytes]]:
-        """Send bytes, let the reactor turn, and give the messages that come back."""
+        """Send bytes, let the reactor turn, and return the answers."""
         self.protocol.dataReceived(data)
         return self.read()
 
     def read(self) -> list[tuple[str, bytes]]:
-        """The messages that have come."""
+        """Return the messages that have arrived."""
         self.lab.clock.advance(0)
         for _ in range(20):
             self.lab.clock.advance(0)
@@ -177,30 +177,30 @@ class Client:
         return found
 
     def begin(self, **said: str) -> list[tuple[str, bytes]]:
-        """Say who it is."""
+        """Send the startup message, and return the answers."""
         named = {"user": "me", **said}
         content = b"".join(text(name) + text(value) for name, value in named.items()) + b"\0"
         return self.send(struct.pack("!ii", len(content) + 8, 3 << 16) + content)
 
     def query(self, sql: str) -> list[tuple[str, bytes]]:
-        """A simple query and its answer."""
+        """Send a simple query, and return its answers."""
         return self.send(query(sql))
 
     def rows(self, sql: str) -> list[list[str | None]]:
-        """The rows of a simple query."""
+        """Return the rows of a simple query."""
         return rows_of(self.query(sql))
 
     def error(self, data: bytes) -> dict[str, str]:
-        """The fields of the one error that comes back."""
+        """Return the fields of the single error that comes back."""
         (found,) = [content for code, content in self.send(data) if code == "E"]
         return fields_of(found)
 
     def lose(self) -> None:
-        """The connection ends."""
+        """End the connection."""
         self.protocol.connectionLost()
 
     def log_in(self, password: str, *, change: Any = lambda final: final) -> list[tuple[str, bytes]]:
-        """SCRAM as a client speaks it, written from RFC 5802 alone."""
+        """Log in with SCRAM, written from RFC 5802 only; return the answers."""
         ((_, first),) = self.begin()
         assert first == struct.pack("!i", 10) + b"SCRAM-SHA-256\0\0"
         bare = "n=,r=rOprNGfwEbeRWgbNEkqO"
@@ -218,7 +218,7 @@ class Client:
 
 
 def rows_of(messages: list[tuple[str, bytes]]) -> list[list[str | None]]:
-    """Rows as text."""
+    """Return rows as text."""
     found = []
     for code, content in messages:
         if code == "D":
@@ -233,12 +233,12 @@ def rows_of(messages: list[tuple[str, bytes]]) -> list[list[str | None]]:
 
 
 def fields_of(content: bytes) -> dict[str, str]:
-    """Of an error or a notice."""
+    """Return the fields of an error or a notice."""
     return {part[:1].decode(): part[1:].decode() for part in content.split(b"\0") if part}
 
 
 class PostgresLab:
-    """A port and its clients."""
+    """Port and its clients."""
 
     def __init__(
         self, *, access: Access | None = None, tls: Any = None, token: str = "", hub: Hub | None = None, **limits: Any
@@ -276,11 +276,11 @@ class PostgresLab:
         )
 
     def connect(self, host: str = "127.0.0.1") -> Client:
-        """A connection that has said nothing yet."""
+        """Return a connection that has sent nothing yet."""
         return Client(self, host)
 
     def session(self, **said: str) -> Client:
-        """One that was let in."""
+        """Return a connection that has logged in."""
         client = self.connect()
         assert client.begin(**said)[-1] == ("Z", b"I")
         return client

@@ -1,4 +1,4 @@
-"""An obvious interpreter of view programs, against which nothing is optimised, and rows to run it on."""
+"""Simple interpreter of view programs without optimisation, and rows for it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TYPES = {"int64": "BIGINT", "int128": "HUGEINT", "float64": "DOUBLE", "string": 
 
 
 def evaluate(expr: Expr, row: Mapping[str, Any]) -> Any:
-    """The expression's value, NULL as None, integers of any size."""
+    """Return the expression's value, NULL as None, integers of any size."""
     if isinstance(expr, Col):
         return row[expr.name]
     if isinstance(expr, Lit):
@@ -62,7 +62,7 @@ def evaluate(expr: Expr, row: Mapping[str, Any]) -> Any:
 
 
 def operate(op: str, left: Any, right: Any = None) -> Any:
-    """One operation on values that are there."""
+    """Return the result of one operation on values that are not NULL."""
     if op in ("div", "floordiv", "mod"):
         if right == 0:
             return None
@@ -85,19 +85,19 @@ def operate(op: str, left: Any, right: Any = None) -> Any:
 
 
 def pattern(like: str) -> str:
-    """The regular expression of a LIKE pattern."""
+    """Return the regular expression of a LIKE pattern."""
     return "".join(".*" if char == "%" else "." if char == "_" else re.escape(char) for char in like)
 
 
 def as_timestamp(value: Any) -> datetime:
-    """The moment that a literal says, or a date's midnight."""
+    """Return the time of a literal, or a date's midnight."""
     if isinstance(value, str):
         return datetime.fromisoformat(value)
     return datetime.fromisoformat(value.isoformat())
 
 
 def groups(part: Map, relation: Relation, rows: Sequence[Row]) -> dict[Row, dict[str, Any]]:
-    """A map's groups: keys → its sums and weight, with its keys again."""
+    """Return a map's groups: keys → its sums and weight, with its keys again."""
     found: dict[Row, dict[str, Any]] = {}
     names = [column.name for column in relation.columns]
     for values in rows:
@@ -114,7 +114,7 @@ def groups(part: Map, relation: Relation, rows: Sequence[Row]) -> dict[Row, dict
 
 
 def run_view(program: Program, view: View, data: Mapping[str, Sequence[Row]]) -> Counter[Row]:
-    """The view's rows with their number."""
+    """Return the view's rows with their multiplicities."""
     relations = {relation.name: relation for relation in program.relations}
 
     def map_groups(number: int) -> dict[Row, dict[str, Any]]:
@@ -145,7 +145,7 @@ def run_view(program: Program, view: View, data: Mapping[str, Sequence[Row]]) ->
 
 @kept
 def views_connection() -> duckdb.DuckDBPyConnection:
-    """One DuckDB for all re-evaluated views: to open one takes longer than any of their queries."""
+    """Return one DuckDB connection for all re-evaluated views: opening one takes longer than any of their queries."""
     return duckdb.connect(config={"threads": 1})
 
 
@@ -166,7 +166,7 @@ def _run_linear(body: Linear, map_groups: Any) -> Counter[Row]:
 def fill(
     connection: duckdb.DuckDBPyConnection, name: str, columns: Sequence[tuple[str, str]], rows: Sequence[Row]
 ) -> None:
-    """A table with these rows, in place of any of that name."""
+    """Make a table with these rows, in place of any of that name."""
     body = ", ".join(f'"{column}" {kind}' for column, kind in columns)
     connection.execute(f'CREATE OR REPLACE TABLE "{name}" ({body})')
     if rows:
@@ -175,7 +175,7 @@ def fill(
 
 
 def normal(row: Any) -> Row:
-    """A row that compares: integers as int, floats to 12 digits."""
+    """Return a row in comparable form: integers as int, floats to 12 digits."""
     return tuple(_normal(value) for value in row)
 
 

@@ -1,4 +1,4 @@
-"""A live runtime of the express lane whose feed and readers a test has in its hands; no port, no Spark, no waiting."""
+"""Live runtime of the express lane whose feed and readers a test controls; no port, no Spark, no waiting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_LOOKS = 10_000
 
 
 def file_reader(name: str, path: str, **more: Any) -> NewReader:
-    """A reader of a CSV file with `COLUMNS`."""
+    """Return a reader of a CSV file with `COLUMNS`."""
     return NewReader(name, FileConnection(path), **{"columns": COLUMNS, **more})
 
 
@@ -56,7 +56,7 @@ class _Pool:
 
 
 class QueueReactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's test classes are Any to mypy
-    """Its thread is the test's: what other threads ask of it is done while the test waits."""
+    """Reactor on the test's thread: calls of other threads run while the test waits."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call, unused-ignore]
@@ -74,7 +74,7 @@ class QueueReactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's tes
         return _Pool()
 
     def turn(self, wait_s: float = _WAIT_SECONDS) -> bool:
-        """Do the next thing that was asked; False if nothing is, in that time."""
+        """Run the next call; return False if there is none in that time."""
         try:
             call, args = self._calls.get(timeout=wait_s)
         except queue.Empty:
@@ -84,7 +84,7 @@ class QueueReactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's tes
 
 
 class FeedInHand(Source):
-    """The runtime's own feed: what the test says."""
+    """Feed of the runtime that a test controls."""
 
     session = "S1"
     is_connected = True
@@ -99,14 +99,14 @@ class FeedInHand(Source):
         self._sink, self.position, self._offset = sink, position, position.offset
 
     def say(self, *lines: str) -> None:
-        """Lines of the text feed, without their sequence numbers."""
+        """Send lines of the text feed, without their sequence numbers."""
         data = "".join(f"{line}\n" for line in lines).encode()
         self._number += 1
         assert self._sink.offer(RawBuffer(0, self._number, data, self._offset))
         self._offset += len(data)
 
     def finish(self) -> None:
-        """The session is over, and the exchange has closed the connection."""
+        """End the session, as after the exchange has closed the connection."""
         self.is_connected = False
         self._sink.end_of_stream(0)
 
@@ -116,7 +116,7 @@ class FeedInHand(Source):
 
 
 class ReaderLab:
-    """A runtime on a directory; another one on the same directory goes on where it ended."""
+    """Runtime on a directory; another one on the same directory continues where it ended."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, files: Path, **config: Any) -> None:
         monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", FeedInHand)
@@ -141,7 +141,7 @@ class ReaderLab:
             self.reactor.turn()
 
     def wait(self, waited_for: Deferred[Any] | Coroutine[Any, Any, Any]) -> Any:
-        """What it gives, or raises."""
+        """Wait for a result, and return or raise it."""
         results: list[Any] = []
         wanted = waited_for if isinstance(waited_for, Deferred) else Deferred.fromCoroutine(waited_for)
         wanted.addBoth(results.append)
@@ -152,7 +152,7 @@ class ReaderLab:
         return results[0]
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        """Close an epoch whenever nothing is asked of the reactor, until something is so."""
+        """Close an epoch whenever the reactor has nothing to do, until a condition holds."""
         for _ in range(_MOST_LOOKS):
             if is_so():
                 return
@@ -165,7 +165,7 @@ class ReaderLab:
         self.wait(epoch_of(self.reactor, lambda sealed: self.runtime.parts.ingest.at_cut(dict, sealed)))
 
     def add(self, wanted: NewReader) -> Any:
-        """The status and what became of it."""
+        """Add a reader; return the status and its result."""
         return self.wait(self.runtime.parts.readers.add(wanted))
 
     def drop(self, name: str, **how: Any) -> Any:
@@ -176,16 +176,16 @@ class ReaderLab:
         self.wait(self.control.add(AddViews((NewView(name, sql, lane="express", readers=readers),))))
 
     def rows(self, view: str) -> Counter[tuple[Any, ...]]:
-        """What a view holds."""
+        """Return the rows of a view."""
         table = self.runtime.parts.hub.result(view).rows()
         weights = table.column("weight").to_pylist()
         rows = zip(*[table.column(name).to_pylist() for name in table.column_names if name != "weight"], strict=True)
         return Counter(dict(zip(rows, weights, strict=True)))
 
     def state(self, name: str) -> Any:
-        """What is said of a reader."""
+        """Return the state of a reader, None if it is unknown."""
         return next((each for each in self.runtime.parts.readers.list().readers if each.name == name), None)
 
     def stop(self) -> None:
-        """Without sealing: as if it had been killed."""
+        """Stop without sealing, like a killed process."""
         self.wait(self.runtime.stop(is_clean=False))

@@ -1,4 +1,4 @@
-"""One market day, as the four formats of recorded files have it."""
+"""One market day in the four formats of recorded files."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _DAY: Final = "2012-06-21"
 
 
 class Event(msgspec.Struct, frozen=True):
-    """What happened, in seconds after midnight, lots and ticks of 0.0001 (of Bitstamp 0.01)."""
+    """Event, in seconds after midnight, lots and ticks of 0.0001 (of Bitstamp 0.01)."""
 
     at_s: int
     action: str
-    """B S E D: added, executed, deleted."""
+    """One of B S E D: added, executed, deleted."""
     order_id: int
     volume: int = 0
-    """Added or executed lots; of D what was left."""
+    """Number of added or executed lots; for D the remaining lots."""
     price: int = 0
-    """Of the order."""
+    """Price of the order."""
     left: int = 0
-    """Of E: what was left behind it."""
+    """Remaining lots after E."""
     side: str = "B"
-    """Of the order."""
+    """Side of the order."""
 
 
 def _dbtoaster(events: list[Event]) -> bytes:
@@ -82,7 +82,7 @@ FORMATS: Final[Mapping[str, Callable[[list[Event]], bytes]]] = {
 
 
 def write_recording(form: str, path: Path, events: list[Event]) -> Loader:
-    """Write a file, and open it to be played as PAST."""
+    """Write a file, and return its loader for the symbol PAST."""
     file = path / f"recording.{form}"
     file.write_bytes(FORMATS[form](events))
     return open_recording(form, file, ["PAST"], day=_DAY if form in {"lobster", "itch"} else "")  # type: ignore[arg-type]

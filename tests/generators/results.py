@@ -1,4 +1,4 @@
-"""Results of backtests that were never run: curves and executions as a test wants them."""
+"""Results of backtests that were never run, with given curves and executions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sample(
     quotes: Sequence[tuple[int | None, int | None]] | None = None,
     positions: Sequence[Sequence[int]] | None = None,
 ) -> Sample:
-    """A moment with the profits by strategy and symbol, all of them realised; nothing quoted or held if not given."""
+    """Return a sample with realised profits by strategy and symbol; nothing is quoted or held unless given."""
     width = len(profits[0])
     return Sample(
         time_ns,
@@ -41,7 +41,7 @@ def fill(
     strategy: str = "one",
     liquidity: str = "maker",
 ) -> Trade:
-    """An execution."""
+    """Return an execution."""
     return Trade(time_ns, 1, strategy, 9001, symbol, side, lots, ticks, 7, 1, liquidity, fee)
 
 
@@ -53,7 +53,7 @@ def result_of(
     instruments: Sequence[Instrument] = (ACME,),
     orders: Sequence[OrderLife] = (),
 ) -> Result:
-    """A result of these samples and executions; figures that are of other things are 0."""
+    """Return a result of these samples and executions; other figures are 0."""
     strategies = [
         StrategyFigures(name, 9001 + place, {}, 0, 0, 0, 0, 0, {}, {}, OrderStatistics(), "")
         for place, name in enumerate(names)

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""The results service over transports in memory, on a clock that a test moves."""
+"""Results service over transports in memory, on a clock that a test moves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STATUS: dict[str, Any] = {
 
 
 def filled_hub(program: Program = PROGRAM) -> Hub:
-    """Views ``plain`` with a row of half a unit and two of one, and ``m`` without a row, at epoch 3."""
+    """Return a hub with the views ``plain`` (a row of half a unit and two of one) and ``m`` (empty), at epoch 3."""
     hub = Hub(program, lambda: 5)
     rows = pa.table({"h": pa.array([5, 10]).cast(pa.decimal128(38, 0)), "s": ["x", None], "weight": [1, 2]})
     hub.publish(Footer(0, 3), {"plain": rows}, {})
@@ -44,27 +44,27 @@ def filled_hub(program: Program = PROGRAM) -> Hub:
 
 
 class Answered(msgspec.Struct):
-    """An answer as it came."""
+    """Answer as received."""
 
     status: int
     headers: dict[str, str]
-    """Names in lower case."""
+    """Header values by name in lower case."""
     body: bytes
 
     @property
     def text(self) -> str:
-        """The body's one line."""
+        """Only line of the body."""
         assert self.headers["content-type"] == "text/plain; charset=utf-8"
         assert self.body.count(b"\n") == 1
         return self.body.decode().removesuffix("\n")
 
     def json(self, type: Any = Any) -> Any:  # noqa: A002 - as msgspec calls it
-        """The body as a record."""
+        """Return the body as a record."""
         assert self.headers["content-type"] == "application/json"
         return msgspec.json.decode(self.body, type=type)
 
     def arrow(self) -> pa.Table:
-        """The body as a table."""
+        """Return the body as a table."""
         assert self.headers["content-type"] == "application/vnd.apache.arrow.stream"
         return pa.ipc.open_stream(self.body).read_all()
 
@@ -77,7 +77,7 @@ class _Pool:
 
 
 class ResultsLab:
-    """A service and its clients."""
+    """Service and its clients."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class ResultsLab:
         self.site: Any = results_site(parts, self.clock, access, limits, now_ns=lambda: int(self.clock.seconds() * 1e9))
 
     def connect(self, host: str = "") -> tuple[Any, Any]:
-        """A connection's protocol and its transport."""
+        """Return a connection's protocol and its transport."""
         kind = IPv6Address if ":" in (host or self.host) else IPv4Address
         address = kind("TCP", host or self.host, 40000)
         protocol = self.site.buildProtocol(address)
@@ -113,23 +113,23 @@ class ResultsLab:
         return protocol, transport
 
     def send(self, path: str, method: str = "GET", body: bytes = b"", headers: str = "Host: localhost\r\n") -> Any:
-        """Send a request on a connection of its own; its transport."""
+        """Send a request on a connection of its own; return its transport."""
         protocol, transport = self.connect()
         head = f"{method} {path} HTTP/1.1\r\nConnection: close\r\n{headers}"
         protocol.dataReceived(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         return transport
 
     def ask(self, path: str, method: str = "GET", body: bytes = b"", headers: str = "") -> Answered:
-        """Send a request and read its answer."""
+        """Send a request and return its answer."""
         return parsed(self.send(path, method, body, "Host: localhost\r\n" + headers).value())
 
     def arrow(self, path: str) -> Answered:
-        """Ask for Arrow."""
+        """Return the answer to a request for Arrow."""
         return self.ask(path, headers="Accept: application/vnd.apache.arrow.stream\r\n")
 
 
 def parsed(data: bytes) -> Answered:
-    """An answer out of a connection's bytes."""
+    """Return the answer in a connection's bytes."""
     head, _, body = data.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
     pairs = (line.split(": ", 1) for line in lines[1:])
@@ -138,7 +138,7 @@ def parsed(data: bytes) -> Answered:
 
 
 def dechunked(body: bytes) -> bytes:
-    """What chunks hold."""
+    """Return the contents of chunks."""
     whole = b""
     while body:
         size, _, rest = body.partition(b"\r\n")

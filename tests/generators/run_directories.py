@@ -1,4 +1,4 @@
-"""A runtime's run directory that a test fills by hand, as the processes of a runtime would."""
+"""A runtime's run directory that a test fills by hand, like the processes of a runtime."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RELATION = Relation("r", (Column("a", "int64"),))
 
 
 class RunDirectory:
-    """Epochs with a row each and one row less now and then, a value in the state, a result for each epoch."""
+    """Epochs with one added row each and sometimes a removed one, a value in the state, a result for each epoch."""
 
     def __init__(self, directory: Path, epochs: int = 0) -> None:
         self.directory = directory
@@ -44,7 +44,7 @@ class RunDirectory:
             self.seal()
 
     def seal(self) -> int:
-        """An epoch and its result."""
+        """Write an epoch and its result; return its number."""
         epoch = self.writer.epoch + 1
         deltas = [(epoch, 1)] + ([(epoch - 1, -1)] if epoch % 3 == 0 else [])
         rows = {"a": pa.array([a for a, _ in deltas], pa.int64()), "weight": pa.array([w for _, w in deltas])}
@@ -59,7 +59,7 @@ class RunDirectory:
         return epoch
 
     def keep_small(self) -> None:
-        """Take a snapshot and a full result, and remove what nobody needs, at once."""
+        """Take a snapshot and a full result, and remove data that is no longer needed, at once."""
         epoch, log = self.writer.epoch, self.writer.log
         self.snapshots.take(log, epoch)
         self.results.put_full({}, Footer(0, epoch))
@@ -67,7 +67,7 @@ class RunDirectory:
         self.results.retire(epoch, 1)
 
     def tear(self, name: str) -> None:
-        """Turn a bit in the middle of a file round."""
+        """Flip a bit in the middle of a file."""
         path = self.directory / name
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 4
@@ -79,7 +79,7 @@ class RunDirectory:
 
 
 def held_rows(directory: Path) -> tuple[int, Counter[int], int]:
-    """What a directory goes on with: the epoch, the relation's rows there, the value in the state."""
+    """Return the state with which a directory continues: epoch, the relation's rows, the value in the state."""
     writer = EpochWriter(directory, lambda: 8, lambda footer: None)
     try:
         epoch = writer.epoch

@@ -22,12 +22,12 @@ __all__ = ["main", "take"]
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 PICTURES: Final = {"dashboard.png": False, "dashboard-dark.png": True}
-"""File → whether it is dark."""
+"""File name → True for the dark theme."""
 MOST_BYTES: Final = 400_000
-"""Of all pictures together, as every clone of the repository has them."""
+"""Largest total size of the pictures in bytes, as every clone of the repository has them."""
 SIZE: Final = (1280, 800)
 SECONDS: Final = 150.0
-"""That the demo runs before its page is taken: two minutes of candles."""
+"""Time for which the demo runs before its page is taken, in seconds: two minutes of candles."""
 _IS_DRAWN: Final = (
     "['#heat', 'canvas[data-figure=\"1\"]', 'canvas[data-figure=\"5\"]'].every((name) => {"
     "  const canvas = document.querySelector(name);"
@@ -35,13 +35,13 @@ _IS_DRAWN: Final = (
     "  return canvas.width && drawing.getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean);"
     "})"
 )
-"""True once the depth strip and the figures' lines, which are drawn once a second, have something in them."""
+"""Expression that is true once the depth strip and the figures' lines, which are drawn once a second, are not empty."""
 _AGE: Final = re.compile(r"^demo: +(\d+) s ")
 _PAGE: Final = re.compile(r"http://127\.0\.0\.1:\d+/")
 
 
 def take(url: str, folder: Path) -> list[Path]:
-    """Write the pictures of a dashboard to a folder; raises `RuntimeError` if they are too large."""
+    """Write the pictures of a dashboard to a folder; raise `RuntimeError` if they are too large."""
     paths = []
     for name, is_dark in PICTURES.items():
         with (
@@ -64,7 +64,10 @@ def take(url: str, folder: Path) -> list[Path]:
 
 
 def _page_of(lines: IO[str]) -> str:
-    """Read a demo's progress until it says where its page is and that its views are kept; the page's address."""
+    """Read a demo's progress until it reports the address of its page and that its views are ready.
+
+    Return the address.
+    """
     url = ""
     for line in lines:
         sys.stderr.write(line)
@@ -76,7 +79,7 @@ def _page_of(lines: IO[str]) -> str:
 
 
 def _wait_for_age(lines: IO[str], seconds: float) -> None:
-    """Read a demo's progress until it says that it is so old."""
+    """Read a demo's progress until it reports this age."""
     for line in lines:
         sys.stderr.write(line)
         age = _AGE.match(line)

@@ -1,4 +1,4 @@
-"""Selected views in a kernel graph of their own, random ones too, and what their SQL says from scratch."""
+"""Selected views in a kernel graph of their own, also random ones, and the rows of their SQL from scratch."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _NULLABLE: Final = {"r": "v", "q": "w"}
 
 
 class SelectionLab(ViewLab):
-    """One selected view in a graph, and the rows that its changes add up to."""
+    """One selected view in a graph, and the sum of its changes."""
 
     body = Selected
 
     def __init__(
         self, sql: str, mode: str = "sql", relations: Sequence[Relation] = RELATIONS, **options: Unpack[LabOptions]
     ) -> None:
-        """See `ViewLab`."""
+        """Create a lab; see `ViewLab`."""
         super().__init__(sql, mode, relations, **options)
 
     def lower(self, builder: GraphBuilder) -> None:
@@ -49,8 +49,10 @@ class SelectionLab(ViewLab):
 
 
 def random_deltas(rng: random.Random, held: dict[str, list[Row]], scale: int, size: int, spread: int) -> Deltas:
-    """Deltas of the rows that are held, and of new ones: ``scale`` times integers of at most ``spread``, some of them
-    negative. A removal may come before its row."""
+    """Return deltas of existing rows, and of new ones: ``scale`` times integers of at most ``spread``, some negative.
+
+    A removal may come before its row.
+    """
     deltas: dict[str, list[tuple[Row, int]]] = {}
     for relation in RELATIONS:
         rows, changes = held[relation.name], deltas.setdefault(relation.name, [])
@@ -68,7 +70,7 @@ def random_deltas(rng: random.Random, held: dict[str, list[Row]], scale: int, si
 
 
 def draw_selection(data: st.DataObject) -> str:
-    """A query with conditions on aggregates; the compiler may make another form of it."""
+    """Draw a query with conditions on aggregates; the compiler may transform it."""
     drawn = _Drawn(data)
     names = data.draw(st.sampled_from([("r",), ("q",), ("r", "q"), ("r", "r")]), "relations")
     factors = [(f"f{place}", name) for place, name in enumerate(names)]
@@ -95,15 +97,15 @@ class _Drawn:
         self._data = data
 
     def pick(self, options: Sequence[str], label: str) -> str:
-        """One of some texts."""
+        """Draw one of several texts."""
         return self._data.draw(st.sampled_from(options), label)
 
     def toss(self, label: str) -> bool:
-        """A coin."""
+        """Draw a boolean."""
         return self._data.draw(st.booleans(), label)
 
     def condition(self, key: str) -> str:
-        """A condition on a key."""
+        """Draw a condition on a key."""
         kind = self.pick(("scalar", "nested", "nested", "both", "two", "between", "free"), "condition")
         compare = self.pick(("<", "<=", ">", ">="), "compare")
         if kind == "scalar":
@@ -119,14 +121,14 @@ class _Drawn:
         return f"{self.scalar()} {compare} {self.scalar()}"
 
     def scalar(self) -> str:
-        """A total."""
+        """Draw a total."""
         relation = self.pick(("r", "q"), "relation")
         where = self.pick(("", "", " WHERE s = 'y'"), "where")
         constant = self.pick(("", "", "0.5 * ", "3 + "), "constant")
         return f"{constant}(SELECT {self.sum(relation)} FROM {relation}{where})"
 
     def nested(self, key: str) -> str:
-        """An aggregate over one side of the key."""
+        """Draw an aggregate over one side of the key."""
         relation = self.pick(("r", "q"), "relation")
         other = self.pick((*_INTEGERS[relation], _NULLABLE[relation]), "ordered")
         shift = self.pick(("", "", " + 1", " - 2"), "shift")
@@ -135,6 +137,6 @@ class _Drawn:
         return f"(SELECT {self.sum(relation)} FROM {relation} z WHERE z.{other} {compare} {key}{shift}{where})"
 
     def sum(self, relation: str) -> str:
-        """What is added up."""
+        """Draw the expression to sum."""
         columns = (*_INTEGERS[relation], _NULLABLE[relation])
         return self.pick((*(f"SUM({column})" for column in columns), "COUNT(*)"), "aggregate")

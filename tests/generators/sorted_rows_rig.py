@@ -1,4 +1,4 @@
-"""Sorted rows under test: a kernel that inserts and removes records, in either tier, beside a sorted list."""
+"""Sorted rows under test: a kernel that inserts and removes records, in either tier, compared with a sorted list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from runtime.native.tiers import plain_kernel
 __all__ = ["Change", "SortedRowsRig", "small_nodes"]
 
 Change = tuple[int, tuple[int, ...] | None]
-"""A slot, and the order words of the record that is inserted there; None: the record is removed."""
+"""Slot, and the order words of the record inserted there; None: the record is removed."""
 
 _SEEN: Final = 7
 _SOURCE: Final = '''"""Inserts and removes records, and writes what it sees of each."""
@@ -78,10 +78,10 @@ def small_nodes(fan: int = 3) -> Iterator[None]:
 
 
 class SortedRowsRig:
-    """`SortedRows`, and a list of (order words…, slot) that is kept sorted."""
+    """`SortedRows`, and a sorted list of (order words…, slot)."""
 
     def __init__(self, words: int, kernels: KernelCache | None = None) -> None:
-        """``kernels``: where the kernel is compiled; None: it is interpreted."""
+        """Create both; ``kernels`` is the cache of compiled kernels, None to interpret them."""
         self.rows = SortedRows(words)
         self.model: list[tuple[int, ...]] = []
         self._table = Structure(5)
@@ -94,7 +94,7 @@ class SortedRowsRig:
             assert self._call is not None, kernels.failures
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Apply changes, and assert that the kernel sees what the list says."""
+        """Apply changes, and assert that the kernel agrees with the list."""
         expected = [self._expected(*change) for change in changes]
         width = self.rows.words
         words = [word for _, given in changes for word in given or (0,) * width]
@@ -107,7 +107,7 @@ class SortedRowsRig:
         assert self._table.array(4).reshape(-1, _SEEN).tolist() == expected
 
     def _expected(self, slot: int, words: tuple[int, ...] | None) -> list[int]:
-        """What a change shows: neighbours, whether it is the first and the last of its group, neighbours, the first."""
+        """Return the expected output of a change: neighbours, first and last flags, neighbours, the first."""
         if words is None:
             record = next(record for record in self.model if record[-1] == slot)
             place = bisect_left(self.model, record)

@@ -1,4 +1,4 @@
-"""A client of SoupBinTCP that is not ours: the sessions of `nasdaq-protocols`."""
+"""Independent client of SoupBinTCP: the sessions of `nasdaq-protocols`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["SoupClient"]
 
 
 class SoupClient:
-    """Counts what it is told over all its connections, and so knows where to go on."""
+    """Collects messages over all its connections, and so knows where to continue."""
 
     def __init__(self, name: str, password: str, deadline_s: float) -> None:
         self.told: list[bytes] = []
-        """Every message, from the first on."""
+        """All messages, from the first on."""
         self._login = name, password
         self._deadline_s = deadline_s
         self.session: Any = None
-        """The package's own, of the newest connection."""
+        """Session object of the package for the newest connection."""
         self._news = asyncio.Condition()
         self._is_closed = False
 
     async def connect(self, port: int, session: str = "") -> None:
-        """Log in at the message behind the last one."""
+        """Log in at the message after the last one."""
         self._is_closed = False
         self.session = await soup.connect_async(
             ("127.0.0.1", port), *self._login, session, len(self.told) + 1,
@@ -34,7 +34,7 @@ class SoupClient:
         )  # fmt: skip
 
     def take(self, message: bytes) -> None:
-        """One more message has been told."""
+        """Add one more message."""
         self.told.append(message)
 
     async def _on_message(self, packet: Any) -> None:
@@ -53,12 +53,12 @@ class SoupClient:
             await self._news.wait_for(claim)
 
     async def hear_until(self, claim: Callable[[], bool]) -> None:
-        """Wait until what has been told makes a claim true."""
+        """Wait until a claim about the received messages is true."""
         await self._wait(lambda: claim() or self._is_closed)
         assert claim(), "the connection ended before"
 
     async def cut(self) -> None:
-        """Break the connection off, whatever is on its way."""
+        """Break the connection, and lose bytes on the way."""
         self.session._transport.abort()
         await self.closed()
 

@@ -1,4 +1,4 @@
-"""An exchange with its ITCH and GLIMPSE servers on a simulated clock, and clients on transports in memory."""
+"""Exchange with its ITCH and GLIMPSE servers on a simulated clock, and clients on transports in memory."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["BEGINNING", "RULES", "START_NS", "SoupFloor", "SoupWire", "messages"
 RULES = MarketRules(instruments=(Instrument("ACME"), Instrument("GLOBEX", "0.0025", "100")))
 
 START_NS = 1_700_000_000 * 10**9
-"""Not near a midnight."""
+"""Start time, not near a midnight."""
 BEGINNING = 7
-"""Messages before the first order: three events, and two for each of the two symbols."""
+"""Number of messages before the first order: three events, and two for each of the two symbols."""
 
 
 class SoupWire(StringTransport):
-    """A transport that can be slow, and a client's view of what it got."""
+    """Transport that can be slow, with the client's view of the received bytes."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -40,22 +40,22 @@ class SoupWire(StringTransport):
         self.aborting = False
 
     def write(self, data: bytes) -> None:
-        """Sent by the server."""
+        """Record bytes of the server."""
         self.writes.append(data)
 
     def abortConnection(self) -> None:
-        """Closed by the server, with what was not sent yet thrown away."""
+        """Close at once; unsent bytes are lost."""
         self.aborting = True
         self.disconnecting = True
 
     def take(self) -> list[Packet]:
-        """The packets since the last call."""
+        """Return the packets since the last call."""
         data, self.writes = b"".join(self.writes), []
         return self.splitter.split(data)
 
 
 class SoupFloor:
-    """An exchange, its servers and their clients."""
+    """Exchange, its servers and their clients."""
 
     def __init__(self, path: Path, rules: MarketRules = RULES, gate: Any = None, **limits: Any) -> None:
         self.clock = Clock()
@@ -69,7 +69,7 @@ class SoupFloor:
         self.glimpse = GlimpseServer(self.exchange, self.encoder, self.clock, GlimpseLimits(), gate)
 
     def connect(self, login: LoginRequest | None = None, server: Any = None) -> tuple[Any, Any]:
-        """A connection to a server (of the feed, unless said otherwise), and its client's end."""
+        """Return a connection to a server (by default of the feed), and its client's end."""
         connection: Any = (server or self.server).buildProtocol(None)
         wire: Any = SoupWire()
         connection.makeConnection(wire)
@@ -78,25 +78,25 @@ class SoupFloor:
         return connection, wire
 
     def submit(self, *batch: AnyInput) -> list[int | str]:
-        """Inputs without the turn of the reactor that hands out what comes of them."""
+        """Submit inputs without the turn of the reactor that delivers their results."""
         return self.exchange.submit(batch)
 
     def quote(self, count: int = 1, *, turn: bool = True) -> None:
-        """Somebody rests orders."""
+        """Let another participant rest orders."""
         first = self.exchange.next_time_ns(count=count)
         self.submit(*(Enter(first + n, 0, 4, 0, "ACME", "B", 1, 50) for n in range(count)))
         if turn:
             self.clock.advance(0)
 
     def pass_time(self, seconds: float, *talking: Any) -> None:
-        """These clients say that they are there, the others are silent."""
+        """Advance the time; these clients send heartbeats, the others are silent."""
         for _ in range(int(seconds * 4)):
             self.clock.advance(0.25)
             for connection in talking:
                 connection.dataReceived(encode_packet(b"R"))
 
     def whole_feed(self) -> list[bytes]:
-        """All messages of the session."""
+        """Return all messages of the session."""
         return messages(PacketSplitter().split(self.feed.read(0, 1 << 30)))
 
     def close(self) -> None:
@@ -105,15 +105,15 @@ class SoupFloor:
 
 
 def types(packets: Iterable[Packet]) -> str:
-    """The packets' letters."""
+    """Return the letters of packets."""
     return b"".join(packet.type for packet in packets).decode()
 
 
 def messages(packets: Iterable[Packet]) -> list[bytes]:
-    """The sequenced ones' messages."""
+    """Return the messages of the sequenced packets."""
     return [packet.payload for packet in packets if packet.type == b"S"]
 
 
 def reasons(packets: Iterable[Packet]) -> str:
-    """What the server says in words."""
+    """Return the texts of the server's debug packets."""
     return " ".join(packet.payload.decode() for packet in packets if packet.type == b"+")

@@ -1,4 +1,4 @@
-"""An installed adaptor whose state is of all ten persisted types, and the same in plain Python."""
+"""Installed adaptor whose state uses all ten persisted types, and the same in plain Python."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Row = tuple[int, ...]
 
 
 class _Plain:
-    """The state in plain Python, and what each row makes of it."""
+    """The state in plain Python, and the row that each input row gives."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -68,7 +68,7 @@ class _Plain:
     push: Callable[[Any, int], None] = staticmethod(list.append)
 
     def row(self, n: int, x: int) -> Row:
-        """Take a row in; gives what it makes."""
+        """Process a row; return the resulting row."""
         self.total += x
         self.digits[x % 10] += 1
         if x % 7 == 0:
@@ -143,7 +143,7 @@ class _Kept(_Plain):
 
 
 class StatefulAdaptor(Adaptor):
-    """Rows of two numbers; fills a relation with `COLUMNS`. Option ``fails_at``: the n of a row in which it raises."""
+    """Rows of two numbers; fills a relation with `COLUMNS`. Option ``fails_at``: the n of a row at which it raises."""
 
     def __init__(self, request: AdaptorRequest) -> None:
         self._request = request
@@ -174,13 +174,13 @@ class StatefulAdaptor(Adaptor):
 
 
 def answers(rows: Iterable[tuple[int, int]]) -> list[Row]:
-    """What the relation must hold, in order, after these rows."""
+    """Return the expected rows of the relation, in order, after these rows."""
     plain = _Plain()
     return [plain.row(n, x) for n, x in rows]
 
 
 def install(folder: Path) -> Path:
-    """Make a package of the adaptor in a folder, found by processes that have it in their path; gives the folder."""
+    """Make a package of the adaptor in a folder, for processes that have it in their path; return the folder."""
     metadata = folder / "stateful_adaptor-1.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: stateful-adaptor\nVersion: 1\n")

@@ -1,4 +1,4 @@
-"""What every store must do, in steps: between two of them the store is closed and opened again."""
+"""Checks of every store, in steps: between two of them the store is closed and opened again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TABLES: Final = ("a", "b", "items/é ☃/x")
 
 
 def _commits(upto: int) -> tuple[list[list[Edit]], dict[tuple[str, int], bytes]]:
-    """Random commits, and what is there after them."""
+    """Return random commits, and the contents after them."""
     chance = random.Random(7)
     commits: list[list[Edit]] = []
     model: dict[tuple[str, int], bytes] = {}
@@ -192,4 +192,4 @@ CHECKS: Final[dict[str, tuple[Step, ...]]] = {
     "keys have 64 bits and values any size": (_put_ends, _ends_held),
     "an object space lives in it": (_make_objects, _edit_objects, _edited_objects, _edited_objects),
 }
-"""By the claim."""
+"""Steps by the claim that they check."""

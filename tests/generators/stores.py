@@ -1,4 +1,4 @@
-"""A store whose commits fail when they are told to, and which remembers the others."""
+"""Store whose commits fail on request, and which remembers the others."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Failure = Literal["lost", "unknown"]
 
 
 class BrokenDiskError(OSError):
-    """What an unreliable store raises."""
+    """Error that an unreliable store raises."""
 
 
 class UnreliableStore(Store):
-    """Another store whose next commits fail: lost, or done without anybody being told."""
+    """Wraps a store; its next commits fail: lost, or done without an answer."""
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -36,7 +36,7 @@ class UnreliableStore(Store):
 
     @property
     def written_bytes(self) -> int:
-        """Bytes of the last commit that succeeded."""
+        """Number of bytes of the last commit that succeeded."""
         return sum(len(edit.data or b"") for edit in self.edits)
 
     def get(self, table: str, key: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""A strategy in its host, with views that tests write by hand and a desk at an exchange in memory."""
+"""Strategy in its host, with views that tests write by hand and a desk at an exchange in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.generators.order_lab import OrderLab
 __all__ = ["SECOND", "StrategyRig"]
 
 SECOND = 1_700_000_000
-"""A second of market time."""
+"""Second of market time."""
 
 _COLUMNS = {
     "best_quote": ("symbol", "bid_price", "bid_volume", "ask_price", "ask_volume"),
@@ -62,7 +62,7 @@ class StrategyRig:
         return self.lab.desk
 
     def view(self, name: str, rows: Rows) -> None:
-        """What a view holds from now on: a snapshot the first time, then what has changed."""
+        """Set the rows of a view: a snapshot the first time, then the change."""
         before, after = self._rows.get(name), Counter(rows)
         self._rows[name] = after
         self._epoch += 1
@@ -78,44 +78,44 @@ class StrategyRig:
         self.host.change(change)
 
     def quote(self, bid: int | None = 99, ask: int | None = 101, lots: int = 100, symbol: str = "ACME") -> None:
-        """The touch."""
+        """Set the best prices."""
         self.view("best_quote", [(symbol, bid, lots if bid else None, ask, lots if ask else None)])
 
     def book(self, bids: tuple[int, int], asks: tuple[int, int], symbol: str = "ACME") -> None:
-        """Volume-weighted price and volume of both whole sides."""
+        """Set volume-weighted price and volume of both whole sides."""
         sides = (("B", bids), ("S", asks))
         self.view("vwap_book", [(symbol, side, price * lots, lots) for side, (price, lots) in sides if lots])
 
     def last(self, price: int, second: int = SECOND, symbol: str = "ACME") -> None:
-        """The bar of a second is all that is known of trades."""
+        """Set the bar of a second, as the only known trades."""
         self.view("trades_1s", [(symbol, second, price, price, price, price, 1, 1)])
 
     def trades(self, *prices: int, symbol: str = "ACME") -> None:
-        """The prices of the trades that are still known."""
+        """Set the prices of the known trades."""
         moments = len(prices), sum(prices), sum(price * price for price in prices)
         self.view("trade_moments", [(symbol, *moments)] if prices else [])
 
     def start(self) -> None:
-        """All views and orders are known."""
+        """Start the strategy: all views and orders are known."""
         self.host.start()
 
     def later(self, seconds: float) -> None:
-        """Time passes; what is sent arrives."""
+        """Advance the time; sent requests arrive."""
         self.clock.advance(seconds)
         self.lab.settle()
 
     def orders(self) -> list[tuple[str, int, int]]:
-        """Side, lots and price of what rests at the exchange, after everything has arrived."""
+        """Return side, lots and price of the orders resting at the exchange, after everything has arrived."""
         self.lab.settle()
         assert not self.host.failure, self.host.failure
         return [(str(order.side), order.left, order.price) for order in self.lab.exchange.resting.values()]
 
     def open(self, side: Side) -> Order:
-        """The first open order of a side."""
+        """Return the first open order of a side."""
         return next(order for order in self.host.open_orders() if order.side is side)
 
     def fill(self, side: Side, lots: int | None = None) -> None:
-        """Somebody trades with the first resting order of a side."""
+        """Execute the first resting order of a side."""
         self.lab.settle()
         order = next(each for each in self.lab.exchange.resting.values() if each.side == side.value)
         self.lab.exchange.fill(order.order_id, lots or order.left, order.price)

@@ -1,4 +1,4 @@
-"""An ingest with derived streams on sources in memory, and what the log says of them."""
+"""Ingest with derived streams on sources in memory, and readers of its log."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ NOTHING = Program((), (), ())
 
 
 def program_of(text: str, inputs: Sequence[DerivedInput] = MARKET_INPUTS, before: Program = NOTHING) -> Program:
-    """The program of another one with the streams of a script."""
+    """Return a program with the streams of a script added."""
     return with_streams(before, parse_script(text, name="script.sql", base_dir=Path.cwd()).derived, inputs)
 
 
 class StreamsLab:
-    """A writer and an ingest with the streams of a program; sources as of `IngestLab`, with their adaptor's makers."""
+    """Writer and ingest with the streams of a program; sources as in `IngestLab`, with their adaptor's makers."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class StreamsLab:
         )
 
     def run(self) -> str:
-        """From start to the end; how it ended."""
+        """Run from start to end; return how the ingest ended."""
         self.ingest.start()
         try:
             return self.listener.outcomes.get(timeout=WAIT_SECONDS)
@@ -79,7 +79,7 @@ class StreamsLab:
             self.close()
 
     def close(self) -> None:
-        """Stop without sealing: what a killed process leaves."""
+        """Stop without sealing, like a killed process."""
         self.ingest.stop()
         self.writer.close()
 
@@ -93,7 +93,7 @@ class StreamsLab:
             assert drained.wait(WAIT_SECONDS)
 
     def seal(self, program: Program) -> int:
-        """Seal a control record; its epoch."""
+        """Seal a control record; return its epoch."""
         sealed: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self.ingest.seal_control(encode_program(program), sealed.put)
         epoch = sealed.get(timeout=WAIT_SECONDS)
@@ -102,7 +102,7 @@ class StreamsLab:
 
 
 def stream_rows(directory: Path, relation: Relation | str, *, weight: int = 1) -> list[tuple[Any, ...]]:
-    """The rows of a stream that were put in (or taken out), in the order of the log."""
+    """Return the rows added to (or removed from) a stream, in the order of the log."""
     name = relation if isinstance(relation, str) else relation.name
     reader = EpochLogReader(directory / "epochs")
     found: list[tuple[Any, ...]] = []

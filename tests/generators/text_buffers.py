@@ -15,7 +15,7 @@ __all__ = ["cut", "cuts", "feed_text", "format_all", "format_with_threads", "in_
 
 
 def feed_text(count: int, first: int = 1) -> bytes:
-    """That many good feed lines, numbered."""
+    """Return ``count`` valid feed lines, numbered."""
     return b"".join(
         b"%d,%d,%d,%d,%s,%d,%d,%s\n"
         % (n, 10 * n, n * 7919 % 10_007, n % 10, b"BSEX"[n % 4 : n % 4 + 1], n % 97, n % 89, (b"ACME", b"BOLT")[n % 2])
@@ -24,7 +24,7 @@ def feed_text(count: int, first: int = 1) -> bytes:
 
 
 def cut(text: bytes, at: Sequence[int], origin_id: int = 1, offset: int = 0) -> list[RawBuffer]:
-    """The text as raw buffers that end at the given places; a place that occurs twice makes an empty buffer."""
+    """Return the text as raw buffers that end at the given places; a place that occurs twice makes an empty buffer."""
     places = [0, *sorted(at), len(text)]
     return [
         RawBuffer(origin_id, number, text[start:stop], offset + start)
@@ -33,19 +33,22 @@ def cut(text: bytes, at: Sequence[int], origin_id: int = 1, offset: int = 0) -> 
 
 
 def in_pieces(text: bytes, size: int, origin_id: int = 1) -> list[RawBuffer]:
-    """The text as raw buffers of one size, the last one smaller."""
+    """Return the text as raw buffers of one size, the last one smaller."""
     return cut(text, range(size, len(text), size), origin_id)
 
 
 def cuts(text: bytes) -> st.SearchStrategy[list[int]]:
-    """Places at which a text may be cut, many or few, anywhere."""
+    """Return places at which a text may be cut, many or few, anywhere."""
     return st.lists(st.integers(0, len(text)), max_size=40)
 
 
 def format_all(
     formatter: InputFormatter, raws: Sequence[RawBuffer], *, finish: bool = True, at_once: int = 1
 ) -> list[FormattedBatch]:
-    """Format the buffers in the order given, so many a call, repeat what is out of range; batches in stream order."""
+    """Format the buffers in the given order, ``at_once`` a call.
+
+    Repeat those out of range; return batches in stream order.
+    """
     orders: dict[int, InOrder] = {}
     ready: list[FormattedBatch] = []
     todo = list(raws)
@@ -76,7 +79,10 @@ def _in_order(orders: dict[int, InOrder], batches: list[FormattedBatch], count: 
 def format_with_threads(
     formatter: InputFormatter, raws: Sequence[RawBuffer], threads: int, seed: int, *, at_once: int = 1
 ) -> list[FormattedBatch]:
-    """The same from several threads at once, each taking random buffers of those that are left."""
+    """Format the buffers from several threads at once, each taking random ones of the rest.
+
+    Return batches in stream order.
+    """
     orders: dict[int, InOrder] = {}
     lock, todo, ready, errors = Lock(), list(raws), list[FormattedBatch](), list[BaseException]()
     random.Random(seed).shuffle(todo)
@@ -109,5 +115,5 @@ def format_with_threads(
 
 
 def rows_of(batches: Sequence[FormattedBatch]) -> list[tuple[object, ...]]:
-    """All rows, in order, as tuples of Python values."""
+    """Return all rows, in order, as tuples of Python values."""
     return [tuple(row.values()) for batch in batches for row in batch.rows.to_pylist()]

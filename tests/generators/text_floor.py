@@ -1,4 +1,4 @@
-"""An exchange with its text face and clients, over transports in memory and a clock that is told to go on."""
+"""Exchange with its text server and clients, over transports in memory and a clock that a test moves."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ RULES = MarketRules(instruments=(Instrument("ACME"), Instrument("GLOBEX")))
 
 
 class Wire(StringTransport):
-    """A transport that can be slow, and a client's view of what it got."""
+    """Transport that can be slow, with the client's view of the received bytes."""
 
     writes = 0
     aborting = False
 
     def write(self, data: bytes) -> None:
-        """Take bytes, and count that they came at once."""
+        """Record bytes, and count the writes."""
         self.writes += 1
         super().write(data)  # type: ignore[no-untyped-call]
 
     def abortConnection(self) -> None:
-        """Close without sending what is left."""
+        """Close without sending the rest."""
         self.aborting = self.disconnecting = True
 
     def take(self) -> list[str]:
-        """The lines since the last call."""
+        """Return the lines since the last call."""
         lines = bytes(self.io.getvalue()).decode().splitlines()
         self.clear()  # type: ignore[no-untyped-call]
         return lines
 
 
 class Floor:
-    """An exchange with its text face and clients."""
+    """Exchange with its text server and clients."""
 
     def __init__(
         self, path: Path, *, fsync: FsyncPolicy = "interval", rules: MarketRules = RULES, **limits: Any
     ) -> None:
-        """``limits``: those of the face."""
+        """Create an exchange; ``limits`` are those of the server."""
         self.clock = Clock()
         self.syncs = 0
-        """How often the journal was forced to the disk."""
+        """Number of times that the journal was forced to disk."""
         now = Now()
         self.exchange = Exchange(
             Journal(path, rules, lambda: "SESSION1", fsync, sync=self._sync),
@@ -71,11 +71,11 @@ class Floor:
 
     @property
     def next_number(self) -> int:
-        """Of the feed's next message."""
+        """Number of the feed's next message."""
         return self.exchange.feeds["text"].records.next_number
 
     def connect(self, login: str = "") -> tuple[Any, Any]:
-        """A connection and its transport; with a login it is logged in."""
+        """Return a connection and its transport; with a login it is logged in."""
         connection: Any = self.server.buildProtocol(None)
         wire: Any = Wire()  # type: ignore[no-untyped-call]
         connection.makeConnection(wire)
@@ -84,20 +84,20 @@ class Floor:
         return connection, wire
 
     def quote(self, count: int = 1) -> None:
-        """Somebody rests orders."""
+        """Let another participant rest orders."""
         self.submit(*[Enter(0, 0, 4, 0, "ACME", "B", 1, 50) for _ in range(count)])
 
     def submit(self, *items: AnyInput) -> None:
-        """Inputs of others, at times of their own, and what comes of them in this turn of the reactor."""
+        """Submit inputs of other participants, and deliver the results in this turn of the reactor."""
         self.exchange.submit([self.timed(item) for item in items])
         self.clock.advance(0)
 
     def timed(self, item: AnyInput) -> AnyInput:
-        """The input, now."""
+        """Return the input at the present time."""
         return type(item)(self.exchange.next_time_ns(), *_after_time(item))
 
     def close(self) -> None:
-        """End as a process does that is stopped."""
+        """Close in order, like a stopped process."""
         self.server.close()
         self.exchange.close()
 
@@ -107,10 +107,10 @@ def _after_time(item: AnyInput) -> tuple[Any, ...]:
 
 
 def sequenced(lines: list[str]) -> list[int]:
-    """Numbers of the lines that are not heartbeats; the login's reply is left out."""
+    """Return the numbers of the lines that are not heartbeats; leave out the login's reply."""
     return [int(f[0]) for f in (line.split(",") for line in lines) if len(f) >= 8 and f[4] != "H"]
 
 
 def fields(lines: list[str]) -> list[list[str]]:
-    """What the private lines say: action, volume, price, symbol, client id and detail; no replies, no heartbeats."""
+    """Return action, volume, price, symbol, client id and detail of the private lines except heartbeats."""
     return [f[4:] for f in (line.split(",") for line in lines) if len(f) == 10 and f[4] != "H"]

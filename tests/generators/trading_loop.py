@@ -1,8 +1,7 @@
-"""The whole loop in memory: exchange, runtime and algorithm engine of the live system, with bytes carried by hand.
+"""Whole loop in memory: exchange, runtime and algorithm engine of the live system, with bytes moved by hand.
 
 Exchange with its journal, text server, player; formatter, adaptor, express lane, hub, frames; orders connection, desk,
-host, engine: all as they run live, on one clock. What a backtest does in one process with nothing in between is here
-done by everything that stands in between.
+host, engine: all as they run live, on one clock. A backtest skips these parts; here all of them are in place.
 """
 
 from __future__ import annotations
@@ -53,17 +52,17 @@ SYMBOL = "ACME"
 
 
 class _Wire(StringTransport):
-    """A transport whose bytes are fetched."""
+    """Transport whose bytes are read by the loop."""
 
     def take(self) -> bytes:
-        """What was written since the last call."""
+        """Return the bytes since the last call."""
         data = bytes(self.value())  # type: ignore[no-untyped-call]
         self.clear()  # type: ignore[no-untyped-call]
         return data
 
 
 class _Frames(Listener):
-    """A subscriber of the hub: frames as bytes, and out of them again."""
+    """Subscriber of the hub: encodes frames to bytes, and decodes them."""
 
     reads_arrow = True
 
@@ -82,14 +81,14 @@ class _Frames(Listener):
         """See `runtime.service.subscriptions.subscription.Listener`."""
 
     def deliver(self) -> None:
-        """Have the engine read what was sent."""
+        """Let the engine process the sent frames."""
         data, self._data = b"".join(self._data), []
         for frame in self._decoder.feed(data):
             self._engine.frame(frame)
 
 
 class _Runtime:
-    """Feed bytes in, versions of the express lane out."""
+    """Runtime that takes feed bytes and publishes versions of the express lane."""
 
     def __init__(self, directory: Path, views: Sequence[str], now_ns: Callable[[], int]) -> None:
         program = compile_program(find_views(views, {}), MARKET_RELATIONS)
@@ -105,7 +104,7 @@ class _Runtime:
         self._buffers = self._offset = 0
 
     def take(self, data: bytes) -> None:
-        """Bytes as they come from the exchange."""
+        """Process bytes of the exchange."""
         self._buffers += 1
         formatted = self._formatter.format([RawBuffer(1, self._buffers, data, self._offset)])
         self._offset += len(data)
@@ -115,7 +114,7 @@ class _Runtime:
             if relations:
                 cut = Cut("S", self._adaptor.next_sequence - 1, 0)
                 deltas = Deltas(relations, batch.rows.num_rows, {"feed": cut})
-                self._views.execute([deltas], cast(Context, None))  # which a step does not use
+                self._views.execute([deltas], cast(Context, None))  # a step does not use it
 
     def _publish(self, update: Update) -> None:
         self.hub.publish_update(update)
@@ -127,17 +126,17 @@ def _express(program: Program) -> Program:
 
 
 class _Link:
-    """What an orders connection tells its link."""
+    """Link that accepts the login, and fails on any other event."""
 
     def connected(self) -> None:
-        """The login holds."""
+        """Do nothing for an accepted login."""
 
     def disconnected(self, reason: str) -> None:
-        """It never does."""
+        """Raise an error: this must not happen."""
         raise AssertionError(reason)
 
     def failed(self, error: Exception) -> None:
-        """It never does."""
+        """Raise the error: this must not happen."""
         raise error
 
 
@@ -198,7 +197,7 @@ class TradingLoop:
         self.settle()
 
     def connect(self, login: str = "") -> tuple[Any, Any]:
-        """A connection to the exchange and its transport; with a login it is logged in."""
+        """Return a connection to the exchange and its transport; with a login it is logged in."""
         connection: Any = self.server.buildProtocol(None)
         wire: Any = _Wire()  # type: ignore[no-untyped-call]
         connection.makeConnection(wire)
@@ -207,7 +206,7 @@ class TradingLoop:
         return connection, wire
 
     def advance(self, until_ns: int) -> None:
-        """Let time pass, with all that it brings about."""
+        """Advance the time, and process all events on the way."""
         while self.clock.next_ns <= until_ns:
             self.clock.advance(self.clock.next_ns)
             self.settle()
@@ -215,7 +214,7 @@ class TradingLoop:
         self.settle()
 
     def settle(self) -> None:
-        """Carry bytes until nobody has anything to say: answers first, then the feed, then what strategies ask for."""
+        """Move bytes until none are pending: answers first, then the feed, then requests of strategies."""
         while True:
             self.clock.run_turn()
             private, feed = self._private_wire.take(), self._feed_wire.take()
@@ -233,7 +232,7 @@ class TradingLoop:
                 return
 
     def finish(self) -> list[Trade]:
-        """Stop the strategy; its list of trades."""
+        """Stop the strategy; return its list of trades."""
         self.engine.stop()
         self.settle()
         self.server.close()

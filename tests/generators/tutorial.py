@@ -1,4 +1,4 @@
-"""The tutorial as its reader takes it: files to save, commands to give, and when to stop what goes on running."""
+"""The tutorial's steps for its reader: files to save, commands to run, and stops of running commands."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _SERVERS: Final = frozenset({"exchange", "runtime", "dashboard"})
 
 
 class SavedFile(msgspec.Struct, frozen=True):
-    """A file whose name stands in its first line."""
+    """File whose name stands in its first line."""
 
     path: str
     text: str
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A line for the shell."""
+    """Command for the shell."""
 
     words: tuple[str, ...]
 
     @property
     def is_server(self) -> bool:
-        """Whether it goes on running."""
+        """True if it keeps running."""
         _, *words = self.words
         return words[:2] == ["algo", "run"] or (words[0] in _SERVERS and words[1].startswith("-"))
 
@@ -45,7 +45,7 @@ Step = SavedFile | Command | Stop
 
 
 def steps() -> list[Step]:
-    """All of them, in their order; raises `ValueError` for a block that is neither a file nor commands."""
+    """Return all steps, in their order; raise `ValueError` for a block that is neither a file nor commands."""
     found: list[Step] = []
     for language, text, stop in _STEP.findall(PAGE.read_text(encoding="utf-8")):
         if stop:

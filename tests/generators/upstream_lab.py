@@ -27,17 +27,17 @@ Row = tuple[Any, ...]
 
 
 def bid(number: int, symbol: str = "AA", weight: int = 1) -> Row:
-    """A row of BIDS with its weight."""
+    """Return a row of BIDS with its weight."""
     return (number, number, 1, 10, 100, symbol, weight)
 
 
 def trade(number: int, t: int, symbol: str = "AA") -> Row:
-    """A row of TRADES with its weight."""
+    """Return a row of TRADES with its weight."""
     return (t, number, symbol, 100, 10, None, None, None, None, 1)
 
 
 class UpstreamRun:
-    """The run directory of an upstream, written by hand."""
+    """Run directory of an upstream, written by hand."""
 
     def __init__(self, directory: Path, begun_ns: int = 1, session: str = "S1") -> None:
         self.directory = directory
@@ -55,7 +55,7 @@ class UpstreamRun:
         return self._times - 1
 
     def seal(self, *rows: Row, messages: int | None = None, watermarks: Mapping[str, int] | None = None) -> Footer:
-        """An epoch with these rows of BIDS, and of TRADES; one that was sealed by an earlier release has no marks."""
+        """Seal an epoch with these rows of BIDS and of TRADES; an epoch of an earlier release has no watermarks."""
         for name, schema in (("bids", BOOK_SCHEMA), ("trades", change_schema(TRADES.columns))):
             if own := [row for row in rows if len(row) == len(schema)]:
                 columns = [
@@ -70,25 +70,25 @@ class UpstreamRun:
         return footer
 
     def retire(self) -> int:
-        """Take a snapshot, and remove all epochs up to it; gives the first that is left."""
+        """Take a snapshot, and remove all epochs up to it; return the first remaining one."""
         snapshots = SnapshotDirectory(self.directory / "snapshots")
         snapshots.take(self.writer.log, self.writer.epoch - 1)
         retire(self.writer.log, snapshots, self.writer.epoch, RetentionConfig(0, 0), 1)
         return self.writer.log.first()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self.writer.close()
 
     def copy_to(self, directory: Path) -> None:
-        """As a backup would."""
+        """Copy the directory, like a backup."""
         self.close()
         shutil.copytree(self.directory, directory)
         self.writer = self._open()
 
 
 class _SteppedFollower(Follower):
-    """Looks when it is told to."""
+    """Follower that looks on request."""
 
     sink: Any = None
 
@@ -102,7 +102,7 @@ class _SteppedFollower(Follower):
 
 
 class MainRuntime(IngestListener):
-    """An ingest that reads upstreams, one step at a time."""
+    """Ingest that reads upstreams, one step at a time."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class MainRuntime(IngestListener):
         streams: Program | None = None,
         **config: Any,
     ) -> None:
-        """``streams``: a program whose derived streams it keeps."""
+        """Open a runtime; ``streams`` is a program with derived streams."""
         self.failure = ""
         self.writer = EpochWriter(directory, lambda: 99, lambda _: None)
         if self.writer.epoch < 0:
@@ -139,18 +139,18 @@ class MainRuntime(IngestListener):
         self.failure = reason
 
     def settle(self) -> None:
-        """Until nobody has anything to do."""
+        """Make steps until none is left."""
         while self.stepper.step():
             pass
 
     def take(self) -> None:
-        """Let all followers look until nothing comes; what has come is applied."""
+        """Let all followers look until nothing arrives, and apply everything."""
         for follower in self.followers:
             while follower.sink is not None and follower.look(follower.sink):
                 self.settle()
 
     def cut(self) -> Footer:
-        """Take everything, close the epoch, and say what its segment says."""
+        """Read everything, close the epoch, and return its footer."""
         self.take()
         self.ingest.request_barrier()
         self.settle()
@@ -158,11 +158,11 @@ class MainRuntime(IngestListener):
 
     @property
     def log(self) -> EpochLogReader:
-        """What it has sealed."""
+        """Reader of its epochs."""
         return self.writer.log
 
     def rows(self) -> Counter[Row]:
-        """BIDS as its log adds up, without weights."""
+        """Return the sum of BIDS in its log, without weights."""
         found: Counter[Row] = Counter()
         for epoch in range(self.writer.epoch + 1):
             table = self.log.read(epoch).rows("bids")
@@ -171,6 +171,6 @@ class MainRuntime(IngestListener):
         return +found
 
     def stop(self) -> None:
-        """An orderly end; what no epoch holds comes again."""
+        """Stop in order; data that is in no epoch comes again."""
         self.ingest.stop()
         self.writer.close()

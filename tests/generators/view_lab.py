@@ -1,4 +1,4 @@
-"""A factored view in a kernel graph of its own: what the labs of joins and of selections have in common."""
+"""Factored view in a kernel graph of its own: the common part of the labs of joins and of selections."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class LabOptions(TypedDict, total=False):
     """Options of a lab."""
 
     program: Program
-    """With one view, instead of what the query becomes."""
+    """Program with one view, in place of the compiled query."""
     kernels: KernelCache | None
-    """Where kernels are compiled; by default they are interpreted."""
+    """Cache of compiled kernels; by default they are interpreted."""
     from_payloads: bool
-    """Deltas are fed as payloads of maps, not as rows of relations."""
+    """True if deltas are fed as payloads of maps, not as rows of relations."""
 
 
 class ViewLab(ABC):
-    """One view in a graph, and the rows that its changes add up to."""
+    """One view in a graph, and the sum of its changes."""
 
     body: ClassVar[type]
-    """The kind of body that the view must have for the graph to be built."""
+    """Kind of body that the view must have for the graph to be built."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ViewLab(ABC):
         relations: Sequence[Relation] = (),
         **options: Unpack[LabOptions],
     ) -> None:
-        """Compile the query, unless ``options`` bring a program."""
+        """Compile the query, unless ``options`` contain a program."""
         program, kernels = options.get("program"), options.get("kernels")
         from_payloads = options.get("from_payloads", False)
         made = compile_program([NamedSelect("v", sql)], relations, mode=mode) if program is None else program  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ class ViewLab(ABC):
 
     @property
     def has_body(self) -> bool:
-        """Whether the compiler has made a body of this lab's kind of the query."""
+        """True if the compiler has made a body of this lab's kind from the query."""
         return isinstance(self.view.body, self.body)
 
     def _begin(self, records: Mapping[str, np.ndarray], strings: Sequence[str] = ()) -> None:
@@ -92,20 +92,20 @@ class ViewLab(ABC):
 
     @property
     def structures(self) -> dict[str, RecordStructure]:
-        """All state by identity."""
+        """All structures of the state, by identity."""
         return self.graph.structures
 
     def records(self) -> dict[str, int]:
-        """How many records each structure holds."""
+        """Return the number of records in each structure."""
         return {identity: len(held.dump()) for identity, held in self.structures.items()}
 
     def restart(self) -> None:
-        """Begin again with the records of every structure, in another order."""
+        """Restart with the records of every structure, in another order."""
         records = {identity: held.dump()[::-1].copy() for identity, held in self.structures.items()}
         self._begin(records, self.strings.texts())
 
     def step(self, deltas: Deltas) -> dict[str, Exception]:
-        """Feed rows with their weights, and add the change to the result; view → why it cannot go on."""
+        """Feed rows with their weights, and add the change to the result; return the failed views with their errors."""
         for relation in self.program.relations:
             rows = deltas.get(relation.name, ())
             if not rows:

@@ -1,4 +1,4 @@
-"""A harness for tests of the engine: everything that may happen to a query, on demand.
+"""Harness for tests of the engine: triggers every event of a query on demand.
 
 ```
 Harness ── engine on threads (seed None) or on a Stepper, which runs one task at a time as its seed says

@@ -1,4 +1,4 @@
-"""Sources and pipelines that do what a test says, and say what became of them."""
+"""Sources and pipelines that a test controls, and that record their calls."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ GATE_S = 60.0
 
 
 class Broken(RuntimeError):
-    """What a control raises when it is told to fail."""
+    """Error that a control raises when it is told to fail."""
 
 
 class _Gate:
-    """Holds a worker until a test lets it go; open from the start, and only of use with threads."""
+    """Holds a worker until a test opens the gate; open from the start, and only useful with threads."""
 
     def __init__(self) -> None:
         self._open = threading.Event()
@@ -27,46 +27,48 @@ class _Gate:
         self.is_reached = False
 
     def shut(self) -> None:
-        """Who comes waits."""
+        """Close the gate: workers wait."""
         self._open.clear()
 
     def open(self) -> None:
-        """Who waits goes on."""
+        """Open the gate: workers continue."""
         self._open.set()
 
     def pass_through(self, watch: Watch) -> None:
-        """A worker comes."""
+        """Wait until the gate is open; called by a worker."""
         self.is_reached = True
         watch.changed()
         assert self._open.wait(GATE_S), "expected the test to open the gate"
 
 
 class ControlledSource(Source):
-    """A source that a test drives from its own thread; `inject` never blocks, what is refused waits for `resume`."""
+    """Source that a test drives from its own thread; `inject` never blocks, and refused items wait for `resume`."""
 
     def __init__(self, name: str, watch: Watch) -> None:
         self.name = name
         self._watch = watch
-        self._lock = threading.RLock()  # of what follows: a test's thread and workers that resume
+        self._lock = (
+            threading.RLock()
+        )  # guards the attributes below: used by the test's thread and by workers that resume
         self._emit: Emitter | None = None
         self._backlog: list[tuple[object, int]] = []
         self._is_end_wanted = False
         self.open_gate = _Gate()
-        """Shut it for a slow `open`."""
+        """Shut the gate for a slow `open`."""
         self.close_gate = _Gate()
-        """Shut it for a slow `close`."""
+        """Shut the gate for a slow `close`."""
         self.fails_on_open = ""
         self.fails_on_close = ""
         self.on_accepted: Callable[[object], object] = lambda item: item
-        """Sees an item just before it is offered, and may replace it."""
+        """Called with an item just before it is offered; may replace it."""
         self.taken: list[object] = []
-        """What the engine has taken, in order."""
+        """Items that the engine has accepted, in order."""
         self.opens = 0
         self.closes = 0
         self.resumes = 0
         self.is_open = False
         self.threads: set[int] = set()
-        """Who called `close`."""
+        """Ids of the threads that called `close`."""
 
     def open(self, emit: Emitter) -> None:
         """See `Source`."""
@@ -99,29 +101,29 @@ class ControlledSource(Source):
 
     @property
     def emitter(self) -> Emitter:
-        """What `open` was given."""
+        """Emitter that `open` received."""
         assert self._emit is not None, f"expected source {self.name} to have been opened"
         return self._emit
 
     @property
     def waiting(self) -> int:
-        """How many items were refused, or wait for `open`."""
+        """Number of items that were refused, or wait for `open`."""
         return len(self._backlog)
 
     def inject(self, *items: object, size: int = 1) -> None:
-        """Bring in items, now or when there is room."""
+        """Inject items, now or when there is room."""
         with self._lock:
             self._backlog += [(item, size) for item in items]
         self._offer()
 
     def inject_end(self) -> None:
-        """The stream ends, behind what was injected before."""
+        """End the stream after the items injected before."""
         with self._lock:
             self._is_end_wanted = True
         self._offer()
 
     def inject_error(self, reason: str) -> None:
-        """The source fails."""
+        """Report a failure of the source."""
         self.emitter.failed(reason)
 
     def _offer(self) -> None:
@@ -141,50 +143,50 @@ class ControlledSource(Source):
 
 
 class ControlledPipeline(Pipeline):
-    """Gives on what it gets; without successors it is a sink. What it keeps is read by the test when it is over."""
+    """Pipeline that passes on its inputs; without successors it is a sink. The test reads its records at the end."""
 
     def __init__(self, name: str, watch: Watch, *, concurrency: int = 1, most_inputs: int = 1) -> None:
         self.name = name
         self.concurrency = concurrency
         self.most_inputs = most_inputs
         self._watch = watch
-        self._lock = threading.Lock()  # of the counts, since calls of `execute` may overlap
+        self._lock = threading.Lock()  # guards the counts, since calls of `execute` may overlap
         self._is_stateful = False
         self._held: list[object] = []
         self.gate = _Gate()
-        """Shut it for a slow `execute`."""
+        """Shut the gate for a slow `execute`."""
         self.start_gate = _Gate()
         self.stop_gate = _Gate()
         self.fails_on_start = ""
         self.fails_on_call = 0
-        """The number of the call of `execute` that raises, from 1."""
+        """Number of the call of `execute` that raises, from 1."""
         self.fails_on_drain = 0
-        """The number of the call of `start_drain` that raises, from 1."""
+        """Number of the call of `start_drain` that raises, from 1."""
         self.fails_on_stop = ""
         self.fails_on_discard = ""
         self.on_execute: Callable[[Sequence[object], Context], None] | None = None
-        """Instead of giving the inputs on."""
+        """Called instead of passing on the inputs."""
         self.advance: Callable[[], None] = lambda: None
-        """How a call takes time: sets the clock forward."""
+        """Lets a call take time: sets the clock forward."""
         self.events: list[str] = []
-        """The calls in their order, of a sequential pipeline."""
+        """Calls of a sequential pipeline, in their order."""
         self.received: list[object] = []
         self.batches: list[list[object]] = []
         self.drained: list[tuple[Barrier, int]] = []
-        """The barriers, and how much had been received by then."""
+        """Barriers, each with the number of items received by then."""
         self.ended_ports: list[int] = []
         self.starts = self.calls = self.stops = self.discards = 0
         self.overlapping = self.most_overlapping = 0
         self.workers: set[int] = set()
 
     def hold_until_barrier(self) -> ControlledPipeline:
-        """It keeps what it gets, and emits it at barriers and at its end."""
+        """Keep the inputs, and emit them at barriers and at the end; return this pipeline."""
         self._is_stateful = True
         return self
 
     @property
     def is_running(self) -> bool:
-        """It was started, and neither stopped nor discarded."""
+        """True if it was started, and neither stopped nor discarded."""
         return self.starts > self.stops + self.discards
 
     def start(self, context: Context) -> None:

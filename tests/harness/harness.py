@@ -18,11 +18,11 @@ from tests.harness.watch import SteppedWatch, ThreadedWatch, Watch
 __all__ = ["WAIT_S", "Harness", "QueryBuilder"]
 
 WAIT_S = 30.0
-"""How long a test waits for what must come, before it fails."""
+"""Time that a test waits for an expected event before it fails, in seconds."""
 
 
 class QueryBuilder:
-    """A plan of controls: by name, `sources` and `pipelines`, sinks among the latter."""
+    """Plan of controls: by name, `sources` and `pipelines`, which include the sinks."""
 
     def __init__(self, query_id: str, watch: Watch) -> None:
         self.plan = Plan(query_id)
@@ -32,11 +32,11 @@ class QueryBuilder:
 
     @property
     def query_id(self) -> str:
-        """The plan's."""
+        """Id of the plan's query."""
         return self.plan.query_id
 
     def source(self, name: str = "source") -> Node:
-        """A source under this name."""
+        """Add a source under this name."""
         self.sources[name] = ControlledSource(name, self._watch)
         return self.plan.add_source(name, self.sources[name])
 
@@ -49,31 +49,35 @@ class QueryBuilder:
         most_inputs: int = 1,
         is_cut_point: bool = False,
     ) -> Node:
-        """A pipeline under this name."""
+        """Add a pipeline under this name."""
         pipeline = ControlledPipeline(name, self._watch, concurrency=concurrency, most_inputs=most_inputs)
         pipeline.is_cut_point = is_cut_point
         return self.own(name, pipeline, inputs)
 
     def sink(self, name: str, inputs: Sequence[Node | tuple[Node, int]]) -> Node:
-        """A pipeline without successors."""
+        """Add a pipeline without successors."""
         return self.pipeline(name, inputs)
 
     def own(self, name: str, pipeline: Pipeline, inputs: Sequence[Node | tuple[Node, int]]) -> Node:
-        """A pipeline of the test's own."""
+        """Add a pipeline of the test's own."""
         if isinstance(pipeline, ControlledPipeline):
             self.pipelines[name] = pipeline
         return self.plan.add(name, pipeline, inputs)
 
 
 class Harness:
-    """See the package. A context manager: at its end the engine is shut down, and no thread is left."""
+    """Engine with controlled queries, as the package describes.
+
+    A context manager: at its end the engine is shut down, and no thread is left.
+    """
 
     def __init__(
         self, seed: int | None = None, *, has_statistics: bool = False, checks: bool = True, **config: int
     ) -> None:
-        """With a ``seed`` a stepper runs the engine, on a clock that stands; ``config``: fields of `EngineConfig`.
+        """Create an engine.
 
-        ``checks``: assert all invariants after each step of `until`.
+        With a ``seed`` a stepper runs the engine, on a clock that stands; ``config`` are fields of `EngineConfig`. With
+        ``checks``, all invariants are asserted after each step of `until`.
         """
         self._threads = set(threading.enumerate())
         self._is_down = False
@@ -93,17 +97,17 @@ class Harness:
         self.clock.when_set(self.engine.queue.wake)
 
     def check(self) -> None:
-        """Assert all invariants, of an engine on a stepper."""
+        """Assert all invariants of an engine on a stepper."""
         if self._checks:
             self.engine.check()
             self.status.check()
 
     def query(self, query_id: str = "query") -> QueryBuilder:
-        """A plan to be built."""
+        """Return a new plan."""
         return QueryBuilder(query_id, self.watch)
 
     def chain(self, query_id: str = "query", pipelines: int = 1) -> QueryBuilder:
-        """source → pipeline 1 → … → sink."""
+        """Return the plan of source → pipeline 1 → … → sink."""
         query = self.query(query_id)
         node = query.source()
         for number in range(1, pipelines + 1):
@@ -126,11 +130,11 @@ class Harness:
         self.engine.stop(query_id)
 
     def until(self, condition: Callable[[], object], what: str = "the condition to hold") -> None:
-        """Wait, see `Watch`."""
+        """Wait until a condition holds, as `Watch.until`."""
         self.watch.until(condition, what)
 
     def until_ended(self, *query_ids: str) -> list[QueryStatus]:
-        """Wait for the final statuses."""
+        """Wait for the final statuses, and return them."""
         for query_id in query_ids or ("query",):
             self.until(lambda q=query_id: self.status.has_ended(q), f"{query_id} to end")  # type: ignore[misc]
         return [self.status.of(query_id)[-1] for query_id in query_ids or ("query",)]
@@ -142,7 +146,7 @@ class Harness:
         self.until(lambda: future.outcome is not None, "the barrier to be over")
 
     def shutdown(self) -> None:
-        """Shut the engine down; what it has left behind is an error."""
+        """Shut the engine down; assert that it leaves nothing behind."""
         self._is_down = True
         self.engine.shutdown(WAIT_S)
         assert self.engine.faults == 0

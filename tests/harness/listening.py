@@ -1,4 +1,4 @@
-"""Listeners that write down what they hear."""
+"""Listeners that record the events they receive."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TERMINAL = frozenset({QueryStatus.STOPPED, QueryStatus.FAILED})
 
 
 class RecordedStatus(StatusListener):
-    """Every status of every query, in order; lists belong to who holds the lock, readers take what is there."""
+    """Every status of every query, in order. Writers hold the lock; readers read the present lists."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
         self._lock = threading.Lock()
         self.statuses: dict[str, list[QueryStatus]] = {}
         self.reasons: dict[str, str] = {}
-        """Of the last status of each query."""
+        """Reason of each query's last status."""
         self.ignored: list[tuple[str, str, str]] = []
 
     def on_status(self, query_id: str, status: QueryStatus, reason: str) -> None:
@@ -40,15 +40,15 @@ class RecordedStatus(StatusListener):
         self._on_change()
 
     def of(self, query_id: str) -> list[QueryStatus]:
-        """What a query has heard so far."""
+        """Return the statuses that a query has received so far."""
         return self.statuses.get(query_id, [])
 
     def has_ended(self, query_id: str) -> bool:
-        """Whether a query has heard its final status."""
+        """Return True if a query has received its final status."""
         return bool(TERMINAL.intersection(self.of(query_id)))
 
     def check(self) -> None:
-        """Assert that every query went one way: registered, maybe running, then one final status."""
+        """Assert that every query's statuses are: registered, maybe running, then one final status."""
         with self._lock:
             for query_id, statuses in self.statuses.items():
                 order = [QueryStatus.REGISTERED, QueryStatus.RUNNING]
@@ -61,7 +61,7 @@ class RecordedStatus(StatusListener):
 
 
 def _runs(statuses: list[QueryStatus]) -> list[list[QueryStatus]]:
-    """Of an id that is used again: the statuses of each use."""
+    """Return the statuses of an id that is used several times, split by use."""
     runs: list[list[QueryStatus]] = []
     for status in statuses:
         if status is QueryStatus.REGISTERED:
@@ -71,21 +71,21 @@ def _runs(statuses: list[QueryStatus]) -> list[list[QueryStatus]]:
 
 
 class RecordedStatistics(StatisticsListener):
-    """Every event, in order."""
+    """Every statistics event, in order."""
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self._on_change = on_change
         self.events: list[Event] = []
 
     def on_event(self, event: Event) -> None:
-        """See `StatisticsListener`; to append is atomic."""
+        """See `StatisticsListener`; appending is atomic."""
         self.events.append(event)
         self._on_change()
 
     def of(self, kind: type[_Event], query_id: str | None = None) -> list[_Event]:
-        """The events of a kind, of one query or all."""
+        """Return the events of a kind, of one query or all."""
         return [e for e in list(self.events) if isinstance(e, kind) and query_id in {None, e.query_id}]
 
     def counts(self) -> Counter[str]:
-        """How many there were, by kind."""
+        """Return the number of events by kind."""
         return Counter(type(event).__name__ for event in list(self.events))

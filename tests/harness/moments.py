@@ -1,4 +1,4 @@
-"""Several views at one version, out of the frames of one change stream."""
+"""Several views at one version, read from the frames of one change stream."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Rows = Counter[tuple[Any, ...]]
 
 
 class Moment:
-    """Views of a change stream, from its snapshots on, until all of them are at one version.
+    """Collects views of a change stream, from their snapshots on, until all of them are at one version.
 
-    The snapshots may be of several versions: a connection that is full after one of them gets the others when it has
-    room again, and with them the changes of those before.
+    The snapshots may be of several versions: a connection that is full after one of them receives the others when it
+    has room again, and with them the changes of the earlier ones.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -30,7 +30,7 @@ class Moment:
         """View → its rows with their multiplicities."""
 
     def take(self, frame: Frame) -> None:
-        """Take the next frame; the views of a moment that is whole stay as they are."""
+        """Process the next frame; the views of a complete moment stay as they are."""
         head, name = frame.header, frame.header.view
         if self.is_whole:
             return
@@ -44,7 +44,7 @@ class Moment:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all views are there, at one version: said by their frames, or by a heartbeat behind them."""
+        """True if all views are present at one version, by their frames or by a later heartbeat."""
         if len(self.rows) < len(self._names):
             return False
         return (
@@ -53,12 +53,12 @@ class Moment:
 
     @property
     def epoch(self) -> int:
-        """The version."""
+        """Epoch of the version."""
         return self._newest().to_epoch
 
     @property
     def sequence(self) -> int:
-        """The last message of the feed that it covers."""
+        """Number of the last message of the feed that the version covers."""
         return self._newest().feed.get("feed", ("", 0))[1]
 
     def _newest(self) -> FrameHeader:
@@ -66,12 +66,12 @@ class Moment:
 
 
 def as_rows(table: pa.Table) -> Rows:
-    """The rows of a table with a column `weight`; decimals without a fraction are integers."""
+    """Return the rows of a table with a column `weight`; decimals without a fraction become integers."""
     return added_rows(Counter(), table)
 
 
 def added_rows(rows: Rows, table: pa.Table) -> Rows:
-    """Rows with the changes of such a table added to them."""
+    """Return the rows with the changes of such a table added."""
     found = rows.copy()
     columns = [table[name].to_pylist() for name in table.schema.names if name != WEIGHT]
     for *values, weight in zip(*columns, table[WEIGHT].to_pylist(), strict=True):

@@ -1,4 +1,4 @@
-"""What of the production code a console command or a documented public name can reach, from the source alone.
+"""Analysis of the production code that a console command or a documented public name can reach, from the source alone.
 
 ```
 roots ──▶ definitions ──names, attributes, texts──▶ definitions …
@@ -7,8 +7,8 @@ roots ──▶ definitions ──names, attributes, texts──▶ definitions 
           a text    modules ("pkg.module"), attributes of them ("pkg.module:name"), and names in generated code
 ```
 
-An import alone reaches nothing: only the use of what is imported does, so that a re-export in an `__init__` keeps
-no definition alive. A function of a class counts as reached when the class and the function's name are, or when a base
+An import alone reaches nothing: only the use of the imported name does, so that a re-export in an `__init__` keeps no
+definition alive. A function of a class counts as reached when the class and the function's name are, or when a base
 class from another project declares it, as that project's code calls it.
 """
 
@@ -33,20 +33,20 @@ _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(slots=True, eq=False)
 class Definition:
-    """One name that a module or a class defines."""
+    """Name that a module or a class defines."""
 
     module: SourceModule
-    """Where it stands."""
+    """Module of the definition."""
     name: str
-    """Within the module; a member's has its class before a dot."""
+    """Name within the module; a member's has its class before a dot."""
     nodes: list[ast.AST]
-    """What is evaluated when it is used."""
+    """Nodes that are evaluated when the name is used."""
     members: dict[str, Definition] = field(default_factory=dict)
-    """Of a class: its functions and properties."""
+    """Functions and properties of a class."""
     line: int = 0
-    """Of the file."""
+    """First line in the file."""
     last_line: int = 0
-    """Of the file."""
+    """Last line in the file."""
 
     def __str__(self) -> str:
         return f"{self.module.name}.{self.name}"
@@ -54,14 +54,14 @@ class Definition:
 
 @dataclass(slots=True, eq=False)
 class SourceModule:
-    """One file: what it defines, what its imports name, and what runs when it is imported."""
+    """One file: its definitions, the names of its imports, and the code that runs when it is imported."""
 
     name: str
-    """With its packages."""
+    """Dotted name, with its packages."""
     path: Path
-    """Of the file."""
+    """Path of the file."""
     definitions: dict[str, Definition] = field(default_factory=dict)
-    """By name."""
+    """Definitions by name."""
     imports: dict[str, str] = field(default_factory=dict)
     """Local name → dotted name of what is imported."""
     body: list[ast.AST] = field(default_factory=list)
@@ -73,9 +73,9 @@ class SourceTree:
 
     def __init__(self, root: Path, packages: Iterable[str]) -> None:
         self.modules: dict[str, SourceModule] = {}
-        """By name."""
+        """Modules by name."""
         self.reached_modules: set[str] = set()
-        """Names of those that run."""
+        """Names of the modules that run."""
         self.reached: set[Definition] = set()
         """Definitions that are used."""
         self._mentioned: set[str] = set()
@@ -92,7 +92,7 @@ class SourceTree:
                     self._generated.setdefault(definition.name, []).append(definition)
 
     def reach(self, place: str) -> bool:
-        """Reach a module (``a.b``) or a name in one (``a.b.c`` or ``a.b:c``); false if there is none."""
+        """Reach a module (``a.b``) or a name in one (``a.b.c`` or ``a.b:c``); return False if there is none."""
         place = place.replace(":", ".")
         definition = self._resolve(place)
         if definition is not None:
@@ -102,24 +102,24 @@ class SourceTree:
         return definition is not None or place in self.modules
 
     def reach_all(self, name: str) -> None:
-        """Reach everything that a module defines, as of one that is read as text or searched for a plug-in."""
+        """Reach all definitions of a module, such as one that is read as text or searched for a plug-in."""
         self._reach_module(self.modules[name])
         for definition in self.modules[name].definitions.values():
             self._reach_definition(definition)
 
     def mention(self, names: Iterable[str]) -> None:
-        """Take members of these names as used."""
+        """Mark members of these names as used."""
         for name in names:
             self._mention(name)
 
     def follow(self) -> None:
-        """Follow everything that was reached until nothing new is."""
+        """Follow the reached definitions until no new one is found."""
         while self._pending:
             module, node = self._pending.pop()
             self._visit(module, node)
 
     def unreached_modules(self) -> list[str]:
-        """Modules none of whose code is used; packages' own files hold re-exports alone."""
+        """Return the modules without used code; files of packages contain re-exports only."""
         return [
             name
             for name, module in self.modules.items()
@@ -127,7 +127,7 @@ class SourceTree:
         ]
 
     def unreached(self) -> list[Definition]:
-        """Definitions that are not used, without the members of a class that is not."""
+        """Return the unused definitions, without the members of an unused class."""
         found = []
         for module in self.modules.values():
             for definition in module.definitions.values():
@@ -158,7 +158,7 @@ class SourceTree:
                     self._reach_definition(member)
 
     def _foreign_names(self, definition: Definition) -> set[str]:
-        """Members that bases and interfaces from other projects declare."""
+        """Return the members that bases and interfaces from other projects declare."""
         names: set[str] = set()
         bases = [each for node in definition.nodes if isinstance(node, ast.expr) for each in ast.walk(node)]
         for base in bases:
@@ -180,7 +180,7 @@ class SourceTree:
                     self._reach_definition(definition.members[name])
 
     def _resolve(self, place: str) -> Definition | None:
-        """The definition behind a dotted name, through re-exports."""
+        """Return the definition of a dotted name, through re-exports."""
         seen = set()
         while place not in seen:
             seen.add(place)
@@ -231,7 +231,7 @@ class SourceTree:
             self.reach(module.imports[name])
 
     def _read(self, text: str) -> None:
-        """A text that names a module or an attribute, or is part of generated code."""
+        """Reach the names in a text: a module or an attribute, or names in generated code."""
         if _PLACE.fullmatch(text) is not None:
             self.reach(text)
             self.reach(f"deltabook.cli.{text}")
@@ -285,7 +285,7 @@ def _class(module: SourceModule, node: ast.ClassDef) -> Definition:
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements of a module, those below an `if` or a `try` too."""
+    """Yield the statements of a module, including those below an `if` or a `try`."""
     for node in body:
         if isinstance(node, ast.If):
             yield ast.Expr(node.test)
@@ -310,7 +310,7 @@ def _imported(module: SourceModule, node: ast.Import | ast.ImportFrom) -> dict[s
 
 
 def _is_registered(module: SourceModule, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """True if a decorator is a method of something in the module, as of a group of commands."""
+    """Return True if a decorator is a method of an object in the module, such as a group of commands."""
     for decorator in node.decorator_list:
         place = decorator.func if isinstance(decorator, ast.Call) else decorator
         if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name):
@@ -328,14 +328,14 @@ def _dotted(node: ast.Name | ast.Attribute) -> str | None:
 
 
 def _docstrings(top: ast.AST) -> set[int]:
-    """Texts that stand alone: documentation."""
+    """Return the ids of texts that stand alone: documentation."""
     return {
         id(node.value) for node in ast.walk(top) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
 
 
 def _declared(place: str) -> set[str]:
-    """What a class or an interface of another project declares: that project's code calls it."""
+    """Return the names that a class or an interface of another project declares: that project's code calls them."""
     module, _, name = place.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)

@@ -13,7 +13,7 @@ __all__ = ["ManualClock", "Stepper"]
 
 
 class ManualClock:
-    """A clock that stands until it is set forward; made for one thread."""
+    """Clock that stands still until it is advanced; for one thread."""
 
     def __init__(self, now_s: float = 0.0) -> None:
         self._now_s = now_s
@@ -23,22 +23,22 @@ class ManualClock:
         return self._now_s
 
     def advance(self, seconds: float) -> None:
-        """Some time passes."""
+        """Advance the clock."""
         self._now_s += seconds
         for call in self._calls:
             call()
 
     def when_set(self, call: Callable[[], None]) -> None:
-        """Call this whenever the clock was set, `TaskQueue.wake` say."""
+        """Call a function, such as `TaskQueue.wake`, whenever the clock was advanced."""
         self._calls.append(call)
 
 
 class Stepper:
-    """Runs an engine's tasks when it is told to, by a seed; give it to `QueryEngine` as its ``workers``.
+    """Runs an engine's tasks on request, in an order given by a seed; pass it to `QueryEngine` as its ``workers``.
 
-    It has as many places as there are workers. A step takes a task into an empty place, has a task take its inputs, or
+    It has as many places as there are workers. A step takes a task into an empty place, lets a task take its inputs, or
     runs one: so inputs that were taken first may be executed last, as with threads, where the call that takes them may
-    be interrupted at any time. Calls themselves are made one at a time. The same seed makes the same steps.
+    be interrupted at any time. Calls themselves run one at a time. The same seed makes the same steps.
     """
 
     def __init__(self, seed: int) -> None:
@@ -49,7 +49,7 @@ class Stepper:
         self.steps = 0
 
     def __call__(self, queue: TaskQueue, count: int, on_error: Callable[[BaseException], None]) -> Stepper:
-        """The engine makes its workers."""
+        """Connect to the engine's queue; the engine calls this to make its workers."""
         self._queue, self._places, self._on_error = queue, [None] * count, on_error
         return self
 
@@ -57,13 +57,13 @@ class Stepper:
         """See `Crew`."""
 
     def join(self, timeout_seconds: float) -> bool:
-        """See `Crew`: runs what is ready."""
+        """Run ready tasks; see `Crew`."""
         del timeout_seconds
         self.run()
         return True
 
     def step(self) -> bool:
-        """One step; False if no task is ready."""
+        """Make one step; return False if no task is ready."""
         assert self._queue is not None, "expected an engine that was made with the stepper"
         free = [place for place, task in enumerate(self._places) if task is None]
         if free and (len(free) == len(self._places) or self._random.random() < 0.6):
@@ -91,7 +91,7 @@ class Stepper:
         return True
 
     def run(self, most: int = 10_000_000) -> int:
-        """Step until no task is ready, or so many times; gives how many steps it took."""
+        """Step until no task is ready, at most ``most`` times; return the number of steps."""
         for count in range(most):
             if not self.step():
                 return count

@@ -1,4 +1,4 @@
-"""Waiting for what a test expects, without sleeping."""
+"""Waiting for expected conditions, without sleeping."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["SteppedWatch", "ThreadedWatch", "Watch"]
 
 
 class Watch(ABC):
-    """Everything that a harness controls says when it has changed; a test waits until a condition holds."""
+    """Signal that a controlled object has changed; a test waits until a condition holds."""
 
     @abstractmethod
     def changed(self) -> None:
-        """Something has changed that a condition may be about."""
+        """Report a change that may affect a condition."""
 
     @abstractmethod
     def until(self, condition: Callable[[], object], what: str = "the condition to hold") -> None:
-        """Wait until it holds; raises AssertionError if it does not come about."""
+        """Wait until the condition holds; raise AssertionError if it does not."""
 
 
 class ThreadedWatch(Watch):
-    """For an engine on threads."""
+    """Watch for an engine on threads."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -42,7 +42,7 @@ class ThreadedWatch(Watch):
 
 
 class SteppedWatch(Watch):
-    """For an engine on a stepper: steps until the condition holds; ``check`` is called after each step."""
+    """Watch for an engine on a stepper: steps until the condition holds; ``check`` is called after each step."""
 
     def __init__(self, stepper: Stepper, check: Callable[[], None]) -> None:
         self._stepper = stepper

@@ -1,4 +1,4 @@
-"""Load for an exchange process over real sockets, and the run that nothing interrupts to compare it with."""
+"""Load for an exchange process over real sockets, and an uninterrupted run to compare it with."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["Listener", "Trader", "Uninterrupted", "drive"]
 
 WAIT_S = 30.0
 OUTSTANDING = 48
-"""Orders that a trader has sent and not been answered."""
+"""Number of orders that a trader has sent and that were not answered."""
 
 
 class Listener:
-    """Follows one sequenced stream through every connection, asking each time for what comes next."""
+    """Follows one sequenced stream through every connection, each time from the next message on."""
 
     def __init__(self, user: str, password: str) -> None:
         self._user = user
@@ -34,10 +34,10 @@ class Listener:
         self.socket: socket.socket | None = None
         self.is_in = False
         self.received: list[bytes] = []
-        """All messages that ever came, the first is number 1."""
+        """All received messages; the first is number 1."""
 
     def connect(self, port: int) -> None:
-        """Log in where the last connection ended."""
+        """Log in at the position where the last connection ended."""
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)
         self._splitter = soupbin.PacketSplitter(soupbin.PACKET_LIMIT_BYTES)
         login = soupbin.LoginRequest(self._user, self._password, self._session, len(self.received) + 1)
@@ -46,7 +46,7 @@ class Listener:
             self.take()
 
     def take(self) -> bool:
-        """Read what is there; false at the end of the connection."""
+        """Read available bytes; return False at the end of the connection."""
         assert self.socket is not None
         try:
             data = self.socket.recv(1 << 18)
@@ -66,13 +66,13 @@ class Listener:
         return bool(data)
 
     def hear(self, message: bytes) -> None:
-        """One more message."""
+        """Process one more message."""
 
     def ask(self) -> None:
-        """Send what there is to send."""
+        """Send the next requests."""
 
     def end(self) -> None:
-        """The other end is dead: read what the kernel had taken from it, and close."""
+        """Read the bytes that the kernel still has from the dead exchange, and close."""
         assert self.socket is not None
         with suppress(OSError):
             while self.take():
@@ -82,7 +82,7 @@ class Listener:
 
 
 class Trader(Listener):
-    """Keeps so many orders on their way, and remembers which were acknowledged and which of them ended."""
+    """Keeps a number of orders unanswered, and remembers the acknowledged ones and their ends."""
 
     def __init__(self, user: str, password: str, seed: int) -> None:
         super().__init__(user, password)
@@ -90,11 +90,13 @@ class Trader(Listener):
         self._next_ref = 1
         self._unanswered: set[int] = set()
         self.open_shares: dict[int, int] = {}
-        """Of every order that was acknowledged, those that it may still execute."""
+        """Shares that may still execute, of every acknowledged order."""
 
     def connect(self, port: int) -> None:
-        """What was on its way to the dead exchange and was not carried out is not asked for again: a gap in the
-        references is allowed."""
+        """Log in, and forget unanswered requests, which the dead exchange may not have carried out.
+
+        They are not repeated: a gap in the references is allowed.
+        """
         super().connect(port)
         self._unanswered.clear()
 
@@ -136,7 +138,7 @@ SYMBOLS: Sequence[str] = ("ACME", "GLOBEX")
 
 
 def drive(clients: Sequence[Listener], deadline: float, now: Iterator[float]) -> None:
-    """Let the clients ask and hear until a moment."""
+    """Let the clients send and receive until a deadline."""
     by_socket = {client.socket: client for client in clients if client.socket is not None}
     while (left := deadline - next(now)) > 0:
         for client in clients:
@@ -146,7 +148,7 @@ def drive(clients: Sequence[Listener], deadline: float, now: Iterator[float]) ->
 
 
 class Uninterrupted:
-    """A market that applies a journal from its first input on, in one go: no snapshot, no start in between."""
+    """Market that applies a journal from its first input on, without a snapshot or a restart."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -156,7 +158,7 @@ class Uninterrupted:
         self.market = Market(rules, tuple(self._encoders.values()), protocols, now)
         self.inputs = 0
         self.said: dict[str, list[bytes]] = {}
-        """By the name of a stream's file, all messages that it holds."""
+        """All messages of each stream, by the name of its file."""
 
     def advance(self, inputs: int) -> None:
         """Apply the journal up to an input."""
@@ -177,5 +179,5 @@ class Uninterrupted:
         self.messages(name).extend(messages)
 
     def messages(self, name: str) -> list[bytes]:
-        """All messages of a stream of packets so far."""
+        """Return all messages of a stream of packets so far."""
         return self.said.setdefault(name, [])

@@ -1,4 +1,4 @@
-"""What a run directory must hold whenever its runtime was killed: what the feed said up to its last epoch, exactly."""
+"""Checks of a run directory after a kill: it must agree with the feed up to its last epoch, exactly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rows = Counter[tuple[Any, ...]]
 
 
 class Held:
-    """A run directory that is looked at after every kill; the oracle moves on with it."""
+    """Run directory that is checked after every kill; the oracle advances with it."""
 
     def __init__(
         self,
@@ -29,7 +29,9 @@ class Held:
         express: Sequence[Path],
         told: Callable[[int, int], list[FeedMessage]],
     ) -> None:
-        """``express`` are views of that lane, ``told`` gives the feed's messages from a number up to another."""
+        """Create the checks; ``express`` are views of that lane, ``told`` returns the feed's messages of a range of
+        numbers.
+        """
         self._directory = directory
         self._views, self._express = list(views), list(express)
         self._express_rows: dict[str, Rows] = {view.stem: Counter() for view in express}
@@ -37,16 +39,16 @@ class Held:
         self._told = told
         self._oracle = Replayed()
         self.cuts: dict[int, int] = {}
-        """Epoch → the last message in it, of all epochs ever seen."""
+        """Number of the last message of every epoch seen so far."""
         self.most_epochs = self.most_bytes = self.checked = 0
 
     def check(self, chance: random.Random) -> int:
-        """Compare everything that is held; gives the last message of the newest epoch."""
+        """Check the whole directory; return the number of the last message of the newest epoch."""
         newest = self._check_epochs()
         versions = self._versions()
         chosen = self._chosen(list(versions), chance)
         log = EpochLogReader(self._directory / "epochs")
-        # The express lane's changes are in the epochs themselves: all of them are needed for the rows of one.
+        # The express lane's changes are in the epochs themselves: the rows of one epoch need all epochs before it.
         chosen_express = self._chosen(range(log.latest() + 1), chance) if self._express and not log.first() else set()
         for epoch in sorted(chosen | chosen_express):
             self._advance(self.cuts[epoch])
@@ -64,11 +66,11 @@ class Held:
         return newest
 
     def answers(self) -> dict[str, Rows]:
-        """What the views are after the messages that were looked at last."""
+        """Return the rows of the views after the messages that were last checked."""
         return self._oracle.answers([*self._views, *self._express])
 
     def _chosen(self, epochs: Sequence[int], chance: random.Random) -> set[int]:
-        """Two at random, and the newest, of those that are ahead of the oracle."""
+        """Return the newest epoch ahead of the oracle, and two random ones."""
         after = [epoch for epoch in epochs if self.cuts.get(epoch, 0) > self._oracle.messages]
         return {*chance.sample(after, min(2, len(after))), *after[-1:]}
 
@@ -88,7 +90,7 @@ class Held:
             self._oracle.feed(self._told(self._oracle.messages + 1, sequence))
 
     def _check_epochs(self) -> int:
-        """Every message is in exactly one epoch, and an epoch that was seen is never another; the last message."""
+        """Check that every message is in exactly one epoch, and that epochs never change; return the last message."""
         log = EpochLogReader(self._directory / "epochs")
         first, latest = log.first(), log.latest()
         self.most_epochs = max(self.most_epochs, latest - first + 1)
@@ -103,7 +105,7 @@ class Held:
         return before or 0
 
     def _versions(self) -> dict[int, Callable[[], dict[str, Rows]]]:
-        """The published versions that can be read: their numbers, and what makes their rows."""
+        """Return the published versions that can be read: by number, the function that returns the rows."""
         results = self._directory / "results"
         fulls = sorted(results.glob("[0-9]*.full"))
         base = int(fulls[0].stem) if fulls else 0
@@ -132,7 +134,7 @@ class Held:
         return {version: (lambda v=version: rows(v)) for version, _ in spans}  # type: ignore[misc]
 
     def _check_relations(self) -> None:
-        """The newest snapshot and the epochs behind it add up to what is live."""
+        """Check that the newest snapshot and the epochs after it add up to the live rows."""
         log = EpochLogReader(self._directory / "epochs")
         base = SnapshotDirectory(self._directory / "snapshots").newest(log.latest())
         begin = base.footer.to_epoch if base else 0

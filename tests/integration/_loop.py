@@ -1,4 +1,4 @@
-"""Exchange, runtime and strategies on one market, and what must hold of them whatever was done to them."""
+"""Exchange, runtime and strategies on one market, and the checks after any fault."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ EAGER = {
 
 
 class Loop:
-    """The processes; those that were killed are replaced by the tests."""
+    """The processes of the loop; tests replace those that were killed."""
 
     def __init__(self, directory: Path, *, spark: bool = True) -> None:
-        """Without ``spark`` all views are of the express lane."""
+        """Create a loop; without ``spark`` all views are of the express lane."""
         self.directory = directory
         self._spark = spark
         self._started: list[Running] = []
 
-    # Where a process finds another one; a test may put something in between.
+    # Ports under which the processes reach each other; a test may put a relay in between.
 
     @property
     def feed_port(self) -> int:
-        """The exchange's, for the runtime."""
+        """Port of the exchange for the runtime."""
         return self.port
 
     @property
     def orders_port(self) -> int:
-        """The exchange's, for the strategies."""
+        """Port of the exchange for the strategies."""
         return self.port
 
     @property
     def results_port(self) -> int:
-        """The runtime's, for the strategies."""
+        """Port of the runtime for the strategies."""
         return self.engine.ready().ports["http"]
 
     def begin(self) -> None:
@@ -65,12 +65,12 @@ class Loop:
         self.results = Results(self.engine)
 
     def start_exchange(self, port: int = 0, *, clock_s: float = 0.0) -> Running:
-        """An exchange with agents on three symbols."""
+        """Start an exchange with agents on three symbols."""
         options = ["--rate", "300", "--start-on", "1"]
         return self._noted(exchange(self.directory / "exchange", *options, port=port, clock_s=clock_s))
 
     def start_runtime(self, http_port: int = 0, *, clock_s: float = 0.0) -> Running:
-        """A runtime on the directory of the last time."""
+        """Start a runtime on the same directory as before."""
         options = ["--http-port", str(http_port)]
         views = VIEWS if self._spark else []
         if not self._spark:
@@ -83,42 +83,42 @@ class Loop:
         return process
 
     def start_strategies(self, *, clock_s: float = 0.0) -> Running:
-        """Both strategies on the directory of the last time, as eager as their limits let them be."""
+        """Start both strategies on the same directory as before, with limits and parameters for many orders."""
         where = ["--results", f"127.0.0.1:{self.results_port}", "--orders", f"127.0.0.1:{self.orders_port}"]
         parameters = [part for name, value in EAGER.items() for part in ("--param", f"{name}={value}")]
         held = ["--dir", str(self.directory / "algo"), "--status-interval", "0.05"]
         return Running("algo", "run", *BROKERS.values(), *where, *held, *parameters, clock_s=clock_s)
 
     def kill_exchange(self, *, clock_s: float = 0.0) -> None:
-        """SIGKILL, and another one on the same journal and port."""
+        """Kill the exchange, and start another one on the same journal and port."""
         self.market.kill()
         self.market = self.start_exchange(self.port, clock_s=clock_s)
         self.market.ready()
 
     def kill_runtime(self, *, clock_s: float = 0.0) -> None:
-        """SIGKILL, and another one on the same directory and port, which is not ready yet."""
+        """Kill the runtime, and start another one on the same directory and port, which is not ready yet."""
         http_port = self.engine.ready().ports["http"]
         self.engine.kill()
         self.engine = self.start_runtime(http_port, clock_s=clock_s)
 
     def told(self) -> dict[int, list[Response]]:
-        """All that the exchange ever told each broker."""
+        """Return all messages that the exchange ever sent to each broker."""
         return {broker_id: private_stream(self.port, broker_id) for broker_id in BROKERS}
 
     def close(self) -> None:
-        """End what runs."""
+        """Kill the processes that run."""
         for process in self._started:
             process.kill()
 
 
 def is_trading(more: int, figures: Figures | None = None) -> dict[str, int]:
-    """How far figures must be for so many orders more, some of them executed."""
+    """Return the figures that are reached after ``more`` further orders, some of them executed."""
     begin = figures or {"orders_sent": 0, "fills": 0}
     return {"orders_sent": int(begin["orders_sent"]) + more, "fills": int(begin["fills"]) + 3}
 
 
 def wait_until_trading(strategies: Running, target: dict[str, int]) -> Figures:
-    """Wait until that many orders are sent and executed, and some are in the market."""
+    """Wait until these numbers of orders are sent and executed, and some are in the market; return the figures."""
     return strategies.figures(
         lambda now: all(now[name] >= wanted for name, wanted in target.items()) and now["orders_open"] > 0,
         f"orders in the market and {target}",
@@ -126,7 +126,7 @@ def wait_until_trading(strategies: Running, target: dict[str, int]) -> Figures:
 
 
 def check_orders(loop: Loop, figures: Figures) -> None:
-    """After a clean end: strategies and exchange agree on every order and every lot, and nothing is left."""
+    """Check after a clean end that strategies and exchange agree on every order and every lot, and nothing is left."""
     told = loop.told()
     for broker_id, stream in told.items():
         assert [message.sequence for message in stream] == list(range(1, len(stream) + 1))
@@ -154,7 +154,7 @@ def check_orders(loop: Loop, figures: Figures) -> None:
 
 
 def check_views(loop: Loop) -> Replayed:
-    """Views that cover everything up to now are the same SQL on the feed that a listener reads from its beginning."""
+    """Check that up-to-date views equal the same SQL on the whole feed as a listener reads it."""
     version = loop.results.covering(NAMES, feed_position(loop.port))
     told = feed(loop.port, version.sequence)
     assert [message.sequence for message in told] == list(range(1, version.sequence + 1))

@@ -1,4 +1,4 @@
-"""What views must be: an obvious replay of messages, one at a time, and the same SQL by DuckDB on what it leaves."""
+"""Expected rows of views: a simple replay of messages, one at a time, and the same SQL by DuckDB on the result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from queries import QUERIES_DIR
 __all__ = ["TRACE", "Replayed"]
 
 TRACE: Final = Path(os.environ.get("DELTABOOK_TRACE") or QUERIES_DIR / "trace-5000.csv")
-"""A trace in DBToaster's format: the one that is shipped, unless ``DELTABOOK_TRACE`` names another."""
+"""Trace in DBToaster's format: the shipped one, unless ``DELTABOOK_TRACE`` names another."""
 
 _BOOK = "t BIGINT, id BIGINT, broker_id BIGINT, volume BIGINT, price BIGINT, symbol VARCHAR"
 _TRADES = (
@@ -27,16 +27,16 @@ _TRADES = (
 
 
 class Replayed:
-    """Live orders and trades after some messages."""
+    """Live orders and trades after a number of messages."""
 
     def __init__(self) -> None:
         self.orders: dict[int, dict[str, Any]] = {}
         self.trades: list[tuple[Any, ...]] = []
         self.messages = 0
-        """How many of a trace's lines a feed shows: those that find their order, and trades that name none."""
+        """Number of a trace's lines that a feed shows: lines that find their order, and trades without an order."""
 
     def trace(self, lines: Iterable[str], symbol: str) -> Replayed:
-        """Take in lines of a DBToaster trace."""
+        """Apply lines of a DBToaster trace."""
         for line in lines:
             t, order_id, action, volume, price = line.strip().split(",")
             order = self.orders.get(int(order_id))
@@ -51,7 +51,7 @@ class Replayed:
         return self
 
     def feed(self, messages: Iterable[FeedMessage]) -> Replayed:
-        """Take in messages of the exchange's feed."""
+        """Apply messages of the exchange's feed."""
         for m in messages:
             self.messages += 1
             if m.action in "BS":
@@ -84,16 +84,16 @@ class Replayed:
                 del self.orders[order_id]
 
     def relation(self, side: str) -> list[tuple[Any, ...]]:
-        """The rows of BIDS (B) or ASKS (S)."""
+        """Return the rows of BIDS (B) or ASKS (S)."""
         return [tuple(order.values())[1:] for order in self.orders.values() if order["side"] == side]
 
     def retained_trades(self) -> list[tuple[Any, ...]]:
-        """The rows of TRADES: the newest ones, and none older than five minutes by market time."""
+        """Return the rows of TRADES: the newest ones, none older than five minutes by market time."""
         newest = self.trades[-20_000:]
         return [trade for trade in newest if trade[0] >= newest[-1][0] - 300 * 10**9]
 
     def answers(self, files: Iterable[Path]) -> dict[str, Counter[tuple[Any, ...]]]:
-        """The result of each file's SELECT."""
+        """Return the result of each file's SELECT."""
         with duckdb.connect() as database:
             for name, columns, rows in (
                 ("bids", _BOOK, self.relation("B")),

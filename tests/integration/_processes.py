@@ -1,4 +1,4 @@
-"""The processes of the whole loop, and readers of what they serve."""
+"""The processes of the whole loop, and readers of their services."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ __all__ = [
 ]
 
 DEADLINE_S = 300.0
-"""No process is waited for any longer; a slow machine is not a failure, a stuck process is."""
+"""Longest wait for a process in seconds; a slow machine is not a failure, a stuck process is."""
 LOOK_S = 0.02
 
 ITCH_BEGINNING = 5
-"""Messages of an ITCH feed of one symbol that the text feed has not: three events, and two for the symbol."""
+"""Number of messages of an ITCH feed of one symbol that the text feed lacks: three events, and two for the symbol."""
 
 Figures = dict[str, Any]
 
 
 class Running(Process):
-    """A process whose standard output is always read, so that it never has to wait for the test."""
+    """Process whose standard output is always read, so that it never waits for the test."""
 
     def __init__(self, *arguments: str, clock_s: float = 0.0) -> None:
         super().__init__(*arguments, clock_s=clock_s)
@@ -83,7 +83,7 @@ class Running(Process):
             assert claim(), f"expected {words}, was {self._figures}, ended: {self._has_ended}\n{self.errors()}"
 
     def ready(self) -> status.Ready:
-        """Wait until it is connected or serves."""
+        """Wait until the process is connected or serves."""
         self._await(lambda: self._ready is not None, "a process that becomes ready")
         assert self._ready is not None
         return self._ready
@@ -95,16 +95,16 @@ class Running(Process):
         return ready
 
     def figures(self, claim: Callable[[Figures], bool] = bool, words: str = "figures") -> Figures:
-        """Wait until the figures are as claimed; those figures."""
+        """Wait until the claim holds for the figures, and return them."""
         self._await(lambda: bool(self._figures) and claim(self._figures), words)
         return self._figures
 
     def wait_for(self, figure: str, at_least: int) -> Figures:
-        """Wait until a figure has grown so far."""
+        """Wait until a figure has reached a value, and return the figures."""
         return self.figures(lambda figures: int(figures[figure] or 0) >= at_least, f"{figure} of {at_least} or more")
 
     def wait_for_file(self, is_there: Callable[[], bool]) -> None:
-        """Wait until something is to be seen in a directory of the process, which goes on meanwhile."""
+        """Wait until a directory of the process shows something, while the process runs."""
         with self._news:
             for _ in range(int(DEADLINE_S / LOOK_S)):
                 if is_there():
@@ -114,61 +114,61 @@ class Running(Process):
         raise AssertionError(f"expected a file within {DEADLINE_S} s, was none\n{self.errors()}")
 
     def wait_for_end(self) -> None:
-        """Wait until it has ended, well or not."""
+        """Wait until the process has ended, with any exit code."""
         self._await(lambda: self._has_ended, "an end")
 
     def finish(self) -> Figures:
-        """Wait for a clean end; the last figures."""
+        """Wait for a clean end; return the last figures."""
         self._await(lambda: self._has_ended, "a clean end")
         assert self._process.wait(DEADLINE_S) == 0, self.errors()
         return self._figures
 
     def runs_for(self, seconds: float) -> None:
-        """Let it run for so long; it must not end by itself."""
+        """Let the process run for ``seconds``; it must not end by itself."""
         with self._news:
             self._news.wait_for(lambda: self._has_ended, seconds)
             assert not self._has_ended, f"it ended by itself\n{self.errors()}"
 
     def pause(self) -> None:
-        """SIGSTOP: it does nothing more until `go_on`."""
+        """Stop the process with SIGSTOP until `go_on`."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """SIGCONT."""
+        """Resume the process with SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
 
     def await_end(self) -> int:
-        """Wait for its end; the exit code."""
+        """Wait for the end; return the exit code."""
         self._await(lambda: self._has_ended, "an end")
         return self._process.wait(DEADLINE_S)
 
     def interrupt(self) -> Figures:
-        """Ctrl-C; the last figures."""
+        """Interrupt the process with SIGINT, like Ctrl-C; return the last figures."""
         self._process.send_signal(signal.SIGINT)
         return self.finish()
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the process with SIGKILL."""
         self._process.kill()
         self._reader.join(20)
         super().kill()
 
 
 def exchange(directory: Path, *options: str, port: int = 0, clock_s: float = 0.0) -> Running:
-    """An exchange; its port is in `ready().ports`."""
+    """Start an exchange; its port is in `ready().ports`."""
     where = ["--dir", str(directory), "--port", str(port), "--status-interval", "0.1"]
     return Running("exchange", *where, *options, clock_s=clock_s)
 
 
 def runtime(directory: Path, feed_port: int, views: Iterable[Path], *options: str, clock_s: float = 0.0) -> Running:
-    """A runtime with small epochs and Spark on two threads."""
+    """Start a runtime with small epochs and Spark on two threads."""
     files = ",".join(map(str, views))
     where = ["--feed", f"127.0.0.1:{feed_port}", "--dir", str(directory), "--views", files]
     return Running("runtime", *where, "--status-interval", "0.1", "--epoch-ms", "50", *options, clock_s=clock_s)
 
 
 def feed(port: int, until: int, begin: int = 1) -> list[text.FeedMessage]:
-    """What a passive listener reads that comes late and asks for everything from a number up to another."""
+    """Return the messages that a late listener reads from number ``begin`` to ``until``."""
     told: list[text.FeedMessage] = []
     with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as connection:
         connection.sendall(text.encode_login(text.PassiveLogin("", begin)))
@@ -183,7 +183,7 @@ def feed(port: int, until: int, begin: int = 1) -> list[text.FeedMessage]:
 
 
 def feed_position(port: int) -> int:
-    """Number of the newest message of the feed, as the answer to a login says it."""
+    """Return the number of the newest message of the feed, from the answer to a login."""
     with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as connection:
         connection.sendall(text.encode_login(text.PassiveLogin()))
         reply = text.parse_login_reply(connection.makefile("rb").readline())
@@ -195,27 +195,27 @@ class Version(msgspec.Struct, frozen=True):
     """Views at one version."""
 
     epoch: int
-    """The version."""
+    """Epoch of the version."""
     sequence: int
-    """The last feed message that it covers."""
+    """Number of the last feed message that the version covers."""
     rows: dict[str, Counter[tuple[Any, ...]]]
     """View → its rows with their multiplicities."""
 
 
 class Results:
-    """A reader of a runtime's results."""
+    """Reader of a runtime's results."""
 
     def __init__(self, process: Running) -> None:
         self._process = process
         self._port = process.joined().ports["http"]
 
     def get(self, path: str) -> Any:
-        """What a path answers, from JSON."""
+        """Return the answer of a path, from JSON."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/v1/{path}", timeout=DEADLINE_S) as answer:
             return json.load(answer)
 
     def newest(self, names: Sequence[str]) -> Version:
-        """All these views at one version: that of the snapshots with which a change stream begins, or a newer one."""
+        """Return all these views at one version: that of the first snapshots of a change stream, or a newer one."""
         connection = HTTPConnection("127.0.0.1", self._port, timeout=DEADLINE_S)
         connection.request("GET", f"/v1/changes?views={','.join(names)}")
         answer = connection.getresponse()
@@ -228,7 +228,7 @@ class Results:
         return Version(moment.epoch, moment.sequence, moment.rows)
 
     def covering(self, names: Sequence[str], sequence: int) -> Version:
-        """The first version seen that covers a feed message."""
+        """Return the first version seen that covers a feed message."""
         version = self.newest(names)
         while version.sequence < sequence:
             self._process.wait_for("published_epoch", version.epoch + 1)
@@ -237,7 +237,7 @@ class Results:
 
 
 def await_end_of_java(directory: Path) -> None:
-    """Return when no Java that was started for this directory runs any more (where the system tells: Linux)."""
+    """Return when no Java that was started for this directory runs any more (on Linux, which lists processes)."""
     mark = str(directory / "spark" / "log4j2.properties").encode()
     for folder in Path("/proc").glob("[0-9]*"):
         try:

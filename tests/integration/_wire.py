@@ -1,4 +1,4 @@
-"""A stretch of network between two processes of this machine, which a test cuts and heals."""
+"""Network between two processes of this machine, which a test cuts and heals."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LOOK_S: Final = 0.02
 
 
 class Wire:
-    """Hands on what arrives at its port to another port of this machine, and back, one thread for all connections.
+    """Relays between its port and another port of this machine, in one thread for all connections.
 
-    `freeze` is a cable that is pulled: nothing arrives and nobody is told; what was sent meanwhile arrives when it is
-    healed. `cut` is a firewall that resets: connections end, and new ones are refused until it is healed.
+    `freeze` acts like a pulled cable: nothing arrives, without notification; bytes sent meanwhile arrive when it is
+    healed. `cut` acts like a firewall that resets: connections end, and new ones are refused until it is healed.
     """
 
     def __init__(self, target_port: int) -> None:
@@ -28,7 +28,7 @@ class Wire:
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        """Where to connect."""
+        """Port to connect to."""
         self._peers: dict[socket.socket, socket.socket] = {}
         self._is_frozen = self._is_cut = self._is_over = False
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -43,23 +43,23 @@ class Wire:
         self.close()
 
     def freeze(self) -> None:
-        """From now on nothing arrives."""
+        """Stop the delivery of bytes."""
         with self._lock:
             self._is_frozen = True
 
     def cut(self) -> None:
-        """Every connection ends; new ones end at once."""
+        """End every connection; new ones end at once."""
         with self._lock:
             self._is_cut = True
             self._end_all()
 
     def heal(self) -> None:
-        """As if nothing had been."""
+        """Restore normal operation."""
         with self._lock:
             self._is_frozen = self._is_cut = False
 
     def close(self) -> None:
-        """For good."""
+        """Close the relay for good."""
         self._is_over = True
         self._thread.join(20)
         with self._lock:
@@ -82,7 +82,7 @@ class Wire:
     def _serve(self, ready: socket.socket) -> None:
         if ready is self._listener:
             self._accept()
-        elif ready in self._peers:  # else its other end has just taken it along
+        elif ready in self._peers:  # otherwise its other end has just closed both
             self._hand_on(ready)
 
     def _accept(self) -> None:

@@ -1,4 +1,4 @@
-"""Real processes for the tests of the algorithm engine, and a results service in the test's own process."""
+"""Processes for the tests of the algorithm engine, and a results service in the test's own process."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ runpy.run_module("deltabook", run_name="__main__", alter_sys=True)
 
 
 class Process:
-    """One `deltabook` process; events are read from its standard output.
+    """One `deltabook` process, whose events are read from its standard output.
 
-    Its wall clock is ``clock_s`` ahead of the machine's; what measures durations is as it is.
+    Its wall clock is ``clock_s`` ahead of the machine's; its clocks for durations are unchanged.
     """
 
     def __init__(self, *arguments: str, clock_s: float = 0.0) -> None:
@@ -63,37 +63,37 @@ class Process:
         self.kill()
 
     def next_event(self) -> status.Event | None:
-        """The next event, None after the last."""
+        """Return the next event, None after the last."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         return status.parse_event(line) if line else None
 
     def ready(self) -> status.Ready:
-        """Wait until it is connected or serves."""
+        """Wait until the process is connected or serves."""
         while (event := self.next_event()) is not None:
             if isinstance(event, status.Ready):
                 return event
         raise AssertionError(f"ended before it was ready:\n{self.errors()}")
 
     def wait_for(self, figure: str, at_least: int) -> dict[str, Any]:
-        """Wait for a status line whose figure has grown so far."""
+        """Wait for a status line whose figure has reached a value; return its figures."""
         while (event := self.next_event()) is not None:
             if isinstance(event, status.Status) and int(event.figures[figure] or 0) >= at_least:
                 return dict(event.figures)
         raise AssertionError(f"ended before {figure} was {at_least}:\n{self.errors()}")
 
     def wait_for_log(self, words: str) -> None:
-        """Wait until standard error has these words."""
+        """Wait until standard error contains these words."""
         while words not in self.errors():
             assert self.next_event() is not None, f"ended before it said {words}:\n{self.errors()}"
 
     def stop(self) -> dict[str, Any]:
-        """SIGTERM; the last figures."""
+        """Terminate the process with SIGTERM; return the last figures."""
         self._process.terminate()
         return self.finish()
 
     def finish(self) -> dict[str, Any]:
-        """Wait for a clean end; the last figures."""
+        """Wait for a clean end; return the last figures."""
         figures: dict[str, Any] = {}
         while (event := self.next_event()) is not None:
             if isinstance(event, status.Status):
@@ -102,12 +102,12 @@ class Process:
         return figures
 
     def close_input(self) -> None:
-        """What a supervisor's death looks like."""
+        """Close standard input, as the death of a supervisor does."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the process with SIGKILL."""
         self._process.kill()
         self._process.wait(20)
         self._drain.join(20)
@@ -116,13 +116,13 @@ class Process:
                 stream.close()
 
     def fails(self) -> str:
-        """Wait for a failure; what it wrote to standard error."""
+        """Wait for a failure; return the text of standard error."""
         assert self._process.wait(30) == 1
         self._drain.join(20)
         return self.errors()
 
     def errors(self) -> str:
-        """Standard error so far."""
+        """Return the text of standard error so far."""
         return b"".join(self._errors).decode()
 
 
@@ -132,7 +132,10 @@ class FakeResults:
     def __init__(
         self, views: tuple[str, ...] = ("best_quote",), *, token: str = "", certificate: tuple[Path, Path] | None = None
     ) -> None:
-        """With a ``certificate`` (its file and its key's) over TLS; a ``token`` is asked for."""
+        """Start the service.
+
+        With a ``certificate`` (its file and its key's) over TLS; with a ``token`` that it requires.
+        """
         closing = self._closing = threading.Event()
         offer = json.dumps([{"name": view, "columns": [{"name": name} for name in QUOTE]} for view in views]).encode()
         rows = pa.table({**{name: [value] for name, value in QUOTE.items()}, "weight": [1]})
@@ -176,7 +179,7 @@ class FakeResults:
 
     @property
     def address(self) -> str:
-        """HOST:PORT."""
+        """Address as HOST:PORT."""
         return f"127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> FakeResults:
@@ -193,7 +196,7 @@ class FakeResults:
 
 
 def private_stream(port: int, broker_id: int) -> list[text.Response]:
-    """All that the exchange ever told a broker, up to now."""
+    """Return all messages that the exchange has sent to a broker so far."""
     told: list[text.Response] = []
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
         connection.sendall(text.encode_login(text.InteractiveLogin(broker_id, "", 1)))
@@ -206,6 +209,6 @@ def private_stream(port: int, broker_id: int) -> list[text.Response]:
 
 
 def trades(directory: Path) -> list[dict[str, str]]:
-    """The rows of trades.csv."""
+    """Return the rows of trades.csv."""
     header, *lines = (directory / "trades.csv").read_text().splitlines()
     return [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines]

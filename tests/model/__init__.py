@@ -1,4 +1,4 @@
-"""The market once more, slow and obvious: what `exchange_server.matching` is compared with.
+"""Independent model of the market, slow and simple, with which `exchange_server.matching` is compared.
 
 ```
 inputs ──▶ ModelMarket (market.py) ──▶ the same calls of a FeedEncoder and of Tellers as the real market's
@@ -7,6 +7,6 @@ inputs ──▶ ModelMarket (market.py) ──▶ the same calls of a FeedEncod
               │ recording.py played files                    said.py      writes the calls down as tuples
 ```
 
-It follows docs/matching.md sentence by sentence and shares nothing with the real one but the records. Nothing in it is
-kept up to date that can be counted anew.
+It follows docs/matching.md sentence by sentence and shares only the records with the real market. It stores nothing
+that it can compute again.
 """

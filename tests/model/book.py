@@ -1,4 +1,4 @@
-"""One symbol's orders in two plain lists."""
+"""Orders of one symbol in two plain lists."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ AUCTIONS: Final[dict[str, tuple[str, int]]] = {
     "auction-close": ("C", CLOSING),
     "auction-halt": ("H", HALTED_ONLY),
 }
-"""Auctions by their phase: how the feed calls them, and the flag of orders that take part in them alone."""
+"""Auctions by their phase: their kind on the feed, and the flag of orders that take part in them only."""
 
 FOR_AUCTION: Final = OPENING | CLOSING | HALTED_ONLY
 
 
 class ModelBook:
-    """What rests, by who came to its place first; and what waits outside of the book, by arrival."""
+    """Resting orders, by arrival at their place, and orders that wait outside of the book, by arrival."""
 
     def __init__(self, locate: int, instrument: Instrument, phase: PhaseName) -> None:
         self.locate = locate
@@ -33,45 +33,45 @@ class ModelBook:
         """Stops and orders for auctions."""
         self.last_trade_ticks = 0
         self.fresh: list[int] = []
-        """Prices of trades that the stops have not looked at yet."""
+        """Prices of trades that have not been compared with the stops yet."""
         self.replacing: Order | None = None
-        """A displayed order that another replaces, of which the feed does not know yet."""
+        """Displayed order that is being replaced; its end is not on the feed yet."""
 
     def live(self) -> Iterator[Order]:
-        """Every order of this symbol."""
+        """Yield every order of this symbol."""
         yield from self.resting
         yield from self.waiting
 
     def reference_ticks(self) -> int:
-        """The last trade's price, before the first one the instrument's."""
+        """Return the price of the last trade, or before the first trade the instrument's reference price."""
         return self.last_trade_ticks or self.instrument.reference_price_ticks
 
     def by_priority(self, side: str) -> list[Order]:
-        """One side, best first."""
+        """Return the orders of one side, best first."""
         return sorted((order for order in self.resting if order.side == side), key=_rank)
 
     def opposite(self, order: Order) -> Order | None:
-        """With what an order would trade first."""
+        """Return the order that an order would trade with first."""
         return best(order, self.resting)
 
     def is_crossed(self) -> bool:
-        """Whether a bid reaches an ask."""
+        """Return True if a bid reaches an ask."""
         bids = [order.price_ticks for order in self.resting if order.side == "B"]
         asks = [order.price_ticks for order in self.resting if order.side == "S"]
         return bool(bids and asks) and max(bids) >= min(asks)
 
     def remove(self, order: Order) -> None:
-        """Take an order out, wherever it is."""
+        """Remove an order, resting or waiting."""
         self.resting = [other for other in self.resting if other is not order]
         self.waiting = [other for other in self.waiting if other is not order]
 
     def is_waiting(self, order: Order) -> bool:
-        """Whether it is outside of the book."""
+        """Return True if an order waits outside of the book."""
         return any(other is order for other in self.waiting)
 
 
 def best(order: Order, others: Iterable[Order]) -> Order | None:
-    """The first of the others, which stand by their place, that an order could trade with."""
+    """Return the first of the other orders, by priority, that an order could trade with."""
     return min(
         (other for other in others if other.side != order.side and reaches(order, other.price_ticks)),
         key=_rank,
@@ -80,7 +80,7 @@ def best(order: Order, others: Iterable[Order]) -> Order | None:
 
 
 def reaches(order: Order, price_ticks: int) -> bool:
-    """Whether an order may execute at a price, by its own limit."""
+    """Return True if an order may execute at a price, by its own limit."""
     if order.flags & MARKET:
         return True
     return order.price_ticks >= price_ticks if order.side == "B" else order.price_ticks <= price_ticks
@@ -91,5 +91,5 @@ def _rank(order: Order) -> tuple[int, bool]:
 
 
 def left_of(order: Order) -> int:
-    """Open lots, the undisplayed ones included."""
+    """Return the open lots, including undisplayed ones."""
     return order.volume + order.reserve

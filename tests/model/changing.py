@@ -1,4 +1,4 @@
-"""Orders that are there already: reduced, replaced, ended, one or many."""
+"""Changes of live orders: reduction, replacement, end, of one or many."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["change_order", "in_mass_order", "modify", "replace", "take_off"]
 
 
 def change_order(market: ModelMarket, item: Reduce | Cancel | Replace) -> int:
-    """A request about one order; its id, or that of what replaces it."""
+    """Carry out a request about one order; return its id, or that of its replacement."""
     order = next((order for order in market.live() if order.order_id == item.order_id), None)
     refusal = _refusal(market, order, item)
     if refusal is not None or order is None:
@@ -56,7 +56,7 @@ def _refusal(market: ModelMarket, order: Order | None, item: Reduce | Cancel | R
 
 
 def replace(market: ModelMarket, old: Order, new: Order, item: object) -> int:
-    """One order ends and another is there: its id."""
+    """End one order and enter another; return its id."""
     book = market.book_at(new.locate)
     new.flags = new.flags & ~MARKET if new.price_ticks else new.flags | MARKET
     refusal = market.refusal(book, new, old)
@@ -73,7 +73,7 @@ def replace(market: ModelMarket, old: Order, new: Order, item: object) -> int:
 
 
 def take_off(market: ModelMarket, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
-    """Take lots off an order, the undisplayed ones first; as many as it has, or more: it ends."""
+    """Take lots off an order, undisplayed ones first; all of its lots or more end it."""
     book = market.book_at(order.locate)
     if volume >= left_of(order):
         market.end(book, order, reason, ref)
@@ -83,7 +83,7 @@ def take_off(market: ModelMarket, order: Order, volume: int, reason: CancelReaso
 
 
 def modify(market: ModelMarket, order: Order, volume: int) -> None:
-    """Its owner makes it smaller, and it keeps its place."""
+    """Reduce an order for its owner; the order keeps its place."""
     _shrink(market, market.book_at(order.locate), order, volume)
     market.tell(order).modified(order)
 
@@ -97,7 +97,7 @@ def _shrink(market: ModelMarket, book: ModelBook, order: Order, volume: int) -> 
 
 
 def in_mass_order(book: ModelBook, orders: Iterable[Order]) -> list[Order]:
-    """Orders of one symbol as a mass cancel ends them."""
+    """Return orders of one symbol in the order in which a mass cancel ends them."""
     chosen = {order.order_id for order in orders}
     ranked = book.by_priority("B") + book.by_priority("S")
     ranked += sorted(book.waiting, key=lambda order: order.order_id)

@@ -1,4 +1,4 @@
-"""Auctions: at which price they end, and who gets what."""
+"""Auctions: their price, and the executions of each order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNDISPLAYED: Final = 1
 _UNSEEN: Final = 2
 
 _Part = tuple[Order, int, int]
-"""An order, what of it, and how many lots."""
+"""An order, its part and the number of lots."""
 
 
 def _lots(orders: Iterable[Order], side: str, price_ticks: int) -> int:
@@ -28,7 +28,7 @@ def _lots(orders: Iterable[Order], side: str, price_ticks: int) -> int:
 
 
 def cross_price(orders: list[Order], reference_ticks: int) -> int | None:
-    """The price at which most lots execute; None if none do."""
+    """Return the price at which most lots execute; None if none do."""
     prices = {order.price_ticks for order in orders if not order.flags & MARKET} | {reference_ticks}
 
     def rank(price: int) -> tuple[int, int, int, int]:
@@ -40,7 +40,7 @@ def cross_price(orders: list[Order], reference_ticks: int) -> int | None:
 
 
 def _queue(book: ModelBook, orders: list[Order], side: str, price_ticks: int) -> list[_Part]:
-    """Who executes at a price, first to last."""
+    """Return the parts of orders that may execute at a price, first to last."""
     parts: list[tuple[tuple[int, int, int, int], _Part]] = []
     for place, order in enumerate(orders):
         if order.side != side or not reaches(order, price_ticks):
@@ -57,7 +57,7 @@ def _queue(book: ModelBook, orders: list[Order], side: str, price_ticks: int) ->
 
 
 def uncross(market: ModelMarket, book: ModelBook) -> None:
-    """The auction that the book is in ends; without one, a crossed book is brought in order as behind a halt."""
+    """End the auction of the book; without an auction, uncross a crossed book as after a halt."""
     kind, flag = AUCTIONS.get(book.phase, ("H", 0))
     mine = [order for order in book.waiting if order.flags & flag]
     orders = book.resting + mine
@@ -70,7 +70,7 @@ def uncross(market: ModelMarket, book: ModelBook) -> None:
 
 
 def _execute(market: ModelMarket, book: ModelBook, orders: list[Order], price: int, kind: str) -> None:
-    """The whole is one trade; each order that takes part is told once, buyers first."""
+    """Execute the whole as one trade; notify each order that takes part once, buyers first."""
     volume = min(_lots(orders, "B", price), _lots(orders, "S", price))
     match_id = market.take_match_id()
     executed: list[Order] = []
@@ -103,7 +103,7 @@ def _execute(market: ModelMarket, book: ModelBook, orders: list[Order], price: i
 
 
 def say_imbalance(market: ModelMarket, book: ModelBook) -> None:
-    """How the auction would end now."""
+    """Publish how the auction would end now."""
     kind, flag = AUCTIONS[book.phase]
     mine = [order for order in book.waiting if order.flags & flag]
     orders = book.resting + mine

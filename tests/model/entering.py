@@ -1,4 +1,4 @@
-"""New orders: why they are refused, what they execute, where they end; and stops."""
+"""New orders: their refusals, executions and places; and stops."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _INT64_MAX = 2**63 - 1
 
 
 def refusal_of_phase(book: ModelBook, order: Order) -> RefuseReason | None:
-    """What the symbol's phase has against a new order."""
+    """Return the reason against a new order in the symbol's phase, None if there is none."""
     if book.phase == "closed":
         return RefuseReason.CLOSED
     if book.phase == "halted":
@@ -51,7 +51,7 @@ def refusal_of_phase(book: ModelBook, order: Order) -> RefuseReason | None:
 
 
 def refusal_of_attributes(order: Order, now_ns: int) -> RefuseReason | None:
-    """What is wrong with an order by itself."""
+    """Return the reason against an order's own attributes, None if there is none."""
     flags = order.flags
     auctions = (flags & FOR_AUCTION).bit_count()
     if order.side not in {"B", "S"}:
@@ -79,7 +79,10 @@ def refusal_of_attributes(order: Order, now_ns: int) -> RefuseReason | None:
 
 
 def refusal_of_limits(market: ModelMarket, book: ModelBook, order: Order, old: Order | None) -> RefuseReason | None:
-    """What the limits of its account and of the market have against an order that takes the place of ``old``."""
+    """Return the reason against an order by the limits of its account and of the market, None if there is none.
+
+    The order replaces ``old``.
+    """
     others = [other for other in market.live() if other is not old]
     if order.account:
         limits = market.account(order.account).limits
@@ -96,7 +99,7 @@ def refusal_of_limits(market: ModelMarket, book: ModelBook, order: Order, old: O
 
 
 def admit(market: ModelMarket, book: ModelBook, order: Order) -> None:
-    """An accepted order does what it can and rests, waits or ends."""
+    """Execute an accepted order as far as possible, then let it rest, wait or end."""
     if order.flags & (STOP | FOR_AUCTION):
         book.waiting.append(order)
     else:
@@ -112,7 +115,7 @@ def admit(market: ModelMarket, book: ModelBook, order: Order) -> None:
 
 
 def rest(market: ModelMarket, book: ModelBook, order: Order) -> None:
-    """An order, or what is left of it, comes to its place."""
+    """Put an order, or its rest, at its place."""
     book.resting.append(order)
     _display(order)
     if order.flags & HIDDEN:
@@ -125,7 +128,7 @@ def rest(market: ModelMarket, book: ModelBook, order: Order) -> None:
 
 
 def say_replaced_is_gone(market: ModelMarket, book: ModelBook) -> None:
-    """The feed hears that an order which another replaces is no more, if it has not heard."""
+    """Publish the end of an order that is being replaced, unless it was published."""
     if book.replacing is not None:
         old, book.replacing = book.replacing, None
         market.feed.deleted(old, old.volume)
@@ -139,7 +142,7 @@ def _display(order: Order) -> None:
 
 
 def refresh(market: ModelMarket, book: ModelBook, order: Order) -> None:
-    """An iceberg whose displayed part is gone shows the next one, behind all others."""
+    """Display the next part of an iceberg whose displayed part is gone, behind all other orders."""
     book.remove(order)
     book.resting.append(order)
     _display(order)
@@ -161,7 +164,7 @@ def _are_prevented(order: Order, other: Order) -> bool:
 
 
 def execute(market: ModelMarket, book: ModelBook, order: Order) -> None:
-    """Trade as far as the order's limit, its account and the collar let it."""
+    """Trade as far as the order's limit, its account and the collar allow."""
     low, high = _collar(market, book)
     first = book.opposite(order)
     if order.flags & POST_ONLY and first is not None:
@@ -181,7 +184,7 @@ def execute(market: ModelMarket, book: ModelBook, order: Order) -> None:
 
 
 def trade(market: ModelMarket, book: ModelBook, order: Order, other: Order, volume: int) -> None:
-    """Two orders trade at the resting one's price."""
+    """Execute a trade of two orders at the resting one's price."""
     price, match_id = other.price_ticks, market.take_match_id()
     is_hidden = bool(other.flags & HIDDEN)
     for one in (order, other):
@@ -230,7 +233,7 @@ def _prevent(market: ModelMarket, book: ModelBook, order: Order, other: Order) -
 
 
 def _trial(market: ModelMarket, book: ModelBook, order: Order, low: int, high: int) -> int:
-    """How many lots would execute, tried on a copy of the book."""
+    """Return the number of lots that would execute, tried on a copy of the book."""
     others = [copy.copy(other) for other in book.resting]
     mode = market.account(order.account).self_trade if order.account else "allow"
     left, executed = order.volume, 0
@@ -259,7 +262,7 @@ def _trial(market: ModelMarket, book: ModelBook, order: Order, low: int, high: i
 
 
 def run_stops(market: ModelMarket, book: ModelBook) -> None:
-    """Stops that trades have reached enter, and those that their trades reach, and so on."""
+    """Enter the stops that trades have reached, and those that their own trades reach."""
     while book.fresh:
         low, high = min(book.fresh), max(book.fresh)
         book.fresh = []

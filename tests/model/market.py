@@ -1,4 +1,4 @@
-"""The model's market: one request after another."""
+"""Market of the model: applies one request after another."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SECOND_NS: Final = 10**9
 
 
 class ModelMarket:
-    """Says to a feed and to tellers what the real market says."""
+    """Makes the same calls of a feed and of tellers as the real market."""
 
     def __init__(
         self, rules: MarketRules, feed: FeedEncoder, protocols: Mapping[str, AccountProtocol], now: Now
@@ -83,54 +83,54 @@ class ModelMarket:
             Wire: self._wire,
         }
 
-    # What is there
+    # -- state
 
     def live(self) -> Iterator[Order]:
-        """Every order that rests or waits."""
+        """Yield every order that rests or waits."""
         for book in self.books:
             yield from book.live()
 
     def book_at(self, locate: int) -> ModelBook:
-        """A symbol's, by its number from 1."""
+        """Return the book of a symbol, by its number from 1."""
         return self.books[locate - 1]
 
     def book_of(self, symbol: str) -> ModelBook | None:
-        """A symbol's, if it is traded here."""
+        """Return the book of a symbol, None if it is not traded here."""
         return next((book for book in self.books if book.instrument.symbol == symbol), None)
 
     def is_played(self, book: ModelBook) -> bool:
-        """Whether the book follows a recording."""
+        """Return True if the book follows a recording."""
         return self.rules.replay_mode == "as-recorded" and book.instrument.symbol in self.rules.replay_symbols
 
     def account(self, index: int) -> Account:
-        """By its number from 1."""
+        """Return an account by its number from 1."""
         return self.accounts[index - 1]
 
     def tell(self, order: Order) -> Teller:
-        """Who is told of an order."""
+        """Return the teller of an order's owner."""
         return self.tellers[order.account - 1] if order.account else self._nobody
 
     def take_order_id(self) -> int:
-        """The next number for an order, or for the next part of an iceberg."""
+        """Return the next number for an order, or for the next part of an iceberg."""
         self.next_order_id += 1
         return self.next_order_id - 1
 
     def take_match_id(self) -> int:
-        """The next number for a trade."""
+        """Return the next number for a trade."""
         self.trades += 1
         self.next_match_id += 1
         return self.next_match_id - 1
 
-    # What is said
+    # -- notifications
 
     def refuse(self, account: int, ref: int | bytes, reason: RefuseReason, item: object) -> int:
-        """A request has no effect: 0."""
+        """Refuse a request, and return 0."""
         if account:
             self.tellers[account - 1].refused(ref, reason, "", item)
         return 0
 
     def end(self, book: ModelBook, order: Order, reason: CancelReason, ref: int | bytes | None = None) -> None:
-        """What is left of an order is cancelled, wherever it is."""
+        """Cancel the rest of an order, resting or waiting."""
         is_displayed = any(other is order for other in book.resting) and not order.flags & HIDDEN
         displayed, total = order.volume, left_of(order)
         book.remove(order)
@@ -139,42 +139,42 @@ class ModelMarket:
             self.feed.deleted(order, displayed)
         self.tell(order).canceled(order, total, reason, order.ref if ref is None else ref)
 
-    # Requests of protocols that read their own bytes
+    # -- requests of protocols that decode their own bytes
 
     def enter(self, order: Order) -> None:
-        """A new order."""
+        """Enter a new order."""
         self._expire()
         if not self.is_again(order.account, order.ref):
             self._take(self.book_at(order.locate), order, order)
 
     def replace(self, old: Order, new: Order) -> None:
-        """Another order in the place of one, behind all others."""
+        """Replace an order by another, behind all others."""
         self._expire()
         if not self.is_again(new.account, new.ref):
             replace(self, old, new, new)
             run_stops(self, self.book_at(new.locate))
 
     def cancel(self, order: Order, volume: int) -> None:
-        """Lots off an order."""
+        """Take lots off an order."""
         if volume > 0:
             take_off(self, order, volume, CancelReason.USER, order.ref)
 
     def modify(self, order: Order, volume: int) -> None:
-        """The same in other words."""
+        """Take lots off an order, and notify its owner of a modification."""
         if volume >= left_of(order):
             self.cancel(order, volume)
         else:
             modify(self, order, max(volume, 0))
 
     def order_of(self, account: Account, ref: int | bytes) -> Order | None:
-        """A live order by its owner's name for it."""
+        """Return a live order by its owner's reference."""
         self._expire()
         return next((o for o in self.live() if o.account == account.index and o.ref == ref), None)
 
-    # Requests
+    # -- requests
 
     def apply(self, item: AnyInput) -> int | str:
-        """One request; the id of the order that it left."""
+        """Apply one request; return the id of the order that it left."""
         self.inputs += 1
         self.now.time_ns = item.time_ns
         if not self._is_open:
@@ -194,7 +194,7 @@ class ModelMarket:
         self._look_at_session()
 
     def _look_at_session(self) -> None:
-        """System codes that follow from the phases."""
+        """Publish the system codes that follow from the phases."""
         phases = {book.phase for book in self.books}
         if not self._is_opened and "auction-open" not in phases:
             self._is_opened = True
@@ -246,7 +246,7 @@ class ModelMarket:
         known.cancel_on_disconnect = item.cancel_on_disconnect
 
     def is_again(self, index: int, ref: int | bytes) -> bool:
-        """Whether a client's request was there before; else its number is used up."""
+        """Return True if a client's request is a repetition; otherwise use up its number."""
         if not index:
             return False
         account = self.account(index)
@@ -291,7 +291,7 @@ class ModelMarket:
         return self._finish(book, order.order_id)
 
     def refusal(self, book: ModelBook | None, order: Order, old: Order | None) -> RefuseReason | None:
-        """Why an order, which is to take the place of ``old``, is not taken."""
+        """Return the reason to refuse an order, which replaces ``old``; None if it is accepted."""
         if self._is_too_fast(order.account):
             return RefuseReason.RATE
         if order.account and self.account(order.account).killed:
@@ -307,7 +307,7 @@ class ModelMarket:
         )
 
     def _finish(self, book: ModelBook, order_id: int) -> int:
-        """Behind a request: the stops; then the order's id if it is still there."""
+        """Run the stops after a request; return the order's id if the order is still live."""
         run_stops(self, book)
         return order_id if any(order.order_id == order_id for order in book.live()) else 0
 

@@ -1,4 +1,4 @@
-"""Records of a played file."""
+"""Records of a replayed file."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _CHANGES = {"E", "F", "D", "X", "U", REMAIN}
 
 
 class Recording:
-    """What the records of a file do to its symbol, and how many of them did nothing."""
+    """Effects of a file's records on its symbol, and the number of records without effect."""
 
     def __init__(self, market: ModelMarket) -> None:
         self._market = market
         self.position = 0
         self.counts: Counter[str] = Counter()
         self.known: dict[int, tuple[int, int]] = {}
-        """As orders: id in the file → the market's, and what the file says is left."""
+        """As orders: id in the file → id in the market, and the volume that remains by the file."""
 
     def apply(self, item: Recorded) -> None:
-        """One record."""
+        """Apply one record."""
         self.position = item.position
         book = self._market.book_of(item.symbol)
         assert book is not None
@@ -53,7 +53,7 @@ class Recording:
             return False
         return not tops or item.price_ticks <= factor * (sum(tops) // len(tops))
 
-    # As recorded
+    # -- as recorded
 
     def _follow(self, book: ModelBook, item: Recorded) -> None:
         market = self._market
@@ -114,7 +114,7 @@ class Recording:
             order.volume = volume
             market.feed.reduced(order, off)
 
-    # As orders
+    # -- as orders
 
     def _order(self, book: ModelBook, item: Recorded) -> None:
         market, action = self._market, item.action
@@ -157,7 +157,7 @@ class Recording:
             self.known[recorded_id] = (order.order_id, item.volume)
 
     def _trade(self, book: ModelBook, order: Order) -> None:
-        """As far as its limit reaches; no collar, nobody is told."""
+        """Trade as far as the order's limit reaches, without a collar and without notifications."""
         while order.volume and (other := book.opposite(order)) is not None:
             trade(self._market, book, order, other, min(order.volume, other.volume))
 

@@ -1,4 +1,4 @@
-"""What a market says, written down as tuples: of the real one and of the model alike."""
+"""Events of a market as tuples, of the real market and of the model alike."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from exchange_server.matching.outputs import FeedEncoder, Imbalance, Now, Teller
 __all__ = ["Said", "SaidFeed", "SaidProtocol", "SaidTeller", "WireRequest"]
 
 Said = tuple[object, ...]
-"""The name of a call, its market time, and what it says."""
+"""Name of a call, its market time, and its arguments."""
 
 
 class WireRequest(msgspec.Struct, array_like=True):
-    """What stands in the bytes of an account of `SaidProtocol`."""
+    """Request in the bytes of an account of `SaidProtocol`."""
 
     what: str
-    """enter, replace, cancel or modify."""
+    """Kind of the request: enter, replace, cancel or modify."""
     of: int | bytes = 0
-    """The order that it is about, by its owner's reference."""
+    """Owner's reference of the order to change."""
     ref: int | bytes = 0
-    """Of the order that is to be."""
+    """Reference of the new order."""
     locate: int = 1
     side: Side = "B"
     volume: int = 0
-    """Lots, of a cancel and a modification those to take off."""
+    """Number of lots; for a cancel and a modification the lots to take off."""
     price_ticks: int = 0
     flags: int = 0
     display: int = 0
@@ -39,7 +39,7 @@ class WireRequest(msgspec.Struct, array_like=True):
 
 
 class SaidFeed(FeedEncoder):
-    """The feed as tuples. An order is said as far as the call is about it."""
+    """Feed as tuples. An order is represented by the fields that the call is about."""
 
     __slots__ = ("_now", "said")
 
@@ -93,7 +93,7 @@ class SaidFeed(FeedEncoder):
         self._say("busted", locate, match_id)
 
     def take(self) -> tuple[bytes, int]:
-        """Nothing: whoever wants the tuples reads `said`."""
+        """Return nothing: readers of the tuples use `said`."""
         return b"", 0
 
     def state(self) -> object:
@@ -104,7 +104,7 @@ class SaidFeed(FeedEncoder):
 
 
 class SaidTeller(Teller):
-    """What one account is told, as tuples."""
+    """Private stream of one account as tuples."""
 
     __slots__ = ("_now", "account", "said")
 
@@ -151,7 +151,7 @@ class SaidTeller(Teller):
         self._say("system", code)
 
     def take(self) -> tuple[bytes, int]:
-        """Nothing: whoever wants the tuples reads `said`."""
+        """Return nothing: readers of the tuples use `said`."""
         return b"", 0
 
 
@@ -165,23 +165,23 @@ def _whole(order: Order) -> Said:
 
 
 class SaidProtocol(AccountProtocol):
-    """Accounts whose tellers write tuples down, and whose bytes are a list of `WireRequest` in msgpack.
+    """Accounts whose tellers write tuples, and whose bytes are a list of `WireRequest` in msgpack.
 
-    It asks as the protocols of sessions do: by the methods of a market, whether that is the real one or the model.
+    It calls the methods of a market like the protocols of sessions, for the real market and the model.
     """
 
     name = "said"
 
     def __init__(self) -> None:
         self.tellers: dict[str, SaidTeller] = {}
-        """By the account's name."""
+        """Tellers by the account's name."""
 
     def teller(self, account: Account, now: Now, touched: Touched) -> SaidTeller:
         teller = self.tellers[account.name] = SaidTeller(account, now)
         return teller
 
     def apply(self, market: Any, account: Account, item: Wire) -> str:
-        """Each request at a time of its own; the first one that is none ends it."""
+        """Carry out each request at a time of its own; an invalid one ends the session."""
         for number, request in enumerate(msgspec.msgpack.decode(item.data, type=list[WireRequest])):
             market.now.time_ns = item.time_ns + number
             if request.what not in {"enter", "replace", "cancel", "modify"}:

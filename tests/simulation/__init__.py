@@ -13,7 +13,7 @@ World ── one act after another, chosen by the seed ────────�
 Audit: looks at the disk after every act, and compares with Book and views in plain Python ◀──┘
 ```
 
-Code between the edges is the runtime's own. A process that is killed leaves what a kill leaves, one whose machine stops
-what was synced and any of the rest. ``make simulate SEEDS=20000`` runs many seeds; a failure names its seed, and
-``python -m tests.simulation --seed N -v`` shows what happened in it.
+Code between the edges is the runtime's own. A killed process leaves all of its writes; a stopped machine leaves the
+synced data and any part of the rest. ``make simulate SEEDS=20000`` runs many seeds; a failure names its seed, and
+``python -m tests.simulation --seed N -v`` shows its events.
 """

@@ -3,7 +3,7 @@
 ::
 
     python -m tests.simulation --seeds 20000 [--start 0] [--jobs 2]
-    python -m tests.simulation --seed 17 -v                     one seed, and what happened in it
+    python -m tests.simulation --seed 17 -v                     one seed, with its events
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHOWN = 10
 
 
 def simulation(what: str, worlds: Worlds) -> click.Command:
-    """The command line of a simulation."""
+    """Return the command line of a simulation."""
 
     @click.command(help=what)
     @click.option("--seeds", type=click.IntRange(min=1), default=1000, show_default=True, help="How many seeds.")

@@ -1,4 +1,4 @@
-"""What must hold of everything that was ever visible: epochs, results and files, checked against plain Python."""
+"""Checks of everything that was ever visible: epochs, results and files, against plain Python."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _EPOCHS, _RESULTS = RUN / "epochs", RUN / "results"
 
 
 class AuditError(AssertionError):
-    """Something is not as it must be."""
+    """A check of the audit failed."""
 
 
 class Audit:
-    """Looks at the disk with eyes of its own after every step; what it has seen once must stay."""
+    """Reads the disk independently after every step; data seen once must stay."""
 
     def __init__(self, platter: Platter, market: Market, table: bytes, retention: Retention, trace: Trace) -> None:
         self._platter = platter
@@ -48,29 +48,29 @@ class Audit:
         self._result_book = Book(market.messages, retention)
         self._relations: dict[str, Counter[Row]] = {}
         self._sums: dict[str, int] = {}
-        """File name → checksum of what was visible under it."""
+        """File name → checksum of its visible bytes."""
         self._cuts: list[tuple[int, int]] = []
-        """By epoch: the feed's sequence and the table's offset."""
+        """Feed's sequence and table's offset, by epoch."""
         self._time_ns = 0
-        """Of the newest epoch."""
+        """Time of the newest epoch."""
         self._programs: dict[int, Program] = {}
         self._results: dict[str, Counter[Row]] = {}
         self._reads_file = False
         self._is_express_broken = False
         self._express_results: dict[str, Counter[Row]] = {}
         self._history: dict[int, dict[str, Counter[Row]]] = {}
-        """By version: every view's rows."""
+        """Rows of every view, by version."""
         self._seen = (0, 0)
         self.epochs = 0
         self.messages = 0
         self.version = 0
         self.promised = 0
-        """The newest version that the runtime takes for durable."""
+        """Newest version that the runtime regards as durable."""
         self.versions = 0
         self.fulls = 0
 
     def look(self) -> None:
-        """Check what has become visible since the last time."""
+        """Check the data that became visible since the last call."""
         seen = self._platter.version(_EPOCHS), self._platter.version(_RESULTS)
         if seen == self._seen:
             return
@@ -125,17 +125,17 @@ class Audit:
         self.messages += footer.messages
 
     def _expect_whole_request(self, sequence: int) -> None:
-        """An epoch never ends between two messages of one request, which share their time."""
+        """Check that an epoch does not end between two messages of one request, which have the same time."""
         both = self._market.messages[sequence - 1 : sequence + 1] if sequence else []
         if len(both) == 2 and both[0] and both[1] and both[0].time_ns == both[1].time_ns:
             raise AuditError(f"expected an epoch to end with a request, was behind message {sequence}")
 
     def _express(self, segment: Segment) -> None:
-        """The sections of the express lane, which are committed with the epoch."""
+        """Check the sections of the express lane, which are committed with the epoch."""
         epoch = self.epochs
         self._is_express_broken |= any(key.startswith("express/failed/") for key in segment.footer.attributes)
         if self._is_express_broken:
-            return  # from here on sections do not add up to anything
+            return  # from here on sections do not add up
         program = self._programs[max(self._programs)]
         names = {view.name for view in program.views if view.lane == "express"} if epoch else set()
         self._express_results = {name: self._express_results.get(name, Counter()) for name in names}
@@ -157,11 +157,11 @@ class Audit:
             add_rows(held, segment.rows(section.name))
 
     def cut(self, epoch: int) -> tuple[int, int] | None:
-        """The feed's sequence and the table's offset at the end of an epoch; None if nobody has seen it."""
+        """Return the feed's sequence and the table's offset at the end of an epoch; None if the epoch was not seen."""
         return self._cuts[epoch] if epoch < len(self._cuts) else None
 
     def brokers(self, offset: int) -> dict[int, str]:
-        """The table as far as it was read."""
+        """Return the brokers of the table up to an offset."""
         lines = self._table[:offset].decode().splitlines()
         return {int(number): name for number, name in (line.split(",") for line in lines)}
 
@@ -192,7 +192,7 @@ class Audit:
         self._history[self.version] = {view: Counter(self._results.get(view, ())) for view in names}
 
     def _full(self, name: str) -> None:
-        """A full result is what its version's results add up to, whoever has made it and how often."""
+        """Check that a full result is the sum of the results up to its version, whatever process made it."""
         data = self._disk.read(_RESULTS / name)
         if self._sums.get(name) == (checksum := zlib.crc32(data)):
             return
@@ -214,9 +214,9 @@ class Audit:
             raise AuditError(f"expected no view to fail, was {failed}")
 
     def reopened(self, *, is_start: bool = True) -> None:
-        """A process has recovered: what was visible before is there, byte for byte, and nothing else.
+        """Check after a recovery that exactly the earlier visible data is present, byte for byte.
 
-        At the end of one a file may be left that a failing disk would neither finish nor remove.
+        At the end of a process a file may remain that a failing disk would neither finish nor remove.
         """
         self.look()
         first = self._first()
@@ -239,7 +239,7 @@ class Audit:
         return max((int(name.partition(".")[0].rpartition("-")[2]) for name in names), default=0)
 
     def crashed(self) -> None:
-        """A result that could be seen may be gone, unless somebody was told that it is there for good."""
+        """Process a crash: a visible result may be gone, unless it was reported as durable."""
         newest = self._newest_result()
         if newest < self.promised:
             raise AuditError(f"expected version {self.promised} to survive, was {newest}")
@@ -250,15 +250,15 @@ class Audit:
             self._result_book.advance(self._cuts[newest][0] if newest else 0)
 
     def _first(self) -> int:
-        """The first epoch that is left; what is before it stands in a snapshot right there."""
+        """Return the first remaining epoch, and check that a snapshot covers the earlier ones."""
         first = self._log.first()
-        # The newest epoch stays although there is a snapshot of it.
+        # The newest epoch stays even if there is a snapshot of it.
         if first and not {first - 1, first} & set(self._snapshots.complete(first)):
             raise AuditError(f"expected a snapshot of epoch {first - 1}, as the log begins behind it, was none")
         return first
 
     def hub(self, hub: Hub) -> None:
-        """What a hub says of every view at its version."""
+        """Check the rows of every view of a hub at its version."""
         for view in hub.views:
             if view.lane != "spark":
                 continue
@@ -273,11 +273,11 @@ class Audit:
             raise AuditError(f"expected {path.name} as it was, was another file")
 
     def is_cut_at(self, sequence: int) -> bool:
-        """Whether the newest epoch ends behind this message and the whole table."""
+        """Return True if the newest epoch ends after this message and the whole table."""
         return bool(self._cuts) and self._cuts[-1] == (sequence, len(self._table))
 
     def finished(self) -> None:
-        """Everything that could be said has been said."""
+        """Check that everything was published."""
         last = max((n for n, m in enumerate(self._market.messages, 1) if m is not None), default=0)
         sequence, offset = self._cuts[-1]
         if (sequence, offset) != (last, len(self._table)):
@@ -291,7 +291,7 @@ class Audit:
         path = RUN / "dead-letters.jsonl"
         lines = bytes(self._disk.read(path)).splitlines() if self._disk.exists(path) else []
         found = [msgspec.json.decode(line)["data"] for line in lines]
-        # Those behind the last message count once the file has ended, and never of a feed that goes on.
+        # Messages after the last one count once the file has ended, and never for a feed that continues.
         last = len(self._market.lines) if self._reads_file else self._cuts[-1][0]
         expected = [
             line.decode().rstrip("\n")

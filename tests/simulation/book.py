@@ -1,4 +1,4 @@
-"""What the relations must hold after so many messages: an order book in plain Python, one message at a time."""
+"""Expected contents of the relations after a number of messages: an order book in plain Python."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Row = tuple[Any, ...]
 
 
 def moment_of(time_ns: int) -> datetime:
-    """A time as a timestamp of SQL."""
+    """Return a time as a timestamp of SQL."""
     return datetime(1970, 1, 1) + timedelta(microseconds=time_ns // 1000)  # noqa: DTZ001 - it has no zone
 
 
 class Order:
-    """A resting order."""
+    """Resting order."""
 
     __slots__ = ("broker_id", "id", "price", "symbol", "t", "volume")
 
@@ -34,12 +34,12 @@ class Order:
         self.symbol = message.symbol
 
     def row(self) -> Row:
-        """As the relation has it."""
+        """Return the order as a row of the relation."""
         return (self.t, self.id, self.broker_id, self.volume, self.price, self.symbol)
 
 
 class Book:
-    """The relations BIDS, ASKS and TRADES after the messages up to `sequence`."""
+    """Relations BIDS, ASKS and TRADES after the messages up to `sequence`."""
 
     def __init__(self, messages: Sequence[FeedMessage | None], retention: Retention) -> None:
         self._messages = messages
@@ -50,11 +50,11 @@ class Book:
         self.asks: dict[int, Order] = {}
         self.trades: list[Row] = []
         self.now: int | None = None
-        """The time of the newest epoch."""
+        """Time of the newest epoch."""
         self._latest: int | None = None
 
     def advance(self, sequence: int, *, expires: bool = True) -> None:
-        """Take in the messages up to this one; trades expire and time passes where an epoch ends."""
+        """Apply the messages up to this one; trades expire and time passes where an epoch ends."""
         if sequence < self.sequence:
             raise AssertionError(f"expected a cut at {self.sequence} or behind it, was {sequence}")
         for number in range(self.sequence, sequence):
@@ -98,7 +98,7 @@ class Book:
             self.trades = [row for row in self.trades[-self._retention.rows :] if row[0] >= oldest]
 
     def relations(self) -> dict[str, Counter[Row]]:
-        """All rows and how often they are there."""
+        """Return all rows with their multiplicities, by relation."""
         return {
             "bids": Counter(order.row() for order in self.bids.values()),
             "asks": Counter(order.row() for order in self.asks.values()),

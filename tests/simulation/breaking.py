@@ -1,4 +1,4 @@
-"""A view's pipeline that the world can make raise, before or after it has done what a call is there for."""
+"""A view's pipeline that raises on the world's request, before or after a call has done its work."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ BROKEN: Final = "broken by the world"
 
 
 class BreakingView(Pipeline):
-    """Hands everything on."""
+    """Passes on every call."""
 
     def __init__(self, view: Pipeline) -> None:
         self._view = view
         self.most_inputs = view.most_inputs
         self.most_size = view.most_size
         self.breaks_in = -1
-        """Places until it raises; below 0 it does not."""
+        """Number of places until it raises; below 0 it does not."""
 
     def start(self, context: Context) -> None:
         """See `Pipeline`."""

@@ -1,4 +1,4 @@
-"""Puts bugs into the runtime, one at a time, and says after how many seeds the simulation has found each.
+"""Puts bugs into the runtime, one at a time, and reports after how many seeds the simulation has found each.
 
 ::
 
@@ -32,40 +32,40 @@ _SECONDS: Final = 1800
 
 
 class Bug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One change that makes the runtime wrong."""
+    """Change that makes the runtime wrong."""
 
     what: str
-    """What goes wrong."""
+    """Description of the wrong behaviour."""
     file: str
-    """Where, from the root of the tree."""
+    """File to change, from the root of the tree."""
     find: str
-    """What stands there, once."""
+    """Text that the file contains once."""
     replacement: str
-    """What is put in its place."""
+    """Text that replaces it."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What became of a bug."""
+    """Result for a bug."""
 
     bug: Bug
     """The bug."""
     seeds: int | None
-    """After so many seeds it was found; None: it was not."""
+    """Number of seeds after which the bug was found; None if it was not."""
     said: str
-    """What the simulation said."""
+    """Message of the simulation."""
 
 
 def load_bugs(path: Path) -> tuple[Bug, ...]:
-    """The bugs of a file."""
+    """Return the bugs of a file."""
     return msgspec.toml.decode(path.read_bytes(), type=dict[str, tuple[Bug, ...]])["bug"]
 
 
 BUGS: Final = load_bugs(Path(__file__).with_name("bugs.toml"))
-"""All of the runtime's."""
+"""Bugs of the runtime."""
 
 
 def find_bugs(bugs: Sequence[Bug], seeds: int, jobs: int, *, simulation: str = "tests.simulation") -> Iterator[Finding]:
-    """Look for each bug in so many seeds of a simulation; in order."""
+    """Look for each bug in up to ``seeds`` seeds of a simulation; yield the findings in order."""
     with tempfile.TemporaryDirectory(prefix="deltabook-bugs-") as folder:
         trees: SimpleQueue[Path] = SimpleQueue()
         for job in range(jobs):
@@ -105,7 +105,7 @@ def _look(tree: Path, bug: Bug, seeds: int, simulation: str) -> Finding:
 
 
 def bug_hunt(what: str, bugs: Sequence[Bug], simulation: str) -> click.Command:
-    """The command line that puts bugs in and sees a simulation find them."""
+    """Return the command line that runs a simulation on a tree with each bug."""
 
     @click.command(help=what)
     @click.option("--seeds", default=1000, show_default=True, help="How many seeds each bug has to hide from.")

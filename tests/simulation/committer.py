@@ -1,4 +1,4 @@
-"""The committer of a simulated process: epochs become durable at once, or at a turn that the world chooses."""
+"""Committer of a simulated process: epochs become durable at once, or in a later turn that the world chooses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SimulatedCommitter"]
 
 
 class SimulatedCommitter(Committer):
-    """In the place of `runtime.engine.ingest.CommitterThread`; a crash may come while a commit waits."""
+    """Replaces `runtime.engine.ingest.CommitterThread`; a crash may come while a commit is pending."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -34,14 +34,14 @@ class SimulatedCommitter(Committer):
         self.step()
 
     def beside(self, call: Callable[[], T]) -> Callable[[], T]:
-        """See `Committer`; the call is made at once, or only when its result is needed."""
+        """See `Committer`; the call is made at once, or when its result is needed."""
         if self._chance.random() < 0.5:
             return call
         result = call()
         return lambda: result
 
     def step(self) -> bool:
-        """Make the commit that waits; False if there is none."""
+        """Make the pending commit; return False if there is none."""
         commit, self._waiting = self._waiting, None
         if commit is None:
             return False

@@ -1,4 +1,4 @@
-"""A disk in memory that forgets in a crash what was not synced, and refuses what it is told to."""
+"""Disk in memory that loses unsynced data in a crash, and fails on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Platter", "SimulatedDisk"]
 
 
 class _File:
-    """Bytes as processes see them, and as a crash would leave them at worst."""
+    """File: its bytes as processes see them, and as a crash would leave them at worst."""
 
     __slots__ = ("data", "durable")
 
@@ -28,7 +28,7 @@ _Change = dict[str, _File | None]
 
 
 class _Directory:
-    """Names as processes see them, those that are durable, and the changes in between, each atomic."""
+    """Directory: its names as processes see them, its durable names, and the changes in between, each atomic."""
 
     __slots__ = ("changes", "durable", "names", "version")
 
@@ -37,7 +37,7 @@ class _Directory:
         self.durable: dict[str, _File] = {}
         self.changes: list[_Change] = []
         self.version = 0
-        """How often a name has changed."""
+        """Number of changes of names."""
 
     def change(self, change: _Change) -> None:
         _apply(self.names, change)
@@ -58,14 +58,14 @@ def _apply(names: dict[str, _File], change: _Change) -> None:
 
 
 class Platter:
-    """What outlives processes: files and directories, by path."""
+    """Data that survives processes: files and directories, by path."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self.directories: dict[str, _Directory] = {"/": _Directory()}
 
     def crash(self) -> None:
-        """The machine stops: bytes that were not synced are whole, torn, rotten or gone, and of names any change."""
+        """Crash the machine: unsynced bytes are whole, torn, rotten or gone, and any change of names may be lost."""
         for directory in self.directories.values():
             directory.names = names = dict(directory.durable)
             directory.version += 1
@@ -89,7 +89,7 @@ class Platter:
             return durable
         if fate == 1:
             return data
-        # What was appended is lost, not what it stands behind; and what a cut has left is not written anew.
+        # Appended bytes are lost, not the bytes before them; the bytes that a cut left are not rewritten.
         kept = len(durable) if data.startswith(durable) else len(data) if durable.startswith(data) else 0
         end = self._chance.randint(kept, len(data))
         if fate == 2 or end == len(data):
@@ -97,12 +97,12 @@ class Platter:
         return data[:end] + self._chance.randbytes(len(data) - end)
 
     def version(self, path: Path) -> int:
-        """A number that grows whenever a name in the directory changes."""
+        """Return a number that grows whenever a name in the directory changes."""
         directory = self.directories.get(str(path))
         return directory.version if directory else 0
 
     def bytes_under(self, path: Path) -> int:
-        """Bytes of all files in a directory and below it; of several names of a file it counts once."""
+        """Return the bytes of all files in a directory and below it; a file with several names counts once."""
         files = {
             id(file): len(file.data)
             for name, directory in self.directories.items()
@@ -113,7 +113,7 @@ class Platter:
 
 
 class SimulatedDisk(Disk):
-    """The disk as one process has it; once that is dead nothing of it reaches the platter."""
+    """Disk as seen by one process; once the process is dead none of its writes reaches the platter."""
 
     def __init__(self, platter: Platter, faults: Faults) -> None:
         self._platter = platter

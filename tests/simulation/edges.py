@@ -1,4 +1,4 @@
-"""Puts the simulated disk where code that runs in Spark's own processes opens the real one by itself."""
+"""Installs the simulated disk in code that opens the real one in Spark's own processes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _extended = Memo(extend_program)
 
 @contextmanager
 def simulated_edges(disk: Disk, threads: Threads, used_bytes: Callable[[Path], int]) -> Iterator[None]:
-    """As long as it lasts, all parts of the runtime use this disk, threads are the world's, nothing is compiled twice.
+    """Make the runtime use this disk and the world's threads, and compile nothing twice, in a `with` block.
 
-    ``used_bytes`` is how large the runtime finds a directory.
+    ``used_bytes`` returns the size of a directory as the runtime finds it.
     """
 
     class Results(ResultLog):

@@ -1,4 +1,4 @@
-"""Spark's executors: tasks of shards that end, fail or come too late, and the state files that all share.
+"""Spark's executors: tasks of shards that end, fail or come too late, and the state files shared by all.
 
 ```
 batch ── a task per shard ──▶ Executor: residents, local copy of the shard's state ── commit ──▶ StateFiles
@@ -28,24 +28,24 @@ Answers = list[dict[str, Any]]
 _Row = tuple[Any, ...]
 _HEAD: Final = ("head",)
 _SNAPSHOT_VERSIONS: Final = 4
-"""Changes are put together now and then, as by Spark's maintenance."""
+"""Number of versions after which changes are merged, as by Spark's maintenance."""
 _Rows = dict[_Row, _Row]
 _Changes = dict[_Row, _Row | None]
 
 
 class TaskLostError(Exception):
-    """The task ends in the middle of its work, as one does whose Python worker, executor or machine is lost."""
+    """The task ends in the middle of its work, like a task whose Python worker, executor or machine is lost."""
 
 
 class StateFiles:
-    """The state of one shard on the volume: outlives executors and the driver."""
+    """State of one shard on the volume; survives executors and the driver."""
 
     def __init__(self) -> None:
         self._changes: dict[int, _Changes] = {}
         self._snapshots: dict[int, _Rows] = {0: {}}
 
     def load(self, version: int) -> _Rows:
-        """The state after so many batches."""
+        """Return the state after ``version`` batches."""
         base = max(at for at in self._snapshots if at <= version)
         rows = dict(self._snapshots[base])
         for at in range(base + 1, version + 1):
@@ -53,7 +53,7 @@ class StateFiles:
         return rows
 
     def commit(self, version: int, changes: _Changes, whole: _Rows) -> None:
-        """What an attempt has changed, in the place of whatever stands there."""
+        """Write the changes of an attempt, in place of an earlier attempt's."""
         self._changes[version] = changes
         if version % _SNAPSHOT_VERSIONS == 0:
             self._snapshots[version] = dict(whole)
@@ -68,22 +68,22 @@ def _apply(rows: _Rows, changes: _Changes) -> None:
 
 
 class Executor:
-    """One executor: what its Python workers hold of shards, and its local copies of their states."""
+    """One executor: shards in its Python workers, and its local copies of their states."""
 
     def __init__(self) -> None:
         self.residents: dict[Any, Any] = {}
-        """In the place of `runtime.spark.processor`'s own."""
+        """Replaces `runtime.spark.processor`'s own."""
         self.held: dict[int, tuple[int, _Rows]] = {}
         """Shard → version and rows."""
 
     def state(self, shard: int, version: int, files: StateFiles) -> _Rows:
-        """A shard's rows at a version; those that are held are believed."""
+        """Return a shard's rows at a version; a local copy of that version is used without a look at the files."""
         held = self.held.pop(shard, None)
         return held[1] if held is not None and held[0] == version else files.load(version)
 
 
 class _Variables:
-    """The state variables of a task: reads and writes rows until it is lost."""
+    """State variables of a task: reads and writes rows until the task is lost."""
 
     def __init__(self, rows: _Rows, lost_in: int) -> None:
         self.rows = rows
@@ -106,7 +106,7 @@ class _Variables:
 
 
 class _Value:
-    """Spark's value state."""
+    """Value state of Spark."""
 
     def __init__(self, variables: _Variables) -> None:
         self._variables = variables
@@ -122,7 +122,7 @@ class _Value:
 
 
 class _Map:
-    """Spark's map state."""
+    """Map state of Spark."""
 
     def __init__(self, variables: _Variables) -> None:
         self._variables = variables
@@ -149,19 +149,19 @@ class _Handle:
 
 
 class Attempt(msgspec.Struct, eq=False):
-    """A task that has done its work and has not committed it."""
+    """Task that has done its work and has not committed it."""
 
     executor: Executor
     files: StateFiles
     shard: int
     version: int
-    """Batches that are in the state that it has made."""
+    """Number of batches in the state that it has made."""
     rows: _Rows
     changes: _Changes
     answers: Answers
 
     def commit(self) -> None:
-        """Write the state, whoever may have written it meanwhile."""
+        """Write the state, even if another attempt has written it meanwhile."""
         self.files.commit(self.version, self.changes, self.rows)
         self.executor.held[self.shard] = (self.version, dict(self.rows))
 
@@ -178,13 +178,13 @@ def attempt(
     chance: random.Random,
     is_lost: bool = False,
 ) -> Attempt:
-    """Run a shard's task on an executor, up to its commit; raises `TaskLostError` somewhere in it if it ``is_lost``."""
+    """Run a shard's task on an executor, up to its commit; raise `TaskLostError` somewhere in it if it ``is_lost``."""
     variables = _Variables(dict(executor.state(shard, version - 1, files)), chance.randint(1, 8) if is_lost else 0)
     processor._residents = executor.residents
     host = make()
     host.init(cast(Any, _Handle(variables)))
     told = host.handleInputRows((shard_id,), cast(Any, iter(rows)), None)
     answers = [row.asDict() for row in told]
-    if is_lost:  # as late as can be: everything is done, and nothing of it is kept
+    if is_lost:  # as late as possible: all work is done and lost
         raise TaskLostError
     return Attempt(executor, files, shard, version, variables.rows, variables.changes, answers)

@@ -1,4 +1,4 @@
-"""What the express lane says, message by message: the views behind the last message that a version covers."""
+"""Check of the express lane, message by message: the views after the last message that a version covers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["ExpressAudit"]
 
 
 class ExpressAudit:
-    """Follows the versions of one process from where it has recovered; the next process begins anew."""
+    """Follows the versions of one process from its recovery on; the next process has an audit of its own."""
 
     def __init__(self, audit: Audit, market: Market, retention: Retention, hub: Hub) -> None:
-        """Takes the lane as the hub has it at the start, which must be what the newest epoch says."""
+        """Read the lane's state from the hub at the start, which must be that of the newest epoch."""
         self._audit = audit
         self._book = Book(market.messages, retention)
         self._epoch = hub.epoch("express")
@@ -39,7 +39,7 @@ class ExpressAudit:
             self._compare(f"epoch {self._epoch}, to begin with", self._results)
 
     def take(self, update: Update) -> None:
-        """The next version."""
+        """Check the next version."""
         self.updates += 1
         if update.step <= self._step or update.epoch < self._epoch or update.failed:
             raise AuditError(f"expected a step behind {self._step}, epoch {self._epoch} or later, was {update}")

@@ -1,4 +1,4 @@
-"""A file as a source: its bytes in pieces at times that the world chooses, in the place of a thread of its own."""
+"""A file as a source without a thread: its bytes come in pieces at times that the world chooses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SimulatedFile"]
 
 
 class SimulatedFile(Source):
-    """Reads from an offset on to the end; the world calls `read`."""
+    """Reads from an offset to the end; the world calls `read`."""
 
     def __init__(self, origin_id: int, name: str, data: bytes, chance: random.Random, trace: Trace) -> None:
         self._origin_id = origin_id
@@ -26,7 +26,7 @@ class SimulatedFile(Source):
         self._refused: RawBuffer | None = None
         self._is_waiting = False
         self.is_over = False
-        """Its end was offered, or it has failed."""
+        """True once the end was offered, or the file has failed."""
 
     def open(self, sink: BufferSink, position: Position) -> None:
         """See `Source`."""
@@ -44,11 +44,11 @@ class SimulatedFile(Source):
 
     @property
     def can_read(self) -> bool:
-        """Whether the world can let it read on."""
+        """True if the world can let it read on."""
         return self._sink is not None and not self.is_over and not self._is_waiting
 
     def read(self) -> None:
-        """Offer the next piece, or say that there is none."""
+        """Offer the next piece, or the end."""
         assert self._sink is not None
         raw = self._refused
         if raw is None and self._offset >= len(self._data):
@@ -67,7 +67,7 @@ class SimulatedFile(Source):
             self._trace.say("{}: {} bytes up to {}", self._name, len(raw.data), self._offset)
 
     def fail(self) -> None:
-        """It cannot be read any more."""
+        """Report that the file cannot be read any more."""
         if self._sink is not None and not self.is_over:
             self.is_over = True
             self._sink.failed(self._origin_id, "input/output error")

@@ -1,4 +1,4 @@
-"""The machine that processes run on: what is left of one when the next begins."""
+"""The machine of the processes: the data that a process leaves for the next one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Machine"]
 
 
 class Machine:
-    """Disk, store and Spark's checkpoint outlive processes; the network is the world's."""
+    """Disk, store and Spark's checkpoint, which survive processes; the network belongs to the world."""
 
     def __init__(self, chance: random.Random, network: Network, trace: Trace) -> None:
         self.chance = chance
@@ -31,14 +31,14 @@ class Machine:
         self.threads = Threads()
         self.crews = Crews(chance)
         self.clock_s = 0.0
-        """What the wall clock shows beyond the time that has passed."""
+        """Difference of the wall clock from the elapsed time, in seconds."""
 
     def store(self) -> SimulatedStore:
-        """The store as the next process has it."""
+        """Return the store for the next process."""
         return SimulatedStore(self.shelf, self.faults)
 
     def kill(self, *, powers_off: bool) -> None:
-        """The process is gone; with the power goes what was not synced."""
+        """Kill the process; a power cut also loses unsynced data."""
         self.network.forget()
         self.threads.forget()
         self.crews.forget()

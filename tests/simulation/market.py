@@ -1,4 +1,4 @@
-"""A small exchange: random requests, the sequenced messages they lead to, and the wire's bytes of each."""
+"""A small exchange: random requests, the sequenced messages that follow, and their bytes on the wire."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _SYMBOLS = ("ACME", "BOLT")
 
 
 class MarketShape(msgspec.Struct, frozen=True):
-    """What the messages of a seed look like."""
+    """Random properties of a seed's messages."""
 
     brokers: int = 3
-    """Brokers."""
+    """Number of brokers."""
     prices: int = 8
-    """Different prices; few, so that levels are shared."""
+    """Number of different prices; small, so that levels are shared."""
     malformed: float = 0.0
-    """Share of messages that nobody can parse."""
+    """Share of messages that cannot be parsed."""
     unknown: float = 0.05
-    """Share of requests about orders that are not there."""
+    """Share of requests for unknown orders."""
 
 
 class Market:
-    """The session's messages from the first one on, as records (None: malformed) and as lines."""
+    """All messages of the session, as records (None: malformed) and as lines."""
 
     def __init__(self, chance: random.Random, shape: MarketShape) -> None:
         self._chance = chance
@@ -41,18 +41,18 @@ class Market:
 
     @property
     def count(self) -> int:
-        """Messages so far, which is the number of the last one."""
+        """Number of messages so far, which is the number of the last one."""
         return len(self.messages)
 
     def request(self) -> None:
-        """One request of somebody's: its messages share a time."""
+        """Make one request, whose messages share a time."""
         chance = self._chance
         self._time_ns += chance.randint(1, 50)
         for _ in range(chance.choice((1, 1, 1, 2, 3))):
             self._message()
 
     def heartbeat(self) -> bytes:
-        """The line that says that every request so far is complete."""
+        """Return the line that shows that every request so far is complete."""
         return encode_feed_message(FeedMessage(self.count + 1, self._time_ns, 0, 0, "H", 0, 0, ""))
 
     def _message(self) -> None:
@@ -67,7 +67,7 @@ class Market:
         if action in "BS":
             order = self._next_id
             if self._live and chance.random() < shape.unknown:
-                order = chance.choice(self._live)  # an add of an order that is there, or an id that comes back
+                order = chance.choice(self._live)  # an add of an order that exists, or an id that is used again
             else:
                 self._next_id += 1
                 self._live.append(order)

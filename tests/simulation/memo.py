@@ -1,4 +1,4 @@
-"""Answers of a pure function, kept from one seed to the next."""
+"""Cached results of a pure function, shared by the seeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 2_000
 
 
 class Memo(Generic[T]):
-    """A function whose answers are kept by what it is asked, as far as there is room."""
+    """Function whose results are cached by argument, up to a limit."""
 
     def __init__(self, function: Callable[..., T]) -> None:
         self._function = function

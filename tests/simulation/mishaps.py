@@ -1,4 +1,4 @@
-"""What the world does to a process, its machine, its network and its Spark: one method a fault."""
+"""Faults of a process, its machine, its network and its Spark: one method a fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEPS_OF_CLOCKS_S: Final = (-86_400.0, -60.0, -0.5, 0.5, 3_600.0)
 
 
 class Mishaps:
-    """A world's faults. Each may be drawn at any step; False: nothing of the kind is possible now."""
+    """Faults of a world. Any may be drawn in any step; its method returns False if it is not possible now."""
 
     chance: random.Random
     trace: Trace
@@ -36,26 +36,26 @@ class Mishaps:
 
     @abstractmethod
     def _advance(self, by_s: float) -> None:
-        """Time passes."""
+        """Advance the time."""
 
     @abstractmethod
     def _stop(self, why: str) -> None:
-        """The process is stopped in an orderly way."""
+        """Stop the process in order."""
 
     def _do_pause(self) -> bool:
-        """The process stands still for long, as one stopped by a signal does: the market goes on, timers are late."""
+        """Pause the process for long, like a signal: the market goes on, and timers are late."""
         if self.process is None:
             return False
         self.counts["pauses"] += 1
         self.trace.say("the process stands still")
         for link in self.server.links:
-            if self.chance.random() < 0.5:  # the exchange gives up on who reads nothing
+            if self.chance.random() < 0.5:  # the exchange disconnects a client that reads nothing
                 link.cut(self.chance.randint(0, len(link.to_client)))
         self._advance(self.chance.choice(_PAUSES_S))
         return True
 
     def _do_clock(self) -> bool:
-        """Somebody sets the machine's clock; what measures durations is not touched by it."""
+        """Set the machine's clock; clocks for durations are not affected."""
         step_s = self.chance.choice(_STEPS_OF_CLOCKS_S)
         self.counts["clock steps"] += 1
         self.trace.say("the clock is set by {} s", step_s)

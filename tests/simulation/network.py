@@ -1,4 +1,4 @@
-"""The network between the feed's server and the process: real bytes, in pieces and at times that the world chooses."""
+"""Network between the feed's server and the process: real bytes, in pieces and at times that the world chooses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Attempt", "FeedServer", "Link", "Network"]
 
 
 class Attempt:
-    """A connection that is about to be made; to the client it is the connector."""
+    """Connection that is about to be made; the connector of the client."""
 
     def __init__(self, network: Network, factory: Any) -> None:
         self.factory = factory
@@ -24,14 +24,14 @@ class Attempt:
         self._network = network
 
     def disconnect(self) -> None:
-        """The client does not want it any more."""
+        """Cancel the attempt for the client."""
         self.is_given_up = True
         self._network.attempts.remove(self)
         self.factory.clientConnectionFailed(self, _failure(error.ConnectionDone))
 
 
 class Link:
-    """A connection. To the client it is the transport; the world moves its bytes."""
+    """Connection; the transport of the client. The world moves its bytes."""
 
     def __init__(self, server: FeedServer, protocol: Any) -> None:
         self._server = server
@@ -41,45 +41,45 @@ class Link:
         self.is_logged_in = False
         self.is_paused = False
         self.closing: type[Exception] | None = None
-        """Set: what the client hears once what is on its way has arrived."""
+        """Reason that the client receives once the bytes on the way have arrived; None while the connection is open."""
         self.is_aborted = False
         self.is_silent = False
-        """Nothing arrives any more, and nobody says so."""
+        """True if nothing arrives any more, without notification."""
 
-    # The client's side
+    # -- the client
 
     def write(self, data: bytes) -> None:
-        """Bytes for the server."""
+        """Send bytes to the server."""
         self.from_client += data
         self._server.received(self)
 
     def pauseProducing(self) -> None:
-        """The client reads no more for now."""
+        """Pause reading by the client."""
         self.is_paused = True
 
     def resumeProducing(self) -> None:
-        """It reads again."""
+        """Resume reading by the client."""
         self.is_paused = False
 
     def abortConnection(self) -> None:
-        """The client ends it at once; it hears so later."""
+        """End the connection at once; the client is notified later."""
         self.is_aborted = True
         self.to_client.clear()
         self.closing = self.closing or error.ConnectionDone
 
     loseConnection = abortConnection
 
-    # The world's side
+    # -- the world
 
     @property
     def can_move(self) -> bool:
-        """Whether the world can deliver something."""
+        """True if the world can deliver bytes or the end."""
         if self.is_aborted:
             return True
         return not self.is_paused and not self.is_silent and bool(self.to_client or self.closing)
 
     def move(self, most: int) -> int:
-        """Deliver some bytes, or the end behind the last one; gives how many."""
+        """Deliver some bytes, or the end after the last one; return their number."""
         if self.to_client:
             data = bytes(self.to_client[:most])
             del self.to_client[:most]
@@ -91,7 +91,7 @@ class Link:
         return 0
 
     def cut(self, keep: int) -> None:
-        """The connection breaks: of what is on its way only so much arrives."""
+        """Break the connection: only ``keep`` of the bytes on the way arrive."""
         del self.to_client[keep:]
         self.is_logged_in = False
         self.closing = self.closing or error.ConnectionLost
@@ -105,10 +105,10 @@ class FeedServer:
         self._trace = trace
         self.links: list[Link] = []
         self.session = SESSION
-        """Another one: logins for ours are refused."""
+        """Name of the session; after a change, logins for the old one are refused."""
 
     def received(self, link: Link) -> None:
-        """A client has sent something; only its login counts."""
+        """Process data from a client; only its login matters."""
         if b"\n" not in link.from_client or link.is_logged_in or link.closing:
             return
         login = parse_login(link.from_client.partition(b"\n")[0])
@@ -131,14 +131,14 @@ class FeedServer:
         link.closing = error.ConnectionDone
 
     def send(self, data: bytes) -> None:
-        """To every listener."""
+        """Send data to every listener."""
         for link in self.links:
             if link.is_logged_in and not link.closing:
                 link.to_client += data
 
 
 class Network:
-    """Attempts to connect and the connections there are."""
+    """Attempts to connect, and the open connections."""
 
     def __init__(self, chance: random.Random, server: FeedServer, trace: Trace) -> None:
         self._chance = chance
@@ -146,16 +146,16 @@ class Network:
         self.server = server
         self.attempts: list[Attempt] = []
         self.is_down = False
-        """Attempts are refused."""
+        """True if attempts are refused."""
 
     def attempt(self, factory: Any) -> Attempt:
-        """Somebody wants to connect."""
+        """Add an attempt to connect."""
         attempt = Attempt(self, factory)
         self.attempts.append(attempt)
         return attempt
 
     def settle(self) -> None:
-        """Let the oldest attempt come through, or not."""
+        """Let the oldest attempt succeed or fail."""
         attempt = self.attempts.pop(0)
         if self.is_down:
             self._trace.say("connection refused")
@@ -167,17 +167,17 @@ class Network:
         protocol.makeConnection(link)
 
     def movable(self) -> list[Link]:
-        """Connections on which something can arrive."""
+        """Return the connections on which something can arrive."""
         return [link for link in self.server.links if link.can_move]
 
     def move(self, link: Link) -> None:
-        """Let something arrive."""
+        """Deliver bytes on a connection."""
         waiting = len(link.to_client)
         most = self._chance.choice((1, 7, 60, 200, 1000, 1 << 30))
         self._trace.say("{} of {} bytes arrive", link.move(most), waiting)
 
     def forget(self) -> None:
-        """The process is gone, and with it its ends of all connections."""
+        """Drop all connections of an ended process."""
         self.server.links.clear()
         self.attempts.clear()
 

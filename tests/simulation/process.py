@@ -40,32 +40,32 @@ RUN: Final = Path("/simulated/run")
 _TABLE, _FEED = 0, 1
 _MOST_VIEWS: Final = 4
 _BEGIN_S: Final = 1_000_000.0
-"""What the wall clock shows when nothing has happened."""
+"""Wall clock at the beginning of the simulation, in seconds."""
 
 
 class ProcessConfig(msgspec.Struct, frozen=True):
-    """How the process of a seed runs."""
+    """Configuration of a seed's process."""
 
     selects: tuple[NamedSelect, ...]
-    """What the run directory is begun with."""
+    """Views with which the run directory is begun."""
     table: bytes
-    """The file of brokers."""
+    """Bytes of the file of brokers."""
     is_table_first: bool = True
-    """Whether the feed is opened once the table has been read."""
+    """True if the feed is opened once the table has been read."""
     feed: bytes | None = None
-    """The feed as a file, which ends; None: the exchange's."""
+    """Feed as a file, which ends; None for the exchange's feed."""
     retention: Retention = Retention()
-    """Of trades."""
+    """Retention of trades."""
     ingest: IngestConfig = IngestConfig()
-    """Sizes."""
+    """Sizes of the ingest."""
     spark: SparkConfig = SparkConfig()
     """Shards and epochs in a batch."""
     upkeep: UpkeepConfig = UpkeepConfig()
-    """Snapshots and what is retired."""
+    """Snapshots and retirement."""
 
 
 class Process(IngestListener):
-    """One life of the runtime. A crash may come out of any call; then the world forgets the object."""
+    """One process of the runtime. Any call may raise a crash; then the world drops the object."""
 
     def __init__(self, machine: Machine, config: ProcessConfig, now_s: float) -> None:
         self._machine = machine
@@ -73,14 +73,14 @@ class Process(IngestListener):
         self.config = config
         self.reactor = SimulatedReactor(machine.network, now_s)
         self.failure: str | None = None
-        """Why it cannot go on."""
+        """Reason why it cannot continue."""
         self.is_gone = False
-        """It was killed: what Python lets go of it later has nothing to say."""
+        """True once it was killed: errors of objects that Python frees later do not count."""
         self.is_started = False
         self.is_degraded = False
-        """A source has failed, and the others go on."""
+        """True if a source has failed, and the others continue."""
         self.on_update: Callable[[Update], None] = lambda _: None
-        """Hears of every version of the express lane once the hub has it."""
+        """Called with every version of the express lane once the hub has it."""
         self.writer = EpochWriter(
             RUN,
             self._now_ns,
@@ -185,7 +185,7 @@ class Process(IngestListener):
             engine.check()
 
     def stop(self) -> None:
-        """An orderly end: what no epoch holds comes again."""
+        """Stop in order; data that is in no epoch comes again."""
         if self.is_started:
             self.ingest.stop()
             self._check_ended()
@@ -201,7 +201,7 @@ class Process(IngestListener):
         assert not engine.admission.size, "expected nothing to be on its way"
 
     def change(self, selects: tuple[NamedSelect, ...] = (), drop: str = "") -> None:
-        """Ask for views to be added, or for one to go."""
+        """Request the addition of views, or the removal of one."""
         change: Callable[[], Deferred[int]] = (
             (lambda: self.catalogue.drop(drop)) if drop else (lambda: self.catalogue.add(selects))
         )
@@ -212,15 +212,15 @@ class Process(IngestListener):
         )
 
     def _refused(self, error: BaseException) -> None:
-        """Somebody else was quicker; whatever else it is, the runtime must not go on."""
+        """Process a refused change: another change came first; for any other error the runtime must not continue."""
         if self.is_gone:
-            return  # a change that waited when it was killed: its coroutine is closed when Python collects it
+            return  # a change that was pending at the kill: its coroutine is closed when Python collects it
         if isinstance(error, SqlError | ServiceError):
             self._trace.say("the catalogue: {}", error)
         else:
             self._fail(f"the catalogue: {type(error).__name__}: {error}")
 
-    # From the parts
+    # -- callbacks of the parts
 
     def on_finished(self) -> None:
         self._trace.say("everything is read")

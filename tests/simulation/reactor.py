@@ -1,4 +1,4 @@
-"""The reactor of a simulated process: a clock, calls from threads, and connections that the world makes or refuses."""
+"""Reactor of a simulated process: a clock, calls from threads, and connections that the world makes or refuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SimulatedReactor"]
 
 
 class SimulatedReactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's classes are Any to mypy
-    """A clock that stands until the world moves it. Calls from threads wait until the world runs one of them."""
+    """Clock that stands still until the world moves it. Calls from threads wait until the world runs them."""
 
     def __init__(self, network: Network, now_s: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call, unused-ignore]
@@ -23,25 +23,25 @@ class SimulatedReactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's
         self._calls: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
 
     def callFromThread(self, call: Callable[..., Any], *args: Any, **_: Any) -> None:
-        """Run it on the reactor's thread, some time."""
+        """Run a call on the reactor's thread at a later time."""
         self._calls.append((call, args))
 
     def connectTCP(self, host: str, port: int, factory: Any, timeout: float = 30, bindAddress: Any = None) -> Any:
-        """An attempt to connect; what becomes of it is the network's."""
+        """Return an attempt to connect, which the network decides."""
         del host, port, timeout, bindAddress
         return self._network.attempt(factory)
 
     @property
     def waiting(self) -> int:
-        """Calls from threads that have not run."""
+        """Number of calls from threads that have not run."""
         return len(self._calls)
 
     def run_one(self) -> None:
-        """Run the oldest of them."""
+        """Run the oldest pending call."""
         call, args = self._calls.popleft()
         call(*args)
 
     def next_due_s(self) -> float | None:
-        """When the next delayed call is due."""
+        """Return the time of the next delayed call, None if there is none."""
         calls: Sequence[Any] = self.getDelayedCalls()
         return min(call.getTime() for call in calls) if calls else None

@@ -1,4 +1,4 @@
-"""Runs seeds and adds up what they have shown."""
+"""Runs seeds and adds up their results."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ _FIRST = ("events", "messages", "epochs", "versions", "barriers", "crashes", "st
 
 
 class SeedWorld(Protocol):
-    """Everything of one seed; made of the seed and where to say what happens."""
+    """World of one seed; made from the seed and a trace."""
 
     __module__: str
 
     def run(self) -> None:
-        """From nothing to the end; raises what is wrong."""
+        """Run the seed from beginning to end; raise the first error."""
 
     def figures(self) -> Counter[str]:
-        """How often what has happened."""
+        """Return the number of events of each kind."""
 
 
 Worlds = Callable[[int, Trace], SeedWorld]
-"""Makes the world of a seed."""
+"""Function that makes the world of a seed."""
 
 
 @dataclass
 class Report:
-    """What many seeds have shown."""
+    """Result of many seeds."""
 
     seeds: int = 0
-    """How many were run."""
+    """Number of seeds that were run."""
     counts: Counter[str] = field(default_factory=Counter)
-    """How often what happened."""
+    """Number of events of each kind."""
     failures: list[str] = field(default_factory=list)
-    """In words, each with the command that shows it again."""
+    """Failures in words, each with the command that shows it again."""
     failed: list[int] = field(default_factory=list)
-    """Their seeds."""
+    """Seeds that failed."""
 
     def add(self, other: Report) -> None:
-        """Take over another report."""
+        """Add another report."""
         self.seeds += other.seeds
         self.counts += other.counts
         self.failures += other.failures
@@ -66,7 +66,7 @@ class Report:
 
 
 def run_seed(seed: int, report: Report, *, worlds: Worlds = World, write: Callable[[str], None] | None = None) -> None:
-    """One seed of a kind of world; ``write`` is given the lines of its trace."""
+    """Run one seed of a kind of world; ``write`` is called with the lines of its trace."""
     report.seeds += 1
     world = worlds(seed, Trace(write))
     try:
@@ -100,13 +100,13 @@ def _run_chunk(worlds: Worlds, seeds: Sequence[int]) -> Report:
 
 
 def _begin_worker() -> None:
-    # Collections of garbage are due between seeds: within one they cost a tenth.
+    # Garbage is collected between seeds: within one, collections take a tenth of the time.
     gc.disable()
     globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
 
 
 def run_seeds(start: int, count: int, jobs: int, chunk: int = _CHUNK, *, worlds: Worlds = World) -> Iterator[Report]:
-    """The seeds from ``start`` on, in processes; a report every so many."""
+    """Run the seeds from ``start`` on, in processes; yield a report for each chunk."""
     run_chunk = partial(_run_chunk, worlds)
     chunks = [range(at, min(at + chunk, start + count)) for at in range(start, start + count, chunk)]
     if jobs == 1:

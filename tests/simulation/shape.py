@@ -1,4 +1,4 @@
-"""What a seed's world is like: a few things at a time, so that each of them is driven far in some seeds."""
+"""Random properties of a seed's world: a few at a time, so that each of them is driven far in some seeds."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ def _in_lane(view: SimulatedView, lane: Lane) -> SimulatedView:
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """Drawn once for a seed."""
+    """Properties drawn once for a seed."""
 
     market: MarketShape
     process: ProcessConfig
     messages: int
-    """How many the exchange sends in all, or a few more."""
+    """Approximate number of messages that the exchange sends in all."""
     steps: int
-    """Steps with faults."""
+    """Number of steps with faults."""
     reads_file: bool
-    """Whether they come from a file, which ends, and not over the network."""
+    """True if the messages come from a file, which ends, and not over the network."""
     weights: dict[str, float]
-    """How likely each kind of step is."""
+    """Relative frequency of each kind of step."""
     views: tuple[SimulatedView, ...]
-    """Those that the catalogue may have."""
+    """Views that the catalogue may have."""
     byte_scale: int
-    """What the runtime takes a byte for, as its limits are in megabytes."""
+    """Factor by which the runtime counts bytes, since its limits are in megabytes."""
     power_share: float
-    """How often a crash is one of the machine."""
+    """Share of crashes that stop the machine."""
     crash_at_start: float
-    """How often a process dies while it starts."""
+    """Probability that a process dies while it starts."""
     bad_tasks: float
-    """Share of Spark's tasks that are lost, not heard of, or late."""
+    """Share of Spark's tasks that are lost, unreported, or late."""
 
     @classmethod
     def of(cls, chance: random.Random) -> Shape:
-        """The shape of a seed, from its generator."""
+        """Return the shape of a seed, from its random generator."""
         weights = {name: weight * chance.choice((0.3, 1.0, 1.0, 3.0)) for name, weight in _LIVELY.items()}
         weights |= {
             name: weight * chance.choice((0.5, 1.0, 2.0)) for name, weight in _FAULTS.items() if chance.random() < 0.5

@@ -1,8 +1,8 @@
-"""Spark as the lane sees it: batches with a record of their own, and shards' states that are kept by batch.
+"""Simulated Spark: batches recorded in a log, and shards' states stored by batch.
 
-The source, the processor and the publishing are the real ones; Spark itself is what is simulated. A batch goes through
-four steps, each durable before the next and each a place for a crash or a full disk: its span is written down, every
-shard's new state is stored, one task after the other on some executor, the callback publishes, the batch is committed.
+The source, the processor and the publishing are the real ones; only Spark itself is simulated. A batch goes through
+four steps, each durable before the next and each a place for a crash or a full disk: its span is logged, every shard's
+new state is stored, one task after the other on some executor, the callback publishes, and the batch is committed.
 """
 
 from __future__ import annotations
@@ -45,26 +45,29 @@ _OUTPUT: Final = pa.schema(
 
 
 class Checkpoint:
-    """Spark's directory: outlives processes."""
+    """Spark's directory, which survives processes."""
 
     def __init__(self, shards: int = 0) -> None:
-        """``shards``: of a run that was moved, where what Spark has kept is of no use."""
+        """Create a checkpoint; ``shards`` is given for a run that was moved, whose old checkpoint cannot be used."""
         self.spans: list[tuple[int, int]] = []
-        """By batch: its offsets, written before it runs."""
+        """Offsets of each batch, written before it runs."""
         self.commits = 0
-        """Batches that are committed."""
+        """Number of committed batches."""
         self.synced = 0
-        """Batches whose commit would outlive the machine."""
+        """Number of batches whose commit would survive a crash of the machine."""
         self.states: defaultdict[int, StateFiles] = defaultdict(StateFiles)
-        """By shard."""
+        """State files by shard."""
         self.late: deque[Attempt] = deque(maxlen=_MOST_LATE)
-        """Tasks that were given up and still run: they write over whatever is there, even when their driver is gone."""
+        """Tasks that were given up and still run: they overwrite any state, even after the end of their driver."""
 
         self.begun = Beginning(shards, "", "", epoch=-1 if shards else 0)
-        """The version before the first batch, -1: the newest there is; no shards: those of whoever opens it."""
+        """Version before the first batch, -1 for the newest.
+
+        Without shards, those of the process that opens it are used.
+        """
 
     def begin(self, shards: int, results: ResultLog, log: EpochLogReader) -> Beginning:
-        """Where it begins, for a process that opens it; see `SparkLane.fit_checkpoint`."""
+        """Return the beginning, for a process that opens the checkpoint; see `SparkLane.fit_checkpoint`."""
         begun = self.begun
         if begun.epoch < 0:
             standing = read_standing(results, log)
@@ -74,12 +77,12 @@ class Checkpoint:
         return self.begun
 
     def passed_epoch(self) -> int:
-        """What `runtime.spark.beginning` says, and syncs."""
+        """Return the passed epoch as `runtime.spark.beginning` does, and sync."""
         self.synced = self.commits
         return self.spans[self.commits - 1][1] if self.commits else max(0, self.begun.epoch)
 
     def lose(self, chance: random.Random) -> None:
-        """A machine has stopped: the newest entries of Spark's logs may be gone, which it does not sync."""
+        """Lose the newest entries of Spark's logs, which it does not sync, in a crash of the machine."""
         self.late.clear()
         if self.commits > self.synced and chance.random() < 0.3:
             self.commits -= 1
@@ -88,7 +91,7 @@ class Checkpoint:
 
 
 class _Frame:
-    """The answers of a batch, as a DataFrame whose one action gives them."""
+    """Answers of a batch, as a DataFrame whose one action returns them."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self._rows = rows
@@ -98,7 +101,7 @@ class _Frame:
 
 
 class SimulatedSpark:
-    """The streaming query of one process."""
+    """Streaming query of one process."""
 
     def __init__(
         self,
@@ -130,13 +133,13 @@ class SimulatedSpark:
         self._reader = EpochReader(self._lane.source_options(begun))
         self._executors = [Executor() for _ in range(_EXECUTORS)]
         self._rows: Answers | None = None
-        """What the source's tasks of the batch have read."""
+        """Rows that the source's tasks of the batch have read."""
         self._answers: dict[int, Answers] = {}
-        """Of the batch, by shard."""
+        """Answers of the batch, by shard."""
         self._is_published = False
 
     def can_go_on(self, newest: int) -> bool:
-        """Whether there is a batch to run, or an epoch to plan one for."""
+        """Return True if there is a batch to run, or an epoch to plan one for."""
         held = self._checkpoint
         return len(held.spans) > held.commits or newest > self._version
 
@@ -146,7 +149,7 @@ class SimulatedSpark:
         return spans[-1][1] if spans else self._base
 
     def go_on(self) -> None:
-        """The next step of the batch that is under way, or the first of the next one; raises `OSError`."""
+        """Make the next step of the current batch, or the first of the next one; raise `OSError` from the disk."""
         held = self._checkpoint
         if len(held.spans) == held.commits:
             self._plan()
@@ -165,19 +168,19 @@ class SimulatedSpark:
             self._commit()
 
     def lose_executor(self) -> None:
-        """One is gone and another comes in its place; what it has read for the others is read again."""
+        """Replace an executor by a new one; rows that it has read for others are read again."""
         place = self._faults.chance.randrange(_EXECUTORS)
         lost = self._executors[place]
         self._executors[place] = Executor()
         self._rows = None
-        if self._faults.chance.random() < 0.5:  # else it is only cut off, and what runs there still does
+        if self._faults.chance.random() < 0.5:  # otherwise it is only cut off, and its tasks continue
             late = self._checkpoint.late
             kept = [each for each in late if each.executor is not lost]
             late.clear()
             late.extend(kept)
 
     def hear_of_late(self) -> bool:
-        """A task that was given up commits after all, if there is one."""
+        """Let a task that was given up commit; return False if there is none."""
         late = self._checkpoint.late
         if late:
             found = late.popleft()
@@ -196,7 +199,7 @@ class SimulatedSpark:
         self._faults.trace.say("batch {}: epochs ({}, {}]", self._checkpoint.commits, begin, end)
 
     def _run_task(self, begin: int, end: int) -> None:
-        """One attempt at the task of one of the shards that have not answered."""
+        """Attempt the task of one of the shards that have not answered."""
         held, faults = self._checkpoint, self._faults
         if self._rows is None:
             parts = self._reader.partitions({"epoch": begin}, {"epoch": end})

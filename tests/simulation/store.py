@@ -1,4 +1,4 @@
-"""A store of the object space in memory: commits are atomic, may fail, and are lost if a crash comes first."""
+"""Store of the object space in memory: commits are atomic, may fail, and are lost if a crash comes first."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["Shelf", "SimulatedStore"]
 
 
 class Shelf:
-    """What outlives processes: the values that were committed."""
+    """Committed values, which survive processes."""
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[int, bytes]] = {}
         self.is_open = False
-        """A process has it; a second one at the same time is an error of whoever starts it."""
+        """True while a process has opened it; a second open at the same time is an error."""
         self.commits = 0
 
 
 class SimulatedStore(Store):
-    """The shelf as one process has it."""
+    """Shelf as seen by one process."""
 
     def __init__(self, shelf: Shelf, faults: Faults) -> None:
         if shelf.is_open:
@@ -36,7 +36,7 @@ class SimulatedStore(Store):
         assert not self._is_closed, "expected an open store"
         self._faults.point("commit")
         refusal = self._faults.refusal("commit", grows=True)
-        if refusal is None or self._faults.chance.random() < 0.3:  # an error does not say that nothing happened
+        if refusal is None or self._faults.chance.random() < 0.3:  # an error does not prove that nothing was written
             self._apply(edits)
         if refusal is not None:
             raise refusal

@@ -1,4 +1,4 @@
-"""The simulation is not blind: bugs that are put into the runtime are found."""
+"""The simulation finds bugs that are put into the runtime."""
 
 from __future__ import annotations
 

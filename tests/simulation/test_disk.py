@@ -1,4 +1,4 @@
-"""The simulated disk forgets what a real one may forget, and nothing else."""
+"""The simulated disk loses what a real one may lose, and nothing else."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_unsynced_bytes_are_whole_torn_rotten_or_gone() -> None:
         platter, faults, disk = disks(seed)
         disk.append(HOME / "a", b"old")
         disk.sync_directory(HOME)
-        faults.crash_in = 1  # between the bytes and their sync
+        faults.crash_in = 1  # between the write of the bytes and their sync
         with pytest.raises(CrashError):
             disk.append(HOME / "a", b"+new")
         platter.crash()

@@ -1,5 +1,6 @@
-"""A process that is killed, or loses its power, at any touch of the disk while readers come and go: each is there with
-its cut or not at all, and in the end everything was read once."""
+"""A process is killed, or loses its power, at any disk operation while readers come and go: each reader is registered
+with its cut or not at all, and in the end everything was read once.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ FIRST, SECOND = (NewReader(name, FileConnection("f"), columns=(NewColumn("n", "i
 
 
 class Life:
-    """One process: what the machine has of those before it, and what is done with it."""
+    """One process on the machine of its predecessors, and its actions."""
 
     def __init__(self, machine: Machine, seed: int) -> None:
         self.writer = EpochWriter(RUN, lambda: 0, lambda _: None, store=machine.store(), disk=machine.disk)
@@ -99,7 +100,7 @@ def machine_of(seed: int) -> Machine:
 
 
 def live(machine: Machine, seed: int) -> None:
-    """A whole life: two readers come, one goes again."""
+    """Run a process to its end: two readers come, one goes again."""
     life = Life(machine, seed)
     life.ingest.start()
     life.add(FIRST)

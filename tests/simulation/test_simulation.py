@@ -1,4 +1,4 @@
-"""The runtime survives what the seeds do to it; `make simulate` runs as many as one likes."""
+"""The runtime survives the faults of the seeds; `make simulate` runs any number of seeds."""
 
 from __future__ import annotations
 

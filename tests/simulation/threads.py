@@ -1,4 +1,4 @@
-"""Threads of the runtime's own that the world runs: a started one waits until its turn, and then runs to its end."""
+"""Threads of the runtime that the world runs: a started thread waits until its turn, and then runs to its end."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class _Thread:
 
 
 class Threads:
-    """In the place of the module `threading`, for code that starts a thread now and then."""
+    """Replaces the module `threading`, for code that starts a thread now and then."""
 
     Lock = staticmethod(threading.Lock)
     Event = threading.Event
 
     def __init__(self) -> None:
         self.waiting: list[_Thread] = []
-        """Started, and not run yet."""
+        """Threads that were started and have not run yet."""
 
     def Thread(self, *, target: Callable[[], None], name: str, daemon: bool) -> _Thread:
-        """One that `start` puts among those that wait."""
+        """Return a thread that `start` adds to the waiting ones."""
         del name, daemon
         return _Thread(self, target)
 
@@ -48,5 +48,5 @@ class Threads:
         self.waiting[0].run()
 
     def forget(self) -> None:
-        """Their process is gone."""
+        """Drop the threads of an ended process."""
         self.waiting.clear()

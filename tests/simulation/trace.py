@@ -1,4 +1,4 @@
-"""What happened in a run, in order, for people."""
+"""Events of a run, in order, as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Trace"]
 
 
 class Trace:
-    """Lines of what happened; formatted only where somebody reads them, as a run has thousands."""
+    """Lines of events; formatted only if they are read, as a run has thousands."""
 
     def __init__(self, write: Callable[[str], None] | None = None) -> None:
         self._write = write
@@ -19,10 +19,10 @@ class Trace:
 
     @property
     def is_read(self) -> bool:
-        """Whether lines go anywhere."""
+        """True if lines are written."""
         return self._write is not None
 
     def say(self, text: str, *values: Any) -> None:
-        """One line, `str.format` of the text."""
+        """Write one line, `str.format` of the text."""
         if self._write is not None:
             self._write(f"{self.step:5} {self.now_s():9.3f}s  {text.format(*values)}")

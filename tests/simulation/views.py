@@ -1,4 +1,4 @@
-"""Views whose answers a few lines of Python can say: a handful of every class of the compiler."""
+"""Views whose answers are computed in a few lines of Python: a handful of every class of the compiler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.simulation.book import Book, Order, Row
 __all__ = ["ANSWERS", "BROKERS", "RELATIONS", "VIEWS", "SimulatedView"]
 
 BROKERS: Final = Relation("brokers", (Column("id", "int64"), Column("name", "string")))
-"""A table of reference data that ends before the feed is opened."""
+"""Table of reference data that ends before the feed is opened."""
 RELATIONS: Final = (*MARKET_RELATIONS, BROKERS)
 
 _RECENT_NS: Final = 400
@@ -25,14 +25,14 @@ Answer = Callable[[Book, Names], Counter[Row]]
 
 
 class SimulatedView(msgspec.Struct, frozen=True):
-    """A view and what it must say."""
+    """View with its expected answer."""
 
     select: NamedSelect
-    """Its name and SQL."""
+    """Name and SQL of the view."""
     answer: Answer
-    """Its rows over a book and the table of brokers."""
+    """Function that returns its rows, from a book and the table of brokers."""
     is_dear: bool = False
-    """It costs many times what the others do: few seeds have it."""
+    """True if it costs many times what the others do: few seeds have it."""
 
 
 def _by(orders: Iterable[Order], key: Callable[[Order], K]) -> dict[K, list[Order]]:
@@ -173,7 +173,7 @@ VIEWS: Final = (
     _view("settled", f"SELECT id, t FROM asks WHERE now() - t >= INTERVAL '{_RECENT_NS}' NANOSECOND", _settled),
     _view("middle", "SELECT symbol, MEDIAN(price) AS m FROM bids GROUP BY symbol", _median, is_dear=True),
 )
-"""All of them."""
+"""All simulated views."""
 
 ANSWERS: Final = {view.select.name: view.answer for view in VIEWS}
-"""What each must say, by name."""
+"""Expected answers of the views, by name."""

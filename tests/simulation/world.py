@@ -1,4 +1,4 @@
-"""The world of one seed: who may do something next, and what goes wrong."""
+"""World of one seed: the steps of its parts, and faults."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ __all__ = ["World"]
 
 _CALM_STEPS: Final = 12_000
 _DARK_STEPS: Final = 30
-"""How long the world leaves a process down at most."""
+"""Largest number of steps for which a process stays down."""
 _MOVED: Final = 0.15
-"""Of the starts that go on with a run."""
+"""Share of the starts with an existing run that move the run."""
 
 
 class World(Mishaps):
-    """Everything of one seed. One generator of chance decides all, so that a seed replays exactly."""
+    """World of one seed. One random generator decides everything, so that a seed replays exactly."""
 
     def __init__(self, seed: int, trace: Trace) -> None:
         self.chance = random.Random(seed)
-        self._moves = random.Random(~seed)  # of its own, so that a seed without one goes as it did
+        self._moves = random.Random(~seed)  # separate, so that seeds without a move keep their course
         self.trace = trace
         self.shape = Shape.of(self.chance)
         self.market = Market(self.chance, self.shape.market)
@@ -68,7 +68,7 @@ class World(Mishaps):
         self._express: list[ExpressAudit] = []
 
     def run(self) -> None:
-        """From nothing to the end; raises what is wrong."""
+        """Run the seed from beginning to end; raise the first error."""
         machine, scale = self.machine, self.shape.byte_scale
         used = lambda path: machine.platter.bytes_under(path) * scale  # noqa: E731
         with simulated_edges(machine.disk, machine.threads, used):
@@ -84,7 +84,7 @@ class World(Mishaps):
             self.audit.finished()
 
     def figures(self) -> Counter[str]:
-        """How often what has happened."""
+        """Return the number of events of each kind."""
         audit = self.audit
         seen = {"messages": audit.messages, "epochs": audit.epochs, "versions": audit.versions, "fulls": audit.fulls}
         seen["express versions"] = sum(express.updates for express in self._express)
@@ -144,13 +144,13 @@ class World(Mishaps):
             self.network.forget()
 
     def _expect_a_fault(self, reason: str) -> None:
-        """A runtime may fail only because of something that the world has done to it."""
+        """Check that a failure of the runtime was caused by one of the world's faults."""
         self.counts["failures"] += 1
         caused = ("Input/output error", "No space left", "input/output error", "refused (session)", "in 6 attempts")
         if not any(cause in reason for cause in caused):
             raise AuditError(f"expected no failure but by a fault of the world, was: {reason}")
 
-    # What may happen; False: nothing of the kind is possible now
+    # -- kinds of steps, each of which returns False if it is not possible now
 
     def _do_boot(self) -> bool:
         if self.process is not None:
@@ -287,7 +287,7 @@ class World(Mishaps):
             self._expect_a_fault(failure)
         return True
 
-    # The end
+    # -- the end
 
     def _calm_down(self) -> None:
         self.trace.say("from here on nothing goes wrong")

@@ -41,7 +41,7 @@ def main(
     sample_seconds: float,
     directory: Path | None,
 ) -> None:
-    """Run once; with a directory also draw what the runtime used, as ``resources.png``."""
+    """Run once; with a directory also draw the runtime's use of resources, as ``resources.png``."""
     plan = Plan(seconds, changes, seed, rate, restarts, cuts, sample_seconds)
     for option, number, most in (("--restarts", restarts, plan.restartable), ("--cuts", cuts, changes)):
         if number > most:

@@ -1,6 +1,6 @@
-"""What disturbs a runtime from outside: a feed whose connections are cut, and a subscriber that comes and goes.
+"""Disturbances of a runtime from outside: a feed whose connections are cut, and a subscriber that comes and goes.
 
-Beside them `Archive` keeps the files that the runtime's retention removes, so that an audit can read every version.
+`Archive` keeps the files that the runtime's retention removes, so that an audit can read every version.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class FeedRelay:
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self.connections = 0
-        """Accepted so far."""
+        """Number of connections accepted so far."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Port that the relay listens at."""
         return int(self._server.getsockname()[1])
 
     def __enter__(self) -> Self:
@@ -102,18 +102,18 @@ def _copy(source: socket.socket, sink: socket.socket) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SeenView:
-    """A view as a subscriber saw it."""
+    """View as a subscriber saw it."""
 
     epoch: int
-    """The latest epoch that is in it as a whole."""
+    """Latest epoch that the view contains as a whole."""
     sequence: int
-    """The latest message of the feed that is in it: behind that epoch's last one between two epochs."""
+    """Latest message of the feed that the view contains: after that epoch's last one between two epochs."""
     rows: Rows
-    """Its rows with their multiplicities."""
+    """Rows with their multiplicities."""
 
 
 class Subscriber:
-    """Follows views over one change stream on a thread of its own, from their snapshots until it leaves.
+    """Follows views over one change stream in a thread, from their snapshots until it leaves.
 
     A view that is dropped meanwhile ends with the stream's last frame of it. The runtime may end first.
     """
@@ -131,7 +131,7 @@ class Subscriber:
         self._thread.start()
 
     def leave(self) -> dict[str, SeenView]:
-        """Disconnect; each view as it was seen last. Raises what was wrong with a frame."""
+        """Disconnect; return each view as it was last seen. Raise the error of a wrong frame."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join()
@@ -147,14 +147,14 @@ class Subscriber:
                 for frame in decoder.feed(piece):
                     head, table = frame.header, frame.rows
                     if head.kind == "error":
-                        self._views.pop(head.view, None)  # it was dropped
+                        self._views.pop(head.view, None)  # the view was dropped
                     if table is None:
                         continue
                     before = Counter() if head.kind == "snapshot" else self._views[head.view].rows
                     sequence = head.feed.get("feed", ("", 0))[1]
                     self._views[head.view] = SeenView(head.to_epoch, sequence, added_rows(before, table))
         except (OSError, HTTPException):
-            return  # it left, or the runtime has ended
+            return  # the subscriber left, or the runtime has ended
         except Exception as error:  # noqa: BLE001 - `leave` raises it
             self._wrong.append(error)
 
@@ -187,7 +187,7 @@ class Archive:
         self.link()
 
     def link(self) -> None:
-        """Link what is new."""
+        """Link the new files."""
         for folder, suffix in (("epochs", ".segment"), ("results", ".result")):
             with suppress(FileNotFoundError):
                 for entry in os.scandir(self._source / folder):

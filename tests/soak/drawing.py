@@ -1,4 +1,4 @@
-"""The picture of a soak: memory, descriptors, threads and disk over time, with the restarts."""
+"""Picture of a soak: memory, descriptors, threads and disk over time, with the restarts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLOURS: Final = ("#0072B2", "#D55E00")
 
 
 def draw(samples: Sequence[Sample], path: Path) -> None:
-    """Four panels; a line breaks where the runtime was restarted."""
+    """Draw four panels; a line breaks where the runtime was restarted."""
     plt.rcParams.update({"font.size": 10, "axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True})
     figure, panels = plt.subplots(2, 2, figsize=(12, 7.6))
     for axes, (title, unit, uses) in zip(panels.flat, _PANELS, strict=True):

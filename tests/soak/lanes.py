@@ -41,64 +41,64 @@ _RETENTION = ("--retain-epochs", "200", "--retain-megabytes", "16", "--snapshot-
               "--snapshot-results", "50")  # fmt: skip
 _OPTIONS = ("--spark", "--spark-niceness", "0", *_RETENTION, "--disk-limit-megabytes", "8000", "--stop-seconds", "300")
 _MOST_BEHIND = 4
-"""Epochs that Spark may lack when the runtime is stopped."""
+"""Largest number of epochs that Spark may lack when the runtime is stopped."""
 _STAY = 3
-"""A subscriber follows the views over at most so many changes of the catalogue."""
+"""Largest number of changes of the catalogue during which a subscriber follows the views."""
 
 
 @dataclass(frozen=True, slots=True)
 class Soaked:
-    """What a run has shown."""
+    """Results of a run."""
 
     epoch: int
-    """The last version of Spark."""
+    """Last version of Spark."""
     versions: int
-    """How many it has published."""
+    """Number of versions that it has published."""
     comparisons: int
-    """Checksums of one view at one version, as counted from the logs."""
+    """Number of checksums of one view at one version, as counted from the logs."""
     answers: int
-    """Views at one version that were compared with DuckDB."""
+    """Number of views at one version that were compared with DuckDB."""
     messages: int
-    """Of the feed."""
+    """Number of messages of the feed."""
     shown: int = 0
-    """Views as a subscriber saw them last that were compared with the logs."""
+    """Number of views last seen by a subscriber that were compared with the logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What happens in a run, and when: seeded."""
+    """Events of a run and their times, by a seed."""
 
     seconds: float
-    """How long."""
+    """Duration of the run, in seconds."""
     changes: int
-    """Of the catalogue, evenly over that time."""
+    """Number of changes of the catalogue, evenly over that time."""
     seed: int
-    """Of the changes, of the disturbances and of the agents."""
+    """Seed of the changes, of the disturbances and of the agents."""
     rate: int = 40
-    """Requests of all agents, a second."""
+    """Number of requests of all agents per second."""
     restarts: int = 0
-    """Clean stops and starts of the runtime, each behind one of the first `restartable` changes."""
+    """Number of clean stops and starts of the runtime, each after one of the first `restartable` changes."""
     cuts: int = 0
-    """Of the feed's connection, each behind a change."""
+    """Number of cuts of the feed's connection, each after a change."""
     sample_s: float = 2.0
-    """Between two samples of what the runtime uses."""
+    """Time between two samples of the runtime's resources, in seconds."""
 
     @property
     def restartable(self) -> int:
-        """How many changes a restart may follow: what is used in the second half of the run is that of one process."""
+        """Number of changes that a restart may follow: the second half of the run is measured in one process."""
         return 2 * self.changes // 5
 
     def disturbed(self) -> tuple[frozenset[int], frozenset[int]]:
-        """The numbers of the changes behind which the runtime is restarted, and the feed cut."""
+        """Return the numbers of the changes after which the runtime is restarted, and after which the feed is cut."""
         chance = random.Random(f"{self.seed} disturbances")
         restarts = chance.sample(range(self.restartable), self.restarts)
         return frozenset(restarts), frozenset(chance.sample(range(self.changes), self.cuts))
 
 
 def soak(directory: Path, plan: Plan) -> Soaked:
-    """Run as planned, and audit what it leaves; `AssertionError` names what is wrong.
+    """Run as planned, and audit the result; raise `AssertionError` that names an error.
 
-    ``directory`` gets the samples, ``resources.csv``, beside what the processes leave.
+    ``directory`` receives the samples, ``resources.csv``, and the files of the processes.
     """
     beginning = directory / "beginning.sql"
     beginning.write_text(script(), encoding="utf-8")
@@ -129,7 +129,10 @@ class _Driver:
         self._shown: list[tuple[str, SeenView]] = []
 
     def drive(self, beginning: Path) -> tuple[dict[str, Any], list[tuple[str, SeenView]]]:
-        """All of it; the last figures, comparisons counted over all starts, and what subscribers saw last."""
+        """Run completely.
+
+        Return the last figures, with comparisons counted over all starts, and the subscribers' last views.
+        """
         restarts, cuts = self._plan.disturbed()
         begun = time.monotonic()
         figures: dict[str, Any] = {}
@@ -142,7 +145,7 @@ class _Driver:
         return figures | {"lane_comparisons": self._comparisons}, self._shown
 
     def _start(self, engine: Running, begun: float, restarts: Set[int], cuts: Set[int]) -> dict[str, Any]:
-        """From a start of the runtime to the next stop."""
+        """Run from a start of the runtime to the next stop; return its last figures."""
         plan, control, results = self._plan, Control(engine), Results(engine)
         subscriber, until = None, 0
         while self._number < plan.changes:
@@ -194,7 +197,7 @@ def _look(engine: Running) -> None:
 
 
 def _stop(engine: Running) -> dict[str, Any]:
-    """A clean stop, which seals and publishes everything; the last figures."""
+    """Stop the runtime, which seals and publishes everything; return the last figures."""
     figures = engine.stop()
     assert figures["published_epoch"] == figures["epoch"], figures
     _look(engine)
@@ -202,10 +205,10 @@ def _stop(engine: Running) -> dict[str, Any]:
 
 
 def audit(directory: Path, shown: Iterable[tuple[str, SeenView]], every: int = 1) -> Soaked:
-    """Check every version of Spark by the checksums of its epoch, and some, the last one included, by DuckDB.
+    """Check every version of Spark by the checksums of its epoch, and some, including the last one, by DuckDB.
 
-    ``directory`` has all epochs and results. ``shown``: names of views with what subscribers saw; what they saw between
-    two epochs is not compared.
+    ``directory`` contains all epochs and results. ``shown`` are names of views with the subscribers' rows; rows seen
+    between two epochs are not compared.
     """
     log = EpochLogReader(directory / "epochs")
     relations = _Relations(log)
@@ -250,7 +253,7 @@ def audit(directory: Path, shown: Iterable[tuple[str, SeenView]], every: int = 1
 def _compare_shown(
     relations: _Relations, program: Program, footer: Footer, shown: Iterable[tuple[str, SeenView]]
 ) -> int:
-    """How many views were seen at the end of this epoch, and not behind it; each is compared with DuckDB."""
+    """Compare the views seen at the end of this epoch, and not after it, with DuckDB; return their number."""
     cut = footer.cuts.get("feed")
     comparable = [(name, view) for name, view in shown if cut is not None and view.sequence == cut.sequence]
     if comparable:
@@ -263,7 +266,7 @@ def _compare_shown(
 
 
 def _early_checksums(segment: Segment, program: Program) -> dict[str, int]:
-    """The express lane's checksums at an epoch: of all views but those that go with it."""
+    """Return the express lane's checksums at an epoch, of all views except those removed with it."""
     footer = segment.footer
     found = checksums_of(footer)
     stays = decode_program(footer.control) if footer.control else program
@@ -273,14 +276,14 @@ def _early_checksums(segment: Segment, program: Program) -> dict[str, int]:
 
 
 class _Relations:
-    """What the deltas of the log add up to, at one epoch after the other."""
+    """Sums of the log's deltas, at one epoch after the other."""
 
     def __init__(self, log: EpochLogReader) -> None:
         self._log = log
         self._epoch = -1
         self._rows: dict[str, Counter[Any]] = {}
         self.program: Program = decode_program(log.read(0).footer.control)
-        """Of the first epoch."""
+        """Program of the first epoch."""
         self._database = duckdb.connect(config={"threads": 1})
 
     def reach(self, epoch: int) -> None:
@@ -291,7 +294,7 @@ class _Relations:
                 _add(self._rows.setdefault(name, Counter()), table, raw=True)
 
     def answers(self, program: Program) -> dict[str, Counter[Any]]:
-        """Every view from scratch, those that it reads before it."""
+        """Return every view computed from scratch, after the views that it reads."""
         for relation in MARKET_RELATIONS:
             self._register(relation.name, relation.columns)
         for stream in program.streams:

@@ -1,4 +1,4 @@
-"""What a runtime and its children use over time: samples as CSV, and the rule that says whether a use is flat.
+"""Resources of a runtime and its children over time: samples as CSV, and the rule that decides if a use is flat.
 
 Reads ``/proc`` and so needs Linux.
 """
@@ -24,7 +24,7 @@ from runtime.service.rundir.upkeep import used_bytes
 __all__ = ["RULE", "USES", "WARM_S", "Growth", "ResourceSampler", "Sample", "growths", "read_samples"]
 
 WARM_S: Final = 30.0
-"""Samples this soon after a start of the runtime do not count: Java loads its classes, and pools fill."""
+"""Time after a start of the runtime whose samples do not count, in seconds: Java loads its classes, and pools fill."""
 _LEAST: Final = 5
 _SHARE: Final = 0.1
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -40,48 +40,50 @@ USES: Final = MappingProxyType(
         "disk_bytes": 8_000_000,
     }
 )
-"""Each use, with the growth that is never taken for one: what a pool, a collection of garbage or a snapshot moves."""
+"""Allowed growth of each use, which a pool, a collection of garbage or a snapshot may cause."""
 
 RULE: Final = (
     f"A use is flat if its median over the last quarter of the run exceeds that over the third quarter by at most "
     f"{_SHARE:.0%}, or by at most the allowance of its row; samples within {WARM_S:.0f} s of a start do not count, and "
     f"with fewer than {_LEAST} samples in either quarter nothing is said."
 )
-"""The rule of `growths` in words."""
+"""Rule of `growths` in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at the runtime's processes."""
+    """One sample of the runtime's processes."""
 
     seconds: float
-    """Since the sampler began."""
+    """Seconds since the sampler began."""
     start: int
-    """Which start of the runtime, from 0."""
+    """Number of the runtime's start, from 0."""
     age_s: float
-    """Since that start."""
+    """Seconds since that start."""
     runtime_rss_bytes: int
     """Resident memory of the runtime's own process."""
     runtime_descriptors: int
-    """Its open descriptors."""
+    """Number of open descriptors of the runtime's own process."""
     runtime_threads: int
-    """Its threads."""
+    """Number of threads of the runtime's own process."""
     children_rss_bytes: int
-    """Resident memory of its descendants: Java, and the Python workers of Spark; pages they share count each time."""
+    """Resident memory of the runtime's descendants: Java, and the Python workers of Spark; shared pages count each
+    time.
+    """
     children_descriptors: int
-    """Their open descriptors."""
+    """Number of open descriptors of the descendants."""
     children_threads: int
-    """Their threads."""
+    """Number of threads of the descendants."""
     disk_bytes: int
     """Size of the run directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A use in the second half of a run."""
+    """Growth of a use in the second half of a run."""
 
     use: str
-    """A key of `USES`."""
+    """Key of `USES`."""
     third: float | None
     """Median over the third quarter, None without enough samples."""
     last: float | None
@@ -89,14 +91,14 @@ class Growth:
 
     @property
     def is_flat(self) -> bool | None:
-        """By `RULE`; None without enough samples."""
+        """True if the use is flat by `RULE`; None without enough samples."""
         if self.third is None or self.last is None:
             return None
         return self.last - self.third <= max(_SHARE * self.third, USES[self.use])
 
 
 def growths(samples: Sequence[Sample]) -> list[Growth]:
-    """Each use in the second half, by `RULE`."""
+    """Return the growth of each use in the second half, by `RULE`."""
     end = samples[-1].seconds if samples else 0.0
     warm = [sample for sample in samples if sample.age_s >= WARM_S]
     third = [sample for sample in warm if end / 2 <= sample.seconds < 3 * end / 4]
@@ -111,16 +113,16 @@ def _median(samples: Sequence[Sample], use: str) -> float | None:
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """The samples of a CSV file."""
+    """Return the samples of a CSV file."""
     with path.open(encoding="utf-8", newline="") as file:
         return [msgspec.convert(row, Sample, strict=False) for row in csv.DictReader(file)]
 
 
 class ResourceSampler:
-    """Samples the processes of a runtime every few seconds, on a thread of its own, into a CSV file."""
+    """Samples the processes of a runtime every few seconds, in a thread, into a CSV file."""
 
     def __init__(self, directory: Path, path: Path, *, every_s: float) -> None:
-        """Write to ``path``; ``directory`` is the run directory whose size is taken."""
+        """Write to ``path``; ``directory`` is the run directory whose size is measured."""
         self._directory, self._path, self._every_s = directory, path, every_s
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -154,7 +156,7 @@ class ResourceSampler:
                     process = self._process
                 if process is None:
                     continue
-                with suppress(OSError):  # it ends just now
+                with suppress(OSError):  # the process ends just now
                     writer.writerow(asdict(self._sample(*process)))
                     file.flush()
 
@@ -171,7 +173,7 @@ class ResourceSampler:
 
 
 def _uses(pid: int) -> tuple[int, int, int]:
-    """Resident bytes, descriptors and threads of a process."""
+    """Return the resident bytes, descriptors and threads of a process."""
     folder = Path("/proc") / str(pid)
     pages = int((folder / "statm").read_text().split()[1])
     descriptors, threads = (sum(1 for _ in (folder / name).iterdir()) for name in ("fd", "task"))
@@ -179,7 +181,7 @@ def _uses(pid: int) -> tuple[int, int, int]:
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    """Children of a process, and theirs."""
+    """Yield the descendants of a process."""
     for task in (Path("/proc") / str(pid) / "task").glob("*/children"):
         with suppress(OSError):
             for child in map(int, task.read_text().split()):

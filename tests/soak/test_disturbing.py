@@ -1,4 +1,4 @@
-"""What disturbs the runtime of a soak, on sockets and files of the test's own."""
+"""Disturbances of a soak's runtime, on sockets and files of the test's own."""
 
 from __future__ import annotations
 

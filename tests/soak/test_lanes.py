@@ -20,7 +20,7 @@ SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "3"))
 @pytest.mark.process
 @pytest.mark.timeout(3600)
 def test_both_lanes_agree_while_the_catalogue_changes(tmp_path: Path) -> None:
-    """A minute of what `python -m tests.soak` does for as long as one wants, with a restart and cuts of the feed."""
+    """A minute of `python -m tests.soak`, with a restart and cuts of the feed."""
     found = soak(tmp_path, Plan(40, changes=20, seed=SEED, restarts=1, cuts=3, sample_s=0.5))
     assert found.versions > 20
     assert found.comparisons > 10 * found.versions
@@ -37,7 +37,7 @@ def test_disturbances_follow_from_the_seed() -> None:
 
 
 def test_changes_reach_every_view_and_every_stream() -> None:
-    """And never more than the views that there may be, each behind what it reads."""
+    """There are never more views than allowed, each after the relations that it reads."""
     catalogue, seen = Catalogue(random.Random(SEED)), set(BEGINNING)
     for _ in range(300):
         catalogue.change()

@@ -1,4 +1,4 @@
-"""What a runtime uses over time: samples, the rule for a flat use, and the picture."""
+"""Resources of a runtime over time: samples, the rule for a flat use, and the picture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ USED = 1_000_000_000
 
 
 def samples(disk: Sequence[int], *, every_s: float = 10.0, start_at: int = 0) -> list[Sample]:
-    """Samples of a runtime that uses the same of everything but the disk; it was started again at one of them."""
+    """Return samples of a runtime with constant use of everything but the disk; it was restarted at ``start_at``."""
     found = []
     for number, size in enumerate(disk):
         is_second = bool(start_at) and number >= start_at
@@ -25,7 +25,7 @@ def samples(disk: Sequence[int], *, every_s: float = 10.0, start_at: int = 0) ->
 
 
 def verdicts(taken: list[Sample]) -> dict[str, bool | None]:
-    """Use → whether it is flat."""
+    """Return for each use True if it is flat."""
     return {growth.use: growth.is_flat for growth in growths(taken)}
 
 
@@ -38,7 +38,7 @@ def test_what_grows_in_the_second_half_is_not_flat() -> None:
 
 
 def test_a_growth_within_the_allowance_is_flat() -> None:
-    """A small use may well be more than a tenth larger behind a snapshot."""
+    """A small use may grow by more than a tenth after a snapshot."""
     allowed = USES["disk_bytes"]
     assert verdicts(samples([1_000] * 60 + [1_000 + allowed] * 20))["disk_bytes"]
     assert not verdicts(samples([1_000] * 60 + [1_001 + allowed] * 20))["disk_bytes"]
@@ -57,7 +57,7 @@ def test_too_few_samples_say_nothing() -> None:
 
 
 def test_a_process_and_its_children_are_sampled(tmp_path: Path) -> None:
-    """And read again as they were written."""
+    """Samples of a process and its children are written, and read back unchanged."""
     run, path = tmp_path / "run", tmp_path / "resources.csv"
     run.mkdir()
     (run / "file").write_bytes(b"x" * 1000)

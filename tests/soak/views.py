@@ -1,4 +1,4 @@
-"""Views and derived streams of every kind that a catalogue may hold, and random changes of one."""
+"""Views and derived streams of every kind of a catalogue, and random changes of a catalogue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VIEWS: Final[dict[str, str]] = {
     "bsv": "SELECT x.broker_id, SUM(x.volume * y.volume) AS s FROM bids x, bids y "
     "WHERE x.broker_id = y.broker_id GROUP BY x.broker_id",
     "far": "SELECT b.broker_id, MAX(b.price) AS best FROM bids b GROUP BY b.broker_id HAVING COUNT(*) > 2",
-    # what conditions on aggregates select
+    # conditions on aggregates
     "vwap": "SELECT SUM(b1.price * b1.volume) AS x FROM bids b1 WHERE 0.25 * (SELECT SUM(b3.volume) FROM bids b3) > "
     "(SELECT SUM(b2.volume) FROM bids b2 WHERE b2.price > b1.price)",
     # graphs: extremes, semijoins, outer joins, sets, first rows, windows, grouping sets, ordered aggregates
@@ -45,7 +45,7 @@ VIEWS: Final[dict[str, str]] = {
     "different": "SELECT symbol, COUNT(DISTINCT price) AS prices, COUNT(DISTINCT broker_id) AS brokers "
     "FROM asks GROUP BY symbol",
     "middle": "SELECT symbol, QUANTILE_DISC(price, 0.5) AS median FROM bids GROUP BY symbol",
-    # what DuckDB evaluates again
+    # views that DuckDB evaluates again
     "listed": "SELECT symbol, STRING_AGG(DISTINCT side, '' ORDER BY side) AS sides FROM trades GROUP BY symbol",
     # over derived streams
     "bars": "SELECT symbol, COUNT(*) AS n, MAX(high) AS high, MIN(low) AS low, SUM(volume) AS v "
@@ -75,48 +75,48 @@ STREAMS: Final[dict[str, str]] = {
     "FROM trades GROUP BY symbol, SESSION(t, 200000000)",
     "spread_1s": query_path("spread_1s").read_text(encoding="utf-8").split("INCLUDE 'quotes.sql';")[1],
 }
-"""Derived streams that come and go; quotes, signed_trades and bars_1s are always there."""
+"""Derived streams that come and go; quotes, signed_trades and bars_1s always exist."""
 
 BEGINNING: Final = (
     "sums", "axf", "vwap", "largest", "lone", "depth_top5", "moves", "listed", "bars", "signed", "traded", "shares",
 )  # fmt: skip
-"""The views at the beginning."""
+"""Views at the beginning."""
 _ALWAYS: Final = ("quotes", "signed_trades", "bars_1s")
 
 
 def script() -> str:
-    """The first catalogue as a script."""
+    """Return the first catalogue as a script."""
     lines = [f"INCLUDE '{query_path(name)}';" for name in _ALWAYS]
     lines += [f"CREATE VIEW {name} TBLPROPERTIES ('lane' = 'express') AS {VIEWS[name]};" for name in BEGINNING]
     return "\n".join(lines)
 
 
 def _reads(name: str) -> set[str]:
-    """Views and streams that come and go, as a text names them."""
+    """Return the views and streams, among those that come and go, that a text names."""
     named = set(re.findall(r"(?:FROM|JOIN)\s+(\w+)", VIEWS.get(name) or STREAMS[name]))
     return {other for other in (*VIEWS, *STREAMS) if other != name and other in named}
 
 
 @dataclass(slots=True)
 class Catalogue:
-    """What a runtime keeps, changed at random by a seed."""
+    """Catalogue of a runtime, changed at random by a seed."""
 
     chance: random.Random
-    """Chooses."""
+    """Random generator of the changes."""
     names: list[str] = field(default_factory=lambda: list(BEGINNING))
-    """Views and streams that are there, each behind those that it reads."""
+    """Existing views and streams, each after those that it reads."""
     most: int = 12
-    """Views."""
+    """Largest number of views."""
     additions: Counter[str] = field(default_factory=Counter)
-    """How often each view has come: those that have come least often come next."""
+    """Number of additions of each view: views that were added least often are added next."""
 
     @property
     def views(self) -> list[str]:
-        """Those of the names that are views."""
+        """Names that are views."""
         return [name for name in self.names if name in VIEWS]
 
     def change(self) -> tuple[str, Any]:
-        """``("drop", name)`` or ``("add", body)`` of the next change, which is taken as made."""
+        """Make the next change; return ``("drop", name)`` or ``("add", body)``."""
         droppable = [name for name in self.names if not any(name in _reads(other) for other in self.names)]
         streams = [name for name in droppable if name in STREAMS]
         if len(self.views) >= self.most or (streams and self.chance.random() < 0.5):

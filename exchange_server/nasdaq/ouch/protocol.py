@@ -1,4 +1,4 @@
-"""What both versions of OUCH share: how requests are carried out, private streams, units, and words for reasons.
+"""Common parts of both versions of OUCH: execution of requests, private streams, units, and codes of reasons.
 
 Prices and shares of OUCH are ticks and lots of the market.
 """
@@ -42,23 +42,23 @@ __all__ = [
 ]
 
 MARKET_UNITS: Final = 2_000_000_000
-"""A price from here on, which is $200,000, is a market order's."""
+"""Smallest price that marks a market order: $200,000."""
 LARGEST_QUANTITY: Final = 999_999
 NO_SCALE: Final = (0, 1, 1)
-"""Scale of a symbol that is not listed; no message ever uses it."""
+"""Scale of a symbol that is not listed; never used in a message."""
 
 
 class Scales:
-    """The listed instruments: by the eight bytes of their name, and by their locate."""
+    """Scales of the listed instruments: by the eight bytes of their name, and by their locate."""
 
     __slots__ = ("by_locate", "by_stock")
 
     def __init__(self, instruments: Iterable[Instrument]) -> None:
         listed, unlisted = list_instruments(instruments)
         self.by_stock: dict[bytes, tuple[int, int, int]] = {}
-        """Padded name → locate, ten-thousandths in a tick, shares in a lot."""
+        """Padded name → locate, ten-thousandths of the currency in a tick, shares in a lot."""
         self.by_locate: list[tuple[int, int, int]] = [NO_SCALE] * (len(listed) + len(unlisted) + 1)
-        """The same by locate."""
+        """Locate, ten-thousandths in a tick and shares in a lot, by locate."""
         for listing in listed.values():
             scale = (listing.locate, listing.tick_units, listing.lot_shares)
             self.by_stock[listing.symbol.encode("ascii").ljust(8)] = scale
@@ -66,19 +66,21 @@ class Scales:
 
 
 class Rejection(msgspec.Struct, frozen=True, gc=False):
-    """A request that was wrong before it was an order, as its account's teller is told."""
+    """Request that was invalid before it was an order, as passed to its account's teller."""
 
     code: int | None
-    """The protocol's own: of 5.0 a number, of 4.2 a letter's; None if there is none beside that for the reason."""
+    """Code of the protocol: a number in 5.0, the code of a letter in 4.2; None if the market's reason has a sufficient
+    code.
+    """
     echo: bytes
-    """The request, as `Order.echo` has it."""
+    """Bytes of the request, as in `Order.echo`."""
 
 
 class Refusal(Exception):
-    """A request makes no order."""
+    """A request that makes no order."""
 
     def __init__(self, reason: RefuseReason, code: int | str, detail: str) -> None:
-        """``reason``: the nearest of the market's; ``code``: the protocol's own."""
+        """Create a refusal with ``reason``, the nearest reason of the market, and ``code``, the protocol's own code."""
         super().__init__(detail)
         self.reason = reason
         self.code = ord(code) if isinstance(code, str) else int(code)
@@ -134,31 +136,31 @@ _CANCELED: Final[Mapping[CancelReason, tuple[ouch5.CancelReason, ouch42.CancelRe
 }
 
 REJECTED_5: Final = {reason: int(codes[0]) for reason, codes in _REJECTED.items()}
-"""The market's reason → two bytes of J in 5.0."""
+"""The market's reason → two-byte code of message J in 5.0."""
 REJECTED_42: Final = {reason: ord(codes[1]) for reason, codes in _REJECTED.items()}
-"""The market's reason → letter of J in 4.2."""
+"""The market's reason → letter of message J in 4.2."""
 CANCELED_5: Final = {reason: ord(codes[0]) for reason, codes in _CANCELED.items()}
-"""The market's reason → letter of C in 5.0."""
+"""The market's reason → letter of message C in 5.0."""
 CANCELED_42: Final = {reason: ord(codes[1]) for reason, codes in _CANCELED.items()}
-"""The market's reason → letter of C in 4.2."""
+"""The market's reason → letter of message C in 4.2."""
 
 
 DAY_NS: Final = 86_400 * 10**9
-"""Timestamps are the rest of market time by it: nanoseconds since midnight UTC."""
+"""Nanoseconds of a day: timestamps are market time modulo this, nanoseconds since midnight UTC."""
 BROKEN: Final = b"S"
-"""Reason of a broken trade: declared by the operator of the exchange."""
+"""Reason of a broken trade: the exchange's operator declared it void."""
 LIVE: Final = ord("L")
-"""State of an order that may still do something …"""
+"""State of a live order."""
 DEAD: Final = ord("D")
-"""… and of one of which nothing more will be heard."""
+"""State of a dead order, about which no further message follows."""
 LIQUIDITY: Final = {flag: ord(flag) for flag in "AJROCH"}
 
 
 class OuchTeller(Teller):
-    """Keeps the sequenced packets of one account until they are taken, one `bytes` each.
+    """Buffers the sequenced packets of one account until they are taken, one `bytes` each.
 
-    A message costs some tenths of a microsecond: it is one pack of the order's numbers with `Order.echo`, in which the
-    fields of the request already lie as the answer says them again.
+    A message costs some tenths of a microsecond: it is one pack of the order's numbers with `Order.echo`, which
+    contains the fields of the request in the layout of the answer.
     """
 
     __slots__ = ("_entered", "_entered_ns", "_midnight_ns", "_now", "_packets", "_scales", "_touched", "account")
@@ -174,7 +176,7 @@ class OuchTeller(Teller):
         self._entered_ns = 0
 
     def _new_day(self) -> int:
-        """The timestamp of now, when that of the midnight before was too long ago."""
+        """Return the timestamp of the present time after the day has changed, and set the new midnight."""
         stamp = self._now.time_ns % DAY_NS
         self._midnight_ns = self._now.time_ns - stamp
         return stamp
@@ -186,7 +188,7 @@ class OuchTeller(Teller):
         packets.append(packet)
 
     def take(self) -> tuple[bytes, int]:
-        """The packets since the last call, and how many they are."""
+        """Return the packets since the last call, and their number."""
         packets = self._packets
         count = len(packets)
         data = b"".join(packets)
@@ -194,10 +196,10 @@ class OuchTeller(Teller):
         return data, count
 
     def triggered(self, order: Order) -> None:
-        """OUCH has no stop orders."""
+        """Do nothing: OUCH has no stop orders."""
 
     def _accepted_dead(self, order: Order) -> bool:
-        """Changes what was said last into the acceptance of a dead order; False if it was not this order's."""
+        """Change the last packet into the acceptance of a dead order; return False if it does not accept this order."""
         packets = self._packets
         if not packets or not self._takes(packets[-1], order):
             return False
@@ -207,9 +209,9 @@ class OuchTeller(Teller):
         return True
 
     def _flag(self, order: Order, stamp: int) -> bytes:
-        """R of the order that the request of this time entered, A of one that was there.
+        """Return R for the order that the request of this time entered, A for a resting order.
 
-        One request may end any number of orders: what it entered is looked for once.
+        One request may end any number of orders: the order that it entered is searched once.
         """
         if self._entered_ns != self._now.time_ns:
             now = stamp.to_bytes(8)
@@ -226,24 +228,24 @@ class OuchTeller(Teller):
     @staticmethod
     @abstractmethod
     def _state_at(packet: bytes) -> int:
-        """Return the offset of the order's state in such a packet."""
+        """Return the offset of the order's state in an acceptance or replacement packet."""
 
 
 HEAD_BYTES: Final = 3
-"""Bytes of a packet in front of its message: length and type."""
+"""Number of bytes of a packet before its message: length and type."""
 SIDES: Final[Mapping[bytes, Side]] = {b"B": "B", b"S": "S", b"T": "S", b"E": "S"}
-"""Short sales are sales."""
+"""Market side by OUCH side; short sales are sales."""
 
 
 class OuchProtocol(AccountProtocol):
-    """Reads requests of OUCH and carries them out.
+    """Decodes requests of OUCH and carries them out.
 
-    * A quantity is the whole chain's: of a replacement with what was executed before it, of a cancel or a modification
-      what may be executed in all.
-    * Ignored are repetitions, whatever is asked of an order that is not live, and cancels and modifications that would
-      change nothing or make the order larger.
-    * A replacement whose details cannot be ends the old order (C) and does not use its own name up.
-    * What a new order asks for and the market does not have is rejected (J), and uses its name up.
+    * A quantity counts the whole chain: for a replacement it includes earlier executions; for a cancel or a
+      modification it is the total that may be executed.
+    * Ignored are repetitions, requests for an order that is not live, and cancels and modifications that would change
+      nothing or enlarge the order.
+    * A replacement with impossible details ends the old order (C) and does not use up its own reference.
+    * A new order that the market does not support is rejected (J), and uses up its reference.
     * Bytes that are no message end the session.
     """
 
@@ -257,7 +259,7 @@ class OuchProtocol(AccountProtocol):
         return self._scales.by_locate[order.locate][2]
 
     def _surplus(self, order: Order, quantity: int) -> int:
-        """Open lots of an order beyond those that it may still execute if it is of so many shares in all."""
+        """Return the open lots of an order above the rest that a total of ``quantity`` shares allows."""
         may_execute = quantity // self._lot_of(order) - order.executed
         return order.volume + order.reserve - max(may_execute, 0)
 
@@ -288,7 +290,7 @@ class OuchProtocol(AccountProtocol):
 
     @staticmethod
     def _refuse(market: Market, account: Account, ref: int | bytes, refusal: Refusal, echo: bytes) -> None:
-        """A wrong request counts for the rate as well."""
+        """Refuse an invalid request, which counts for the request rate as well."""
         reason, rejection = refusal.reason, Rejection(refusal.code, echo)
         if not has_tokens(account, market.now.time_ns):
             reason, rejection = RefuseReason.RATE, Rejection(None, echo)

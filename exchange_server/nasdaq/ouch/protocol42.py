@@ -1,4 +1,4 @@
-"""OUCH 4.2: orders as the market has them, requests carried out as they came, and the private stream of an account."""
+"""OUCH 4.2: decoding of orders, execution of requests, and the private stream of an account."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ from exchange_server.nasdaq.ouch.protocol import (
 __all__ = ["REMEMBERED_TOKENS", "Ouch42"]
 
 _BLOCK: Final = struct.Struct(">14ssI8sII4s3sIs")
-"""`Order.echo`: token, side, shares, stock, price, time in force, firm, the three letters of `_FLAGS`, minimum,
-cross."""
+"""Layout of `Order.echo`: token, side, shares, stock, price, time in force, firm, the three letters of `_FLAGS`,
+minimum, cross.
+"""
 _DISPLAYS: Final = {
     Display.VISIBLE: 0,
     Display.ATTRIBUTABLE: 0,
@@ -58,13 +59,13 @@ _DISPLAYS: Final = {
 _FLAGS: Final = {
     "".join(letters).encode("ascii"): _DISPLAYS[letters[0]] for letters in product(_DISPLAYS, "APRO", "YN")
 }
-"""Display, capacity and sweep → the order's flags, for all that can be."""
+"""Flags of the order by display, capacity and sweep, for all possible combinations."""
 _CROSSES: Final = {b"N": 0, b"O": OPENING, b"C": CLOSING, b"H": HALTED_ONLY}
 _AUCTIONS: Final = OPENING | CLOSING | HALTED_ONLY
 
 
 def order_of(echo: bytes, account: Account, scales: Scales, time_ns: int) -> Order:
-    """The order that an `Order.echo` asks for at a time; raises `Refusal`."""
+    """Return the order that an `Order.echo` requests at a time; raise `Refusal` for an impossible order."""
     token, side, shares, stock, units, seconds, _, letters, minimum, cross = _BLOCK.unpack(echo)
     scale = scales.by_stock.get(stock)
     if scale is None:
@@ -85,19 +86,22 @@ def order_of(echo: bytes, account: Account, scales: Scales, time_ns: int) -> Ord
     order.echo = echo
     order.flags = _flags_of(letters, cross, seconds) | (0 if ticks else MARKET)
     if order.flags & (IOC | MARKET | _AUCTIONS):
-        # Never seen: whether it is hidden makes no difference.
+        # The order is never displayed, so that hiding has no effect.
         order.flags &= ~HIDDEN
     if order.flags & EXPIRES:
         order.expire_ns = time_ns + seconds * 10**9
     if minimum:
-        # Rounded up: fewer shares would not be the minimum that was asked for.
+        # Rounded up: fewer shares would be less than the requested minimum.
         order.flags |= MINIMUM
         order.minimum = -(-minimum // lot)
     return order
 
 
 def _flags_of(letters: bytes, cross: bytes, seconds: int) -> int:
-    """An order for an auction ends with it in any case: how long it is in force makes no difference."""
+    """Return the flags of an order.
+
+    An order for an auction ends with the auction, so that its time in force has no effect.
+    """
     flags, auction = _FLAGS.get(letters), _CROSSES.get(cross)
     if flags is None:
         code = RejectReason.OTHER if letters[:1].decode("latin-1") in _DISPLAYS else RejectReason.INVALID_DISPLAY
@@ -114,8 +118,8 @@ def _flags_of(letters: bytes, cross: bytes, seconds: int) -> int:
     return flags | EXPIRES if seconds < MARKET_HOURS else flags
 
 
-# Each is a whole packet: its length, its type S, and the message. `Order.echo` is Enter Order behind its type byte up
-# to the cross type: its first 40 and its last 7 bytes stand in Accepted and Replaced in one piece each.
+# Each layout is a whole packet: its length, its type S, and the message. `Order.echo` is Enter Order after its type, up
+# to the cross type: its first 40 and its last 7 bytes are each contiguous in Accepted and Replaced.
 _SYSTEM: Final = struct.Struct(">H2sQB").pack
 _ACCEPTED: Final = struct.Struct(">H2sQ40sQ7sBc").pack
 _REPLACED: Final = struct.Struct(">H2sQ40sQ7sB14sc").pack
@@ -133,13 +137,13 @@ _STATE: Final = 3 + 64
 class Teller42(OuchTeller):
     """Packets of OUCH 4.2.
 
-    An order whose minimum quantity cannot be executed is accepted dead (state D), and that is all that is said of it.
+    An order whose minimum quantity cannot be executed is accepted dead (state D), without a further message.
     """
 
     __slots__ = ()
 
     def accepted(self, order: Order) -> None:
-        """A."""
+        """Append A, an acceptance."""
         packets = self._packets
         if not packets:
             self._touched.append(self)
@@ -147,26 +151,26 @@ class Teller42(OuchTeller):
         packets.append(_ACCEPTED(67, b"SA", self._now.time_ns % DAY_NS, echo, order.order_id, echo[40:], LIVE, b" "))
 
     def replaced(self, old: Order, order: Order) -> None:
-        """U."""
+        """Append U, a replacement."""
         echo, stamp = order.echo, self._now.time_ns % DAY_NS
         self._say(_REPLACED(81, b"SU", stamp, echo, order.order_id, echo[40:], LIVE, old.ref, b" "))
 
     def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
-        """E."""
+        """Append E, an execution."""
         packets = self._packets
         if not packets:
             self._touched.append(self)
         _, tick, lot = self._scales[order.locate]
         stamp, flag, price = self._now.time_ns % DAY_NS, LIQUIDITY[liquidity], price_ticks * tick
-        price = min(price, _LARGEST_PRICE)  # the other side's protocol may have a higher one
+        price = min(price, _LARGEST_PRICE)  # the other order's protocol may allow a higher price
         packets.append(_EXECUTED(41, b"SE", stamp, order.ref, volume * lot, price, flag, match_id))
 
     def busted(self, party: Party, match_id: int) -> None:
-        """B."""
+        """Append B, a broken trade."""
         self._say(_BROKEN(33, b"SB", self._now.time_ns % DAY_NS, party.ref, match_id, BROKEN))
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
-        """C, or the order's acceptance becomes that of a dead one."""
+        """Append C, a cancellation, or change the order's acceptance into that of a dead order."""
         del ref
         if reason is CancelReason.MINIMUM and self._accepted_dead(order):
             return
@@ -174,7 +178,7 @@ class Teller42(OuchTeller):
         self._say(_CANCELED(29, b"SC", self._now.time_ns % DAY_NS, order.ref, shares, CANCELED_42[reason]))
 
     def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
-        """D."""
+        """Append D, a cancellation that prevents a self-trade."""
         _, tick, lot = self._scales[order.locate]
         stamp = self._now.time_ns % DAY_NS
         price = min(price_ticks * tick, _LARGEST_PRICE)
@@ -182,22 +186,22 @@ class Teller42(OuchTeller):
         self._say(_PREVENTED(38, b"SD", stamp, order.ref, volume * lot, b"Q", prevented * lot, price, flag))
 
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
-        """J."""
+        """Append J, a rejection."""
         del detail
         own = item.code if isinstance(item, Rejection) else None
         code = REJECTED_42[reason] if own is None else own
         self._say(_REJECTED(25, b"SJ", self._now.time_ns % DAY_NS, ref, code))
 
     def modified(self, order: Order) -> None:
-        """M."""
+        """Append M, a modification."""
         shares = (order.volume + order.reserve) * self._scales[order.locate][2]
         self._say(_MODIFIED(29, b"SM", self._now.time_ns % DAY_NS, order.ref, order.echo[14:15], shares))
 
     def refreshed(self, order: Order) -> None:
-        """OUCH 4.2 has no icebergs."""
+        """Do nothing: OUCH 4.2 has no icebergs."""
 
     def system(self, code: str) -> None:
-        """S."""
+        """Append S, a system event."""
         self._say(_SYSTEM(11, b"SS", self._now.time_ns % DAY_NS, ord(code)))
 
     @staticmethod
@@ -211,31 +215,32 @@ class Teller42(OuchTeller):
 
 
 REMEMBERED_TOKENS: Final = 1 << 16
-"""An account's newest tokens, at least so many, that are known again as repetitions."""
+"""Smallest number of an account's latest tokens that are recognised as repetitions."""
 
 _REPLACE: Final = struct.Struct(">14s14sI8s1s1s4s")
-"""Old token, new token, shares, price and time in force, display, sweep, minimum."""
+"""Replace Order after its type: old token, new token, shares, price and time in force, display, sweep, minimum."""
 _CANCEL: Final = struct.Struct(">14sI").unpack_from
 _MODIFY: Final = struct.Struct(">14ssI").unpack_from
 _LENGTHS: Final = {b"O": 49, b"U": 47, b"X": 19, b"M": 20, b"N": 15}
 
 
 class Ouch42(OuchProtocol):
-    """Reads packets of OUCH 4.2 and tells accounts in it.
+    """Decodes packets of OUCH 4.2, and notifies accounts in OUCH 4.2.
 
-    A token names one order of the account's session: one that was used is a repetition. The account remembers the
-    newest `REMEMBERED_TOKENS` and those of its live orders. Trade Now has no effect: there is no midpoint to wait for.
+    A token identifies one order of the account's session: a used token marks a repetition. The account remembers the
+    latest `REMEMBERED_TOKENS` tokens and those of its live orders. Trade Now has no effect, since no order waits for a
+    midpoint.
     """
 
     name = "ouch42"
     side_at = 14
 
     def teller(self, account: Account, now: Now, touched: Touched) -> Teller42:
-        """Writes OUCH 4.2 for an account."""
+        """Return a teller that writes OUCH 4.2 for an account."""
         return Teller42(account, now, touched, self._scales)
 
     def apply(self, market: Market, account: Account, item: Wire) -> str:
-        """Carry the messages out; returns why the session must be closed."""
+        """Carry out the messages; return why the session must be closed, empty if it need not be."""
         data, time_ns, size, at = item.data, item.time_ns, len(item.data), 0
         now = market.now
         while at < size:
@@ -276,7 +281,7 @@ class Ouch42(OuchProtocol):
         if old is None or _is_used(account, token):
             return
         was = old.echo
-        # The number of shares that are still open is what the answer says and what the order now is.
+        # Both the answer and the new order have the number of shares still open.
         still_open = max(shares - old.executed * self._lot_of(old), 0).to_bytes(4)
         echo = b"".join(
             (
@@ -310,7 +315,11 @@ def _is_used(account: Account, token: bytes) -> bool:
 
 
 def _use(account: Account, token: bytes) -> None:
-    """Two generations: when the newer one is full it becomes the older, and that is forgotten."""
+    """Remember a used token.
+
+    Tokens are in two generations: when the newer one is full it becomes the older, and the previous older one is
+    dropped.
+    """
     if len(account.tokens) >= REMEMBERED_TOKENS:
         account.older_tokens, account.tokens = account.tokens, {}
     account.tokens[token] = None

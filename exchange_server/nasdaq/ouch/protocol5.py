@@ -1,4 +1,4 @@
-"""OUCH 5.0: requests carried out in the market as they came, and the private stream of an account."""
+"""OUCH 5.0: execution of requests in the market, and the private stream of an account."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ from exchange_server.nasdaq.ouch.protocol import (
 __all__ = ["Ouch5", "Teller5"]
 
 ECHO_BYTES: Final = 47
-"""Bytes of an `Order.echo` without options, which Accepted and Replaced repeat, in two pieces: 27 bytes in front
-of the order's reference number (number, side, quantity, symbol, price, time in force, display) and 20 behind it
-(capacity, sweep, cross, state, the client's id, length of the options)."""
+"""Number of bytes of an `Order.echo` without options, which Accepted and Replaced repeat in two pieces: 27 bytes before
+the order's reference number (number, side, quantity, symbol, price, time in force, display) and 20 after it (capacity,
+sweep, cross, state, the client's id, length of the options).
+"""
 
-# Each is a whole packet: its length, its type S, and the message.
+# Each layout is a whole packet: its length, its type S, and the message.
 _SYSTEM: Final = struct.Struct(">H2sQB").pack
 _ACCEPTED: Final = struct.Struct(">4sQ27sQ20s").pack
 _ACCEPTED_WITH: Final = struct.Struct(">H2sQ27sQ20s").pack
@@ -61,7 +62,7 @@ _RESTATED: Final = struct.Struct(">H2sQIc").pack
 _MASS_CANCELED: Final = struct.Struct(">H2sQI4s8sxx").pack
 _QUERIED: Final = struct.Struct(">H2sQI").pack
 LAST_REF: Final = 2**32 - 1
-"""The largest number of an order."""
+"""Largest number of an order."""
 _LARGEST_PRICE: Final = 2**64 - 1
 
 _STRATEGIES: Final = {"allow": b" ", "newest": b"N", "oldest": b"O", "both": b"B", "decrement": b"D"}
@@ -70,15 +71,15 @@ _STRATEGIES: Final = {"allow": b" ", "newest": b"N", "oldest": b"O", "both": b"B
 class Teller5(OuchTeller):
     """Packets of OUCH 5.0.
 
-    * An order that has options in its request has them said again.
-    * One whose minimum quantity cannot be executed is accepted dead (state D), and that is all that is said of it.
-    * An iceberg that displays its next part is restated (R), with the number that the feed has for it now.
+    * The answers about an order repeat the options of its request.
+    * An order whose minimum quantity cannot be executed is accepted dead (state D), without a further message.
+    * An iceberg that displays its next part is restated (R), with its new number on the feed.
     """
 
     __slots__ = ()
 
     def accepted(self, order: Order) -> None:
-        """A."""
+        """Append A, an acceptance."""
         packets = self._packets
         if not packets:
             self._touched.append(self)
@@ -93,7 +94,7 @@ class Teller5(OuchTeller):
             packets.append(head + echo[ECHO_BYTES:])
 
     def replaced(self, old: Order, order: Order) -> None:
-        """U."""
+        """Append U, a replacement."""
         echo = order.echo
         assert isinstance(old.ref, int)
         stamp = self._now.time_ns % DAY_NS
@@ -101,7 +102,7 @@ class Teller5(OuchTeller):
         self._say(head + echo[ECHO_BYTES:])
 
     def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
-        """E."""
+        """Append E, an execution."""
         packets = self._packets
         if not packets:
             self._touched.append(self)
@@ -112,17 +113,17 @@ class Teller5(OuchTeller):
         shares, price, flag = volume * lot, price_ticks * tick, LIQUIDITY[liquidity]
         try:
             packet = _EXECUTED(b"\x00\x25SE", stamp, order.ref, shares, price, flag, match_id)
-        except struct.error:  # a price that the other side's protocol can say and this one cannot
+        except struct.error:  # a price of the other order's protocol that this protocol cannot express
             packet = _EXECUTED(b"\x00\x25SE", stamp, order.ref, shares, _LARGEST_PRICE, flag, match_id)
         packets.append(packet)
 
     def busted(self, party: Party, match_id: int) -> None:
-        """B."""
+        """Append B, a broken trade."""
         client_id = party.echo[31:45].ljust(14)
         self._say(_BROKEN(37, b"SB", self._now.time_ns % DAY_NS, party.ref, match_id, BROKEN, client_id))
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
-        """C, or the order's acceptance becomes that of a dead one."""
+        """Append C, a cancellation, or change the order's acceptance into that of a dead order."""
         del ref
         if reason is CancelReason.MINIMUM and self._accepted_dead(order):
             return
@@ -133,7 +134,7 @@ class Teller5(OuchTeller):
         packets.append(_CANCELED(19, b"SC", self._now.time_ns % DAY_NS, order.ref, shares, CANCELED_5[reason]))
 
     def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
-        """D."""
+        """Append D, a cancellation that prevents a self-trade."""
         _, tick, lot = self._scales[order.locate]
         stamp = self._now.time_ns % DAY_NS
         price = min(price_ticks * tick, _LARGEST_PRICE)
@@ -142,7 +143,7 @@ class Teller5(OuchTeller):
         self._say(_PREVENTED(33, b"SD", stamp, order.ref, volume * lot, b"Q", prevented * lot, price, flag, strategy))
 
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
-        """J."""
+        """Append J, a rejection."""
         del detail
         code, echo = REJECTED_5[reason], b""
         if isinstance(item, Rejection):
@@ -152,12 +153,12 @@ class Teller5(OuchTeller):
         self._say(_REJECTED(30, b"SJ", self._now.time_ns % DAY_NS, ref, code, echo[31:45].ljust(14)))
 
     def modified(self, order: Order) -> None:
-        """M."""
+        """Append M, a modification."""
         shares = (order.volume + order.reserve) * self._scales[order.locate][2]
         self._say(_MODIFIED(19, b"SM", self._now.time_ns % DAY_NS, order.ref, order.echo[4:5], shares))
 
     def refreshed(self, order: Order) -> None:
-        """R."""
+        """Append R, a restatement."""
         shares = order.volume * self._scales[order.locate][2]
         options = ouch5.encode_options(
             {Option.DISPLAY_QUANTITY: shares, Option.SECONDARY_ORDER_REFERENCE: order.feed_id}
@@ -166,15 +167,15 @@ class Teller5(OuchTeller):
         self._say(head + options)
 
     def system(self, code: str) -> None:
-        """S."""
+        """Append S, a system event."""
         self._say(_SYSTEM(11, b"SS", self._now.time_ns % DAY_NS, ord(code)))
 
     def mass_canceled(self, ref: int, firm: bytes, stock: bytes) -> None:
-        """X: a mass cancel was carried out; the orders that it ended come before it, each with its C."""
+        """Append X, the confirmation of a mass cancel; the C messages of the cancelled orders come before it."""
         self._say(_MASS_CANCELED(28, b"SX", self._now.time_ns % DAY_NS, ref, firm, stock))
 
     def queried(self) -> None:
-        """Q: the number that the account's next order must have at least; the last one there is once that is used."""
+        """Append Q, the smallest number of the account's next order, or the largest number once that is used."""
         next_ref = min(self.account.last_ref + 1, LAST_REF)
         self._say(_QUERIED(14, b"SQ", self._now.time_ns % DAY_NS, next_ref))
 
@@ -193,16 +194,16 @@ _PAIR: Final = struct.Struct(">II").unpack_from
 _MODIFY: Final = struct.Struct(">IsI").unpack_from
 _MASS: Final = struct.Struct(">I4s8s").unpack_from
 _FIXED_BYTES: Final[Mapping[bytes, int]] = {b"X": 9, b"M": 10, b"C": 17, b"Q": 1}
-"""Lengths of the requests other than O and U without their appendage, which each of them may have or leave out."""
+"""Lengths of the requests other than O and U, without the optional appendage."""
 _ENTER: Final = ord("O")
 _CANCEL: Final = ord("X")
 _CANCEL_BYTES: Final = HEAD_BYTES + 9
 
 
 class Ouch5(OuchProtocol):
-    """Reads packets of OUCH 5.0 and tells accounts in it.
+    """Decodes packets of OUCH 5.0, and notifies accounts in OUCH 5.0.
 
-    Numbers of orders rise over the session of an account: one that is not above the last is a repetition.
+    Numbers of orders rise over the session of an account: a number not above the last one marks a repetition.
     """
 
     name = "ouch5"
@@ -210,11 +211,11 @@ class Ouch5(OuchProtocol):
     side_at = 4
 
     def teller(self, account: Account, now: Now, touched: Touched) -> Teller5:
-        """Writes OUCH 5.0 for an account."""
+        """Return a teller that writes OUCH 5.0 for an account."""
         return Teller5(account, now, touched, self._scales)
 
     def apply(self, market: Market, account: Account, item: Wire) -> str:
-        """Carry the messages out; returns why the session must be closed."""
+        """Carry out the messages; return why the session must be closed, empty if it need not be."""
         data, time_ns, at = item.data, item.time_ns, 0
         end = len(data) - SHORTEST_RUN * ORDER_BYTES
         while at <= end:
@@ -228,7 +229,10 @@ class Ouch5(OuchProtocol):
         return self._carry_out_each(market, account, data, at, time_ns)
 
     def _carry_out_each(self, market: Market, account: Account, data: bytes, at: int, time_ns: int) -> str:
-        """Messages of all kinds from a place on; why the session must be closed."""
+        """Carry out messages of all kinds from ``at`` on.
+
+        Return why the session must be closed, empty if it need not be.
+        """
         size, now, enter, stocks = len(data), market.now, market.enter, self._scales.by_stock
         broker, index, sides, plain, unpack = account.broker_id, account.index, SIDES, PLAIN, BLOCK.unpack_from
         while at < size:
@@ -265,7 +269,7 @@ class Ouch5(OuchProtocol):
         return ""
 
     def _carry_out(self, market: Market, account: Account, message: bytes) -> str:
-        """Any message, not in a hurry."""
+        """Carry out a message of any kind, on the slow path."""
         letter, length = message[:1], len(message)
         try:
             if letter == b"O" and length >= 1 + BLOCK.size:
@@ -283,7 +287,7 @@ class Ouch5(OuchProtocol):
         return ""
 
     def _carry_out_fixed(self, market: Market, account: Account, message: bytes) -> None:
-        """Carry out a request of `_FIXED_BYTES`. None of the options of its appendage changes what it does here."""
+        """Carry out a request of `_FIXED_BYTES`. The options in its appendage have no effect here."""
         match message[:1]:
             case b"X":
                 self._cancel(market, account, *_PAIR(message, 1))
@@ -295,9 +299,9 @@ class Ouch5(OuchProtocol):
                 self._teller(market, account).queried()
 
     def _mass_cancel(self, market: Market, account: Account, ref: int, firm: bytes, stock: bytes) -> None:
-        """Cancel the account's orders in one symbol, or in all if the symbol is blank; then confirm the request.
+        """Cancel the account's orders in one symbol, or in all symbols if it is blank; then confirm the request.
 
-        The account is the firm, so the firm's name makes no difference.
+        The account is the firm, so the firm's name has no effect.
         """
         if not market.shared.is_new(account.index, ref):
             market.repeated(account.index, ref, None)
@@ -339,7 +343,7 @@ class Ouch5(OuchProtocol):
         if old is None:
             return
         was, tail = old.echo, message[1 + _REPLACE.size :]
-        # The number of shares that are still open is what the answer says and what the order now is.
+        # Both the answer and the new order have the number of shares still open.
         still_open = max(quantity - old.executed * self._lot_of(old), 0).to_bytes(4)
         numbers = (ref.to_bytes(4), was[4:5], still_open, was[9:17], price)
         block = b"".join((*numbers, letters, was[27:28], sweep, was[29:30], client_id, tail))

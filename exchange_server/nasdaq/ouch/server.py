@@ -1,4 +1,4 @@
-"""The OUCH port: users log in, their requests go to the exchange as they came, and each hears its account's stream."""
+"""The OUCH port: logins of users, their requests to the exchange, and the private stream of each account."""
 
 from __future__ import annotations
 
@@ -23,32 +23,33 @@ _PREFIX: Final = "ouch:"
 _HEAD_BYTES: Final = 3
 _UNSEQUENCED: Final = ord("U")
 _MANY_BYTES: Final = 4096
-"""So much is looked at as a whole first: clients in a hurry send packets that are alike."""
+"""Number of received bytes above which they are first checked as a whole: fast clients send many equal packets."""
 
 
 class OuchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits of the OUCH port; those of an account are in the users file."""
+    """Limits of the OUCH port; limits of an account are in the users file."""
 
     pending_bytes: int = 1 << 20
-    """Requests that wait for the end of a turn of the reactor, with a journal that is synced for each batch; more are
-    carried out at once."""
+    """Number of bytes of requests that may be pending until the end of a turn of the reactor, with a journal that is
+    synced for each batch; above it they are carried out at once.
+    """
 
 
 class OuchConnection(SoupConnection):
-    """A client of the OUCH port."""
+    """Connection of a client to the OUCH port."""
 
     partial = b""
-    """The beginning of a packet whose end has not come, once it is logged in."""
+    """Incomplete packet received after the login."""
     index = 0
-    """Index of its account in the market."""
+    """Index of the account in the market."""
 
 
 class OuchServer(SoupServer):
-    """Carries out what users ask for, and tells every session of an account the same stream.
+    """Carries out the requests of users, and sends every session of an account the same stream.
 
-    Requests are carried out as soon as they are there; with a journal that is synced for each batch, those of a turn of
-    the reactor together, so that they share the wait for the disk. `stop` is called with the reason when the journal
-    fails: an exchange that cannot write must not answer.
+    Requests are carried out as soon as they are received; with a journal that is synced for each batch, the requests of
+    a turn of the reactor form one batch, to share the wait for the disk. `stop` is called with the reason when the
+    journal fails: an exchange that cannot write must not answer.
     """
 
     name = "ouch"
@@ -70,17 +71,20 @@ class OuchServer(SoupServer):
         self._is_closing = self._is_submitting = False
 
     def buildProtocol(self, addr: IAddress | None) -> OuchConnection:
-        """A connection."""
+        """Return a connection for a new client."""
         return OuchConnection(self, peer_of(addr))
 
     @property
     def clients(self) -> int:
-        """Sessions that may trade."""
+        """Number of sessions that may trade."""
         return sum(self._sessions.values())
 
     def start(self) -> None:
-        """Call once, before anybody can log in: accounts get the settings of the users file, and the orders of those
-        that want it so are cancelled, since their connections ended with the process that went before."""
+        """Prepare the accounts; call once, before the first login.
+
+        Accounts get the settings of the users file. The orders of accounts that cancel on disconnect are cancelled,
+        since their connections ended with the previous process.
+        """
         self.settle()
         market = self._exchange.market
         self._left.update(
@@ -89,7 +93,7 @@ class OuchServer(SoupServer):
         self._flush()
 
     def settle(self) -> None:
-        """Give the accounts that there are the settings of the users file."""
+        """Give the existing accounts the settings of the users file."""
         for user in self._gate.users.values():
             account = self._exchange.market.account_named(user.account)
             if account is not None and user.protocol == account.protocol:
@@ -98,7 +102,7 @@ class OuchServer(SoupServer):
     # -- logins --------------------------------------------------------------------------------------------------
 
     def log_in(self, connection: SoupConnection, login: LoginRequest) -> None:
-        """Let a user in at its position of its account's stream."""
+        """Accept a user at its position of the account's stream, or reject the login."""
         host = connection.peer.rpartition(":")[0]
 
         def then(user: User | None, reason: str) -> None:
@@ -137,7 +141,7 @@ class OuchServer(SoupServer):
         self.follow(connection, stream, self._exchange.session, number)
 
     def _settle(self, user: User, account: Account | None) -> Account | None:
-        """The user's account with the settings of the users file; None if the journal fails."""
+        """Return the user's account with the settings of the users file; None if the journal fails."""
         wanted = (user.broker_id, user.limits, user.self_trade, user.cancel_on_disconnect)
         if account is not None and wanted == (
             account.broker_id,
@@ -151,7 +155,7 @@ class OuchServer(SoupServer):
         return self._exchange.market.account_named(user.account)
 
     def left(self, connection: SoupConnection) -> None:
-        """With its last session an account's orders may end."""
+        """Note that a session ended; the last session of an account may end the account's orders."""
         assert isinstance(connection, OuchConnection)
         index = connection.index
         self._sessions[index] -= 1
@@ -163,7 +167,10 @@ class OuchServer(SoupServer):
     # -- requests ------------------------------------------------------------------------------------------------
 
     def take(self, connection: SoupConnection, data: bytes) -> None:
-        """Cut into packets; runs of requests go on in one piece. Raises `WireError`."""
+        """Split bytes into packets; runs of requests are passed on in one piece.
+
+        Raise `WireError` for an invalid packet.
+        """
         assert isinstance(connection, OuchConnection)
         if connection.partial:
             data = connection.partial + data
@@ -211,7 +218,7 @@ class OuchServer(SoupServer):
             self._flush_call = self.clock.callLater(0, self._flush)
 
     def _flush(self) -> None:
-        """Carry out what was collected, then cancel for those who have left and not come back."""
+        """Carry out the pending requests, then the cancels for accounts whose last session ended."""
         if self._flush_call is not None and self._flush_call.active():
             self._flush_call.cancel()
         self._flush_call = None
@@ -234,9 +241,9 @@ class OuchServer(SoupServer):
                 connection.cut(str(reason), flush=True)
 
     def _submit(self, batch: list[AnyInput]) -> list[int | str]:
-        """Return the exchange's result of each, when the answers are out; nothing if the exchange must end.
+        """Submit a batch, send the answers, and return the results; an empty list if the exchange must end.
 
-        So answers leave before the feed does, which waits for the end of this turn of the reactor.
+        So answers leave before the feed, which waits for the end of this turn of the reactor.
         """
         self._is_submitting = True
         try:
@@ -250,21 +257,22 @@ class OuchServer(SoupServer):
         return results
 
     def announce(self, audience: Audience[SoupConnection]) -> None:
-        """There is something to hand out: behind a batch of ours at once, else at the end of the turn."""
+        """Register a stream with new messages: delivered after the batch being submitted, or at the end of the turn."""
         self.news.append(audience)
         if not self._is_submitting:
             self.readers.deliver_soon()
 
     def close(self) -> None:
-        """Carry out and send what is there, then close every connection; what is to be cancelled for that is cancelled
-        by the next `start`."""
+        """Carry out and send what is pending, then close every connection; cancels for that are made by the next
+        `start`.
+        """
         self._flush()
         self._is_closing = True
         super().close()
 
 
 def _alike(data: bytes) -> tuple[int, int]:
-    """If all packets are requests of the length of the first: how many, and where the last whole one ends; else 0."""
+    """Return number of packets and end of the last whole one if all are requests of one length; else zeros."""
     stride = 2 + (data[0] << 8 | data[1])
     count = len(data) // stride
     end = count * stride
@@ -275,7 +283,7 @@ def _alike(data: bytes) -> tuple[int, int]:
 
 
 def _take_other(connection: OuchConnection, type_: bytes, length: int) -> None:
-    """A packet that is no request."""
+    """Process a packet that is no request."""
     if type_ == LOGOUT:
         connection.cut("logged out", flush=True)
     elif type_ not in {CLIENT_HEARTBEAT, DEBUG} or length < _HEAD_BYTES:

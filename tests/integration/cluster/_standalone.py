@@ -23,22 +23,22 @@ LOOK_S = 0.05
 
 
 class Daemon(Process):
-    """A process of Spark's: it says nothing but its log."""
+    """Process of Spark's, which writes nothing but its log."""
 
     @property
     def pid(self) -> int:
-        """Process id, of the command and of the Java that it becomes."""
+        """Process id of the command and of the Java that it becomes."""
         return self._process.pid
 
     def said(self, pattern: str) -> re.Match[str]:
-        """Wait until its log has this; what was found."""
+        """Wait until the log matches the pattern; return the match."""
         self.await_(lambda: re.search(pattern, self.errors()) is not None, pattern)
         found = re.search(pattern, self.errors())
         assert found is not None
         return found
 
     def await_(self, claim: Callable[[], bool], words: str) -> None:
-        """Wait until something is so; it must not end meanwhile."""
+        """Wait until a claim holds; the process must not end meanwhile."""
         for _ in range(int(DEADLINE_S / LOOK_S)):
             if claim():
                 return
@@ -50,7 +50,7 @@ class Daemon(Process):
         raise AssertionError(f"expected {words} within {DEADLINE_S} s, was not\n{self.errors()}")
 
     def executors(self) -> list[int]:
-        """Process ids of its executors."""
+        """Return the process ids of its executors."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
@@ -63,7 +63,7 @@ class Daemon(Process):
         return found
 
     def kill_with_executors(self) -> None:
-        """As if its machine had lost its power: the executors do not learn of it and do no more."""
+        """Kill the process and its executors as in a power loss: the executors do no more work."""
         executors = self.executors()
         for number in executors:
             os.kill(number, signal.SIGSTOP)
@@ -73,7 +73,7 @@ class Daemon(Process):
 
 
 class Standalone:
-    """A master, and workers with one core each; all that is left is killed at the end."""
+    """A master, and workers with one core each; all remaining processes are killed at the end."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -94,15 +94,15 @@ class Standalone:
 
     @property
     def url(self) -> str:
-        """The master's."""
+        """URL of the master."""
         return f"spark://127.0.0.1:{self._port}"
 
     def options(self) -> list[str]:
-        """Of a runtime that uses it."""
+        """Return the options of a runtime that uses the cluster."""
         return ["--master", self.url, "--spark-secret-file", str(self.secret)]
 
     def start_master(self) -> Daemon:
-        """The master; a later one takes the place of an earlier one."""
+        """Start the master; a later one replaces an earlier one."""
         ports = ["--port", str(self._port), "--ui-port", str(self._page)]
         master = self._start("master", "master", *ports)
         self._port = int(master.said(r"Starting Spark master at spark://127\.0\.0\.1:(\d+)")[1])
@@ -110,14 +110,14 @@ class Standalone:
         return master
 
     def add_worker(self) -> Daemon:
-        """One more worker."""
+        """Start one more worker."""
         self._workers += 1
         worker = self._start(f"worker-{self._workers}", "worker", self.url, "--cores", "1", "--ui-port", "0")
         worker.said("Successfully registered with master")
         return worker
 
     def state(self) -> dict[str, Any]:
-        """What the master's page says."""
+        """Return the state that the master's page reports."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=DEADLINE_S) as answer:
             found: dict[str, Any] = json.load(answer)
             return found

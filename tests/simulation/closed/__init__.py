@@ -1,4 +1,4 @@
-"""Random closed simulations: `deltabook.simulation`, run small and checked by everything that can contradict it.
+"""Random closed simulations: `deltabook.simulation`, run small and compared with independent models.
 
 ```
 __main__.py ──seeds──▶ world.py   a seed's configuration, run over a journal and in memory

@@ -1,4 +1,4 @@
-"""What must hold of every simulation's directory and result."""
+"""Checks of every simulation's directory and result."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SAID = "said"
 
 
 def inputs_of(directory: Path) -> tuple[MarketRules, list[AnyInput]]:
-    """Rules and inputs of a journal."""
+    """Return the rules and inputs of a journal."""
     reader = History(directory, all_outputs).reader
     return reader.head.rules, [item for _, batch in reader.batches(0) for item in batch]
 
 
 def check_journal(directory: Path, result: Result) -> None:
-    """The journal, its streams and snapshots follow from its inputs, and the result counts the same."""
+    """Check that the streams and snapshots follow from the inputs, and that the result has the same counts."""
     found = verify(directory, all_outputs)
     assert found.problems == ()
     assert found.inputs == result.figures.records
@@ -37,7 +37,7 @@ def check_journal(directory: Path, result: Result) -> None:
 
 
 def check_market(rules: MarketRules, inputs: list[AnyInput]) -> None:
-    """The independent market says and holds the same behind each input; times rise."""
+    """Check that the independent market gives the same outputs and state after each input, and that times rise."""
     pair = Pair(rules)
     last_ns = 0
     for number, item in enumerate(inputs):
@@ -51,7 +51,7 @@ def check_market(rules: MarketRules, inputs: list[AnyInput]) -> None:
 
 
 class _Lots(Silence):
-    """Adds up the lots on display and the lots that trade, from the calls of the feed."""
+    """Adds up the displayed and the traded lots, from the calls of the feed."""
 
     def __init__(self) -> None:
         self.shown: dict[int, int] = {}
@@ -86,7 +86,7 @@ class _Lots(Silence):
 
 
 def check_lots(rules: MarketRules, inputs: list[AnyInput], *, is_over: bool) -> None:
-    """No lot is shown, executed or cancelled twice, and none is left when the day is over."""
+    """Check that no lot is shown, executed or cancelled twice, and that none is left at the end of the day."""
     lots = _Lots()
     market = Market(rules, (lots,), (), Now())
     for item in inputs:
@@ -106,7 +106,7 @@ def check_lots(rules: MarketRules, inputs: list[AnyInput], *, is_over: bool) -> 
 
 
 def check_accounts(directory: Path, result: Result) -> None:
-    """What each strategy has, by its result, is what the exchange has told it."""
+    """Check that each strategy's result agrees with the exchange's messages to it."""
     ledgers = {strategy.broker_id: Ledger() for strategy in result.strategies}
 
     def take(broker: int, message: Response) -> None:

@@ -1,4 +1,4 @@
-"""A strategy that asks for anything, at any time."""
+"""Strategy that sends random requests at any time."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["Frantic", "FranticParameters"]
 
 
 class FranticParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How it is seeded, and whether it ends by an error."""
+    """Seed of the strategy, and its failure."""
 
     seed: int = 0
     interval_ms: int = 40
     fails_after: int = 0
-    """Orders after which it raises; 0: it does not."""
+    """Number of orders after which it raises; 0: never."""
 
 
 class Frantic(Strategy[FranticParameters]):
-    """Sends orders with all kinds of options, and changes them, at a timer and at what it hears."""
+    """Sends orders with all kinds of options, and changes them, on a timer and on events."""
 
     parameters_type = FranticParameters
 

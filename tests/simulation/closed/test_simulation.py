@@ -21,7 +21,7 @@ def check_seeds(seeds: range) -> Counter[str]:
 
 
 def test_seeds() -> None:
-    """A few seeds; the failing one is printed with the command that runs it again."""
+    """Run a few seeds; a failure names its seed and the command that runs it again."""
     counts = check_seeds(range(FEW))
     for what in ("trades", "own trades", "own orders", "halts", "auctions", "delayed agents", "failures"):
         assert counts[what], f"expected the seeds to have had {what}"
@@ -36,7 +36,7 @@ def test_many_seeds(part: int) -> None:
 
 
 def test_a_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A feed that leaves a message out is found, and the seed named."""
+    """Check that a feed without a message is found, and its seed named."""
     from exchange_server.text.protocol import TextEncoder
 
     def forget(self: TextEncoder, *arguments: object) -> None: ...

@@ -27,7 +27,7 @@ _LATENCIES = (
 
 
 def random_config(rng: random.Random) -> SimulationConfig:
-    """A small simulation with something of everything."""
+    """Return a small random simulation that uses every feature."""
     strategies = tuple(rng.sample(_BUILT_IN, rng.choice((0, 0, 1, 1, 2))))
     if rng.random() < 0.6:
         strategies += ("Frantic",)
@@ -66,7 +66,7 @@ def random_config(rng: random.Random) -> SimulationConfig:
 
 
 class World:
-    """A simulation over a journal, the same in memory, and all that must hold of both."""
+    """Simulation over a journal and in memory, with the checks of both."""
 
     def __init__(self, seed: int, trace: Trace) -> None:
         self.config = random_config(random.Random(seed))
@@ -74,7 +74,7 @@ class World:
         self._counts: Counter[str] = Counter()
 
     def run(self) -> None:
-        """Run both and check; raises `AssertionError`."""
+        """Run both and check; raise `AssertionError` on a failure."""
         config, say = self.config, self._trace.say
         say("{}", config)
         with tempfile.TemporaryDirectory(prefix="deltabook-closed-") as folder:

@@ -11,11 +11,9 @@ World ── one act after another, chosen by the seed ────────�
 audit.py: a Shadow applies the same inputs without any mishap ◀─────────────────────────────────┘
 ```
 
-What must hold after every start and at the end: nothing that was carried out is lost; the state and every byte of every
-stream are the shadow's; each client has been told the beginning of its stream, without a gap and nothing twice, and in
-the end all of it. And of what was said: no order trades at a worse price than there was, first come is first served
-within a price, lots and money only change hands, and every open order is as its owner was told.
-
-``make simulate-exchange SEEDS=10000`` runs many seeds; a failure names its seed, and
-``python -m tests.simulation.exchange --seed N -v`` shows what happened in it.
+After every start and at the end: no executed input is lost; the state and every byte of every stream are the shadow's;
+each client has received the beginning of its stream, without a gap or repetition, and in the end all of it. And in the
+messages: no order trades through a better price, orders of one price execute in the order of their arrival, lots and
+money only change hands, and every open order agrees with its owner's messages. ``make simulate-exchange SEEDS=10000``
+runs many seeds; a failure names its seed, and ``python -m tests.simulation.exchange --seed N -v`` shows its events.
 """

@@ -1,4 +1,4 @@
-"""What must be true of everything that the exchange has ever said, whatever happened to it."""
+"""Checks of everything that the exchange has ever published."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["AuditError", "Ledger", "Shadow", "check_accounts", "check_feed", "te
 
 
 class AuditError(AssertionError):
-    """Something is not as it must be."""
+    """A check of the audit failed."""
 
 
 def expect(condition: bool, text: str, *values: object) -> None:
-    """Raises `AuditError` with the formatted text unless the condition holds."""
+    """Raise `AuditError` with the formatted text unless the condition holds."""
     if not condition:
         raise AuditError(text.format(*values))
 
 
 class Shadow:
-    """The same inputs, applied once and without any mishap: what every stream must hold."""
+    """Model that applies the same inputs once, without faults: the expected contents of every stream."""
 
     def __init__(self, rules: MarketRules) -> None:
         now = Now()
@@ -45,7 +45,7 @@ class Shadow:
         self.inputs = 0
 
     def apply(self, history: list[AnyInput]) -> None:
-        """What of the history is new."""
+        """Apply the new inputs of the history."""
         for item in history[self.inputs :]:
             expect(item.time_ns > self.market.last_time_ns, "{} is not later than what was before it", item)
             self.market.apply(item)
@@ -57,7 +57,7 @@ class Shadow:
         self.inputs = len(history)
 
     def compare(self, exchange: Exchange, when: str) -> None:
-        """An exchange that has carried out the same inputs holds the same, to the byte."""
+        """Check that an exchange with the same inputs has the same state and streams, to the byte."""
         ours, theirs = exchange.market.state_hash(), self.market.state_hash()
         expect(ours == theirs, "{}: expected state {}, was {}", when, theirs, ours)
         for name, stream in exchange.feeds.items():
@@ -77,9 +77,9 @@ def _expect_records(what: str, records: NumberedFile, wanted: bytearray) -> None
 
 
 def check_feed(lines: bytes) -> tuple[int, int]:
-    """No trade-through, and first come first served within a price; the lots that traded, and their worth.
+    """Check a feed for trade-throughs and for priority within a price; return the traded lots and their value.
 
-    A feed of lines shows what is displayed; a replacement that keeps its place says so by keeping its id.
+    A feed of lines shows the displayed lots; a replacement that keeps its place keeps its id.
     """
     books: dict[str, dict[str, dict[int, dict[int, int]]]] = defaultdict(lambda: {"B": {}, "S": {}})
     where: dict[int, tuple[str, str, int]] = {}
@@ -117,11 +117,11 @@ def check_feed(lines: bytes) -> tuple[int, int]:
 
 
 class Ledger:
-    """What one account learned about its orders."""
+    """Orders and executions of one account by its messages."""
 
     def __init__(self) -> None:
         self.open: dict[object, int] = {}
-        """Lots that may still trade, by what the owner calls the order."""
+        """Lots that may still trade, by the owner's reference of the order."""
         self.sides: dict[object, int] = {}
         self.position = self.bought = self.money = 0
 
@@ -151,7 +151,7 @@ class Ledger:
 
 
 def text_ledger(lines: bytes) -> Ledger:
-    """What a broker of the text protocol was told, line by line."""
+    """Return the ledger of a text broker by its messages."""
     ledger = Ledger()
     for number, raw in enumerate(lines.splitlines(), 1):
         told = text.parse_response(raw)
@@ -201,7 +201,7 @@ def _ouch_ledger(packets: bytes, *, is_5: bool) -> Ledger:
 
 
 def check_accounts(shadow: Shadow, traded: tuple[int, int]) -> None:
-    """Nothing is made or lost: lots and money over all accounts, and every open order is as its owner was told."""
+    """Check that lots and money over all accounts balance, and that every open order is as its owner was told."""
     position = money = bought = 0
     market = shadow.market
     for account in market.accounts[1:]:

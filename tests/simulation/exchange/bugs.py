@@ -1,4 +1,4 @@
-"""Puts bugs into the exchange, one at a time, and says after how many seeds the simulation has found each.
+"""Puts bugs into the exchange, one at a time, and reports after how many seeds the simulation has found each.
 
 ::
 
@@ -17,7 +17,7 @@ __all__ = ["BUGS", "SIMULATION"]
 SIMULATION: Final = "tests.simulation.exchange"
 
 BUGS: Final = load_bugs(Path(__file__).with_name("bugs.toml"))
-"""All of them."""
+"""Bugs of the exchange."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Clients that come back: each holds what it has received, and expects to miss nothing and to see nothing twice."""
+"""Clients that reconnect: each keeps its received messages, and checks that none is missing and none repeated."""
 
 from __future__ import annotations
 
@@ -26,62 +26,62 @@ __all__ = ["Client", "ClientError", "SoupReader", "TextReader"]
 
 
 class ClientError(AssertionError):
-    """A client was told something that it must not be told."""
+    """A client received a message that it must not receive."""
 
 
 class Client(ABC):
-    """One end of connections to one port, of which at most one is open at a time."""
+    """Client of one port, with at most one open connection at a time."""
 
     def __init__(self, name: str, port: str) -> None:
         self.name = name
         self.port = port
-        """Which face it talks to."""
+        """Server that the client connects to."""
         self.link: Link | None = None
         self.session = ""
-        """Known from the first login on."""
+        """Session, known from the first login on."""
         self.is_logged_in = False
         self.stream = bytearray()
-        """All records that it was sent, in order, from the first one on."""
+        """All records that the client was sent, in order, from the first one on."""
         self.count = 0
-        """How many they are."""
+        """Number of these records."""
         self.logins = 0
         self.refusals = 0
 
     @abstractmethod
     def login(self) -> bytes:
-        """What it says first: it goes on behind its last record."""
+        """Return the login, which continues after the last record."""
 
     @abstractmethod
     def received(self, data: bytes) -> None:
-        """Bytes from the exchange; raises `ClientError`."""
+        """Process bytes from the exchange; raise `ClientError` for wrong ones."""
 
     def connected(self, link: Link) -> None:
-        """There is a connection."""
+        """Log in on a new connection."""
         self.link = link
         self.is_logged_in = False
         link.up += self.login()
 
     def lost(self) -> None:
-        """It is gone."""
+        """Note that the connection was lost."""
         self.link = None
         self.is_logged_in = False
 
     def say(self, data: bytes) -> None:
-        """Bytes for the exchange."""
+        """Send bytes to the exchange."""
         assert self.link is not None
         self.link.up += data
 
     @abstractmethod
     def alive(self) -> None:
-        """Say that it is there, where that is asked for."""
+        """Send a heartbeat, where the protocol requires one."""
 
     def keep(self, record: bytes) -> None:
-        """One record more."""
+        """Add a record."""
         self.stream += record
         self.count += 1
 
     def accepted(self, session: str, number: int) -> None:
-        """The login holds, and what comes has this number."""
+        """Process an accepted login; the next record has this number."""
         if self.session and session != self.session:
             raise ClientError(f"{self.name}: expected session {self.session}, was {session}")
         if number != self.count + 1:
@@ -92,7 +92,7 @@ class Client(ABC):
 
 
 class TextReader(Client):
-    """Follows the feed as lines."""
+    """Follows the feed of lines."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "text")
@@ -103,7 +103,7 @@ class TextReader(Client):
         return text.encode_login(text.PassiveLogin(self.session, self.count + 1))
 
     def alive(self) -> None:
-        """Nobody asks."""
+        """Do nothing: the protocol requires no heartbeat."""
 
     def received(self, data: bytes) -> None:
         *lines, self._held = (self._held + data).split(b"\n")
@@ -124,7 +124,7 @@ class TextReader(Client):
             self.answered(reply)
 
     def answered(self, reply: text.Accepted) -> None:
-        """The login holds."""
+        """Process an accepted login."""
 
     def _line(self, line: bytes) -> None:
         number, _, rest = line.partition(b",")
@@ -137,7 +137,7 @@ class TextReader(Client):
             self.told(line)
 
     def told(self, line: bytes) -> None:
-        """One record of the stream."""
+        """Process one record of the stream."""
 
 
 class SoupReader(Client):
@@ -175,7 +175,7 @@ class SoupReader(Client):
             self.say(encode_packet(CLIENT_HEARTBEAT))
 
     def answered(self) -> None:
-        """The login holds."""
+        """Process an accepted login."""
 
     def told(self, message: bytes) -> None:
-        """One record of the stream."""
+        """Process one record of the stream."""

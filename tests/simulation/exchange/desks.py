@@ -1,13 +1,12 @@
-"""The algorithm engine's desk as a client of the exchange: the real one, with its journal and its bad luck.
+"""The algorithm engine's desk as a client of the exchange: the real desk, with its journal and with faults.
 
 ```
 trading ──▶ Desk ── journal: what is synced outlives it, of the rest some ── OrdersConnection ──▶ Link ──▶ exchange
 ```
 
-In every other life, the first one among them, its requests are synced behind their sending, some time later.
-
-It is killed, stands still, finds no room on its disk, has its clock set, and loses its connections as all clients do.
-At the end it must agree with what the exchange has told its broker, about every order, every lot and every fill.
+In every other process, beginning with the first, its requests are synced some time after they are sent. The desk is
+killed and paused, its disk fills, its clock is set, and it loses its connections as all clients do. At the end it must
+agree with the exchange's messages to its broker about every order, every lot and every fill.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = ["DESK_BROKER", "DeskClient"]
 
 DESK_BROKER: Final = 77
 _SYNC_S: Final = 0.02
-"""How long a sync behind takes."""
+"""Duration of a later sync, in seconds."""
 _QUOTE: Final = {"bid_price": 99, "bid_volume": 100, "ask_price": 101, "ask_volume": 100}
 _LIMITS: Final = RiskLimits(
     max_order_lots={"*": 1_000},
@@ -54,7 +53,7 @@ _LIMITS: Final = RiskLimits(
 
 
 class _Journal(MemoryJournal):
-    """Its disk may have no room."""
+    """Journal whose disk may be full."""
 
     is_full = False
 
@@ -88,12 +87,12 @@ class _Journal(MemoryJournal):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     def after_a_kill(self, chance: random.Random) -> _Journal:
-        """What the next process finds: all that was synced, and of what was only written some."""
+        """Return the journal that the next process finds: all synced records, and some of the written ones."""
         return _Journal(self.durable + self._written[: chance.randint(0, len(self._written))])
 
 
 class _Wire:
-    """The desk's end of a link, as its transport."""
+    """Desk's end of a link, as its transport."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -110,7 +109,7 @@ class _Wire:
 
 
 class DeskClient:
-    """One desk, life after life; a client of the text port."""
+    """One desk over several processes; a client of the text port."""
 
     name = "desk"
     port = "text"
@@ -119,13 +118,13 @@ class DeskClient:
         self._chance, self._trace, self._start_ns = chance, trace, start_ns
         self.clock: Any = Clock()
         self.clock_ns = 0
-        """What its wall clock shows beyond the time that has passed."""
+        """Difference of its wall clock from the elapsed time, in nanoseconds."""
         self.link: Link | None = None
         self.spool = MemorySpool()
         self.logins = self.kills = 0
         self.failure = ""
         self._late_s = 0.0
-        """How long it has stood still."""
+        """Time for which it has been paused, in seconds."""
         self._quotes = Quotes()
         rows = ({"symbol": symbol, **_QUOTE} for symbol in symbols)
         self._quotes.apply(ViewChange(QUOTE_VIEW, True, 0, 1, tuple(rows), ()))
@@ -157,10 +156,10 @@ class DeskClient:
 
         self.clock.callLater(_SYNC_S, end)
 
-    # The client's side of a link
+    # -- client of a link
 
     def connected(self, link: Link) -> None:
-        """There is a connection: log in."""
+        """Log in on a new connection."""
         self.link = link
         silence_s = LinkTimes().silence_s
         connection = OrdersConnection(self.desk, _Notes(self), self.clock, silence_s)  # type: ignore[arg-type]
@@ -168,21 +167,21 @@ class DeskClient:
         connection.makeConnection(_Wire(link))  # type: ignore[no-untyped-call]
 
     def received(self, data: bytes) -> None:
-        """Bytes from the exchange."""
+        """Process bytes from the exchange."""
         if self._connection is not None:
             self._connection.dataReceived(data)
 
     def lost(self) -> None:
-        """The connection is no more."""
+        """Note that the connection was lost."""
         self.link = None
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.connectionLost(Failure(error.ConnectionDone()))  # type: ignore[no-untyped-call]
 
-    # What the world does to it
+    # -- actions of the world
 
     def advance(self, by_s: float) -> None:
-        """Time passes; what is due is done, unless the desk stands still, which a stalled link stands for."""
+        """Advance the time and run due calls, unless the desk is paused, which a stalled link represents."""
         if self.link is not None and self.link.is_stalled:
             self._late_s += by_s
             return
@@ -192,7 +191,7 @@ class DeskClient:
             self.kill()
 
     def trade(self, symbol: str) -> None:
-        """Ask for something, as a strategy would."""
+        """Send a random request, like a strategy."""
         chance, desk = self._chance, self.desk
         resting = desk.blotter.open_orders()
         what = chance.random()
@@ -211,7 +210,7 @@ class DeskClient:
                 desk.replace(order.client_id, chance.randint(1, 9), chance.randint(97, 103))
 
     def kill(self) -> None:
-        """SIGKILL, and a new process on what the old one has left."""
+        """Kill the desk, and start a new process from its journal."""
         self.kills += 1
         self._trace.say("the desk is killed{}", f", as {self.failure}" if self.failure else "")
         link, self._connection, self.failure = self.link, None, ""
@@ -223,18 +222,18 @@ class DeskClient:
         self.desk = self._begin()
 
     def fill_disk(self, *, is_full: bool) -> None:
-        """Whether its journal finds room."""
+        """Set whether its journal finds room."""
         self._journal.is_full = is_full
 
-    # What must hold
+    # -- checks
 
     def is_settled(self, told: bytes) -> bool:
-        """Whether it has heard everything, and waits for nothing."""
+        """Return True if it has received everything, and no request is pending."""
         blotter = self.desk.blotter
         return self.desk.is_synchronised and blotter.sequence == told.count(b"\n") and not list(blotter.pending())
 
     def check(self, told: bytes) -> None:
-        """The desk and the exchange agree about every order, every lot and every fill."""
+        """Check that the desk and the exchange agree about every order, every lot and every fill."""
         desk, blotter = self.desk, self.desk.blotter
         blotter._check()
         responses = [text.parse_response(line) for line in told.splitlines()]
@@ -262,7 +261,7 @@ class DeskClient:
 
 
 class _Notes:
-    """In the place of `algo_engine.orders_link.OrdersLink`: when to connect again is the world's to say."""
+    """Replaces `algo_engine.orders_link.OrdersLink`: the world decides when to reconnect."""
 
     def __init__(self, client: DeskClient) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""The journal's disk in memory: it forgets in a crash what was not synced, and refuses what it is told to."""
+"""The journal's disk in memory: it loses unsynced data in a crash, and fails on request."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["Platter", "SimulatedDisk"]
 
 
 _SHORT_WRITES: Final = 7
-"""One in so many writes is done by half, and says so."""
+"""One in this many writes is partial, and reports it."""
 
 
 class _File:
-    """Bytes as the process sees them, and as a crash of the machine would leave them at worst."""
+    """File: its bytes as the process sees them, and as a crash of the machine would leave them at worst."""
 
     __slots__ = ("data", "durable", "is_locked")
 
@@ -30,25 +30,25 @@ class _File:
 
 
 class Platter:
-    """What outlives processes: files by their path. Directories are there once they were made."""
+    """Data that survives processes: files by their path. Directories exist once they were made."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self.files: dict[Path, _File] = {}
         self._durable: dict[Path, _File] = {}
         self._changes: list[dict[Path, _File | None]] = []
-        """Of names, since they were synced, each atomic."""
+        """Changes of names since they were last synced, each atomic."""
         self.directories: set[Path] = set()
         self.boots = 1
-        """Runs of the machine so far."""
+        """Number of runs of the machine so far."""
 
     def change(self, change: dict[Path, _File | None]) -> None:
-        """Names come and go."""
+        """Change names."""
         _apply(self.files, change)
         self._changes.append(change)
 
     def sync_names(self, directory: Path) -> None:
-        """Those of a directory are durable."""
+        """Make the names of a directory durable."""
         later = []
         for change in self._changes:
             if all(path.parent == directory for path in change):
@@ -58,12 +58,12 @@ class Platter:
         self._changes = later
 
     def stop_process(self) -> None:
-        """The process died: everything that it has done stays, and its locks are gone."""
+        """End the process: all of its writes stay, and its locks are released."""
         for file in self.files.values():
             file.is_locked = False
 
     def stop_machine(self) -> None:
-        """The power went: bytes that were not synced are whole, torn, rotten or gone, and of names any changes."""
+        """Crash the machine: unsynced bytes are whole, torn, rotten or gone, and any changes of names may be lost."""
         self.boots += 1
         share = self._chance.choice((0.0, 0.5, 1.0))
         names = dict(self._durable)
@@ -101,7 +101,7 @@ def _apply(names: dict[Path, _File], change: dict[Path, _File | None]) -> None:
 
 
 class SimulatedDisk(Disk):
-    """The disk as one process has it; once that is dead nothing of it reaches the platter."""
+    """Disk as seen by one process; once the process is dead none of its writes reaches the platter."""
 
     def __init__(self, platter: Platter, faults: Faults) -> None:
         self._platter = platter

@@ -1,4 +1,4 @@
-"""What the world does to the exchange, its disk, its clock and its connections, and to the desk: one method a fault."""
+"""Faults of the exchange, its disk, its clock and its connections, and of the desk: one method a fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEPS_OF_CLOCKS_NS: Final = (-86_400 * 10**9, -(10**9), 10**6, 3_600 * 10**9)
 
 
 class Mishaps:
-    """A world's faults. Each may be drawn at any step; False: nothing of the kind is possible now."""
+    """Faults of a world. Any may be drawn in any step; its method returns False if it is not possible now."""
 
     chance: random.Random
     trace: Trace
@@ -31,20 +31,20 @@ class Mishaps:
     links: list[Link]
     desk: DeskClient
     clock_ns: int
-    """What the exchange's wall clock shows beyond the time that has passed; it looks at it when it starts."""
+    """Difference of the exchange's wall clock from the elapsed time in nanoseconds; read when the exchange starts."""
 
     @abstractmethod
     def _ended(self, process: Process | None) -> None:
-        """The process is dead, and perhaps the machine."""
+        """Process the death of the process, and perhaps of the machine."""
 
     def _do_full(self) -> bool:
-        """No room on the disk of the exchange, until one that was started on it finds some."""
+        """Fill the disk of the exchange, until an exchange started on it finds room."""
         self.faults.is_full = True
         self.trace.say("the disk is full")
         return True
 
     def _do_clock(self) -> bool:
-        """Somebody sets the clock of one of the two machines; what measures durations is not touched by it."""
+        """Set the clock of one of the two machines; clocks for durations are not affected."""
         step_ns = self.chance.choice(_STEPS_OF_CLOCKS_NS)
         self.counts["clock steps"] += 1
         if self.chance.random() < 0.5:
@@ -54,7 +54,7 @@ class Mishaps:
         return True
 
     def _do_pause(self) -> bool:
-        """The exchange stands still for long, as one stopped by a signal does; the desk waits for it, and gives up."""
+        """Pause the exchange for long, like a signal; the desk waits for it, and gives up."""
         if self.process is None:
             return False
         self.counts["pauses"] += 1
@@ -65,20 +65,20 @@ class Mishaps:
         return True
 
     def _do_desk_pause(self) -> bool:
-        """The desk stands still; it goes on when its link is healed."""
+        """Pause the desk; it continues when its link is healed."""
         if self.desk.link is not None:
             self.counts["desk pauses"] += 1
             self.desk.link.is_stalled = True
         return self.desk.link is not None
 
     def _do_desk_kill(self) -> bool:
-        """SIGKILL."""
+        """Kill the desk."""
         self.counts["desk kills"] += 1
         self.desk.kill()
         return True
 
     def _do_desk_full(self) -> bool:
-        """No room for the desk's journal, until it has died of it."""
+        """Fill the disk of the desk's journal, until the desk has died of it."""
         self.counts["desk disk full"] += 1
         self.desk.fill_disk(is_full=True)
         return True

@@ -1,4 +1,4 @@
-"""Connections in memory: real bytes, in pieces and at times that the world chooses."""
+"""Connections in memory: real bytes, delivered in pieces and at times that the world chooses."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from twisted.python.failure import Failure
 __all__ = ["ClientEnd", "Link"]
 
 BUFFER_BYTES: Final = 2_048
-"""What waits in a transport before it asks its producer for a pause."""
+"""Number of bytes pending in a transport above which it pauses its producer."""
 
 
 class ClientEnd(Protocol):
-    """What is at the other end of a link."""
+    """Client's end of a link."""
 
     def received(self, data: bytes) -> None:
-        """Bytes from the exchange."""
+        """Process bytes from the exchange."""
 
     def lost(self) -> None:
-        """The connection is no more."""
+        """Note that the connection has ended."""
 
 
 class Link:
-    """One connection. To the exchange's protocol it is the transport; the world moves the bytes both ways."""
+    """One connection. It is the transport of the exchange's protocol; the world moves the bytes in both directions."""
 
     def __init__(self, client: ClientEnd, protocol: Any, port: int) -> None:
         self.client = client
         self.protocol = protocol
         self.up = bytearray()
-        """On the way to the exchange."""
+        """Bytes on the way to the exchange."""
         self.down = bytearray()
-        """On the way to the client."""
+        """Bytes on the way to the client."""
         self.is_cut = False
-        """A partition: nothing arrives, at either end, and nobody says so."""
+        """True in a partition: nothing arrives at either end, without notification."""
         self.is_stalled = False
-        """The client reads nothing."""
+        """True while the client reads nothing."""
         self.is_over = False
         self._peer = IPv4Address("TCP", "127.0.0.1", port)
         self._producer: Any = None
         self._is_paused = False
         self._reads = True
         self.disconnecting = False
-        """The exchange has closed it."""
+        """True once the exchange has closed the connection."""
         protocol.makeConnection(self)
 
-    # The transport
+    # -- the transport
 
     def write(self, data: bytes) -> None:
-        """Bytes for the client."""
+        """Send bytes to the client."""
         if self.is_over or self.disconnecting:
             return
         self.down += data
@@ -59,52 +59,52 @@ class Link:
             self._producer.pauseProducing()
 
     def writeSequence(self, pieces: Any) -> None:
-        """The same in pieces."""
+        """Send pieces of bytes to the client."""
         self.write(b"".join(pieces))
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
-        """Who is told when there is too much."""
+        """Register the producer that is paused when too many bytes are pending."""
         assert streaming
         self._producer = producer
 
     def unregisterProducer(self) -> None:
-        """Nobody is any more."""
+        """Remove the producer."""
         self._producer = None
 
     def pauseProducing(self) -> None:
-        """The exchange reads no more for now."""
+        """Pause reading by the exchange."""
         self._reads = False
 
     def resumeProducing(self) -> None:
-        """It reads again."""
+        """Resume reading by the exchange."""
         self._reads = True
 
     def loseConnection(self) -> None:
-        """It ends when everything has arrived."""
+        """Close the connection after everything has arrived."""
         self.disconnecting = True
 
     def abortConnection(self) -> None:
-        """It ends now, and what has not arrived never will."""
+        """Close the connection now; bytes on the way to the client are lost."""
         self.down.clear()
         self.disconnecting = True
 
     def getPeer(self) -> IPv4Address:
-        """The client's address."""
+        """Return the client's address."""
         return self._peer
 
     def setTcpNoDelay(self, enabled: bool) -> None:
-        """As on any socket."""
+        """Do nothing; exists as on any socket."""
 
-    # The world's side
+    # -- the world
 
     @property
     def can_rise(self) -> bool:
-        """Whether bytes can move to the exchange."""
+        """True if bytes can move to the exchange."""
         return bool(self.up) and self._reads and not self.is_cut and not self.is_over
 
     @property
     def can_fall(self) -> bool:
-        """Whether bytes, or the end, can move to the client."""
+        """True if bytes, or the end, can move to the client."""
         return not self.is_cut and not self.is_stalled and not self.is_over and bool(self.down or self.disconnecting)
 
     def rise(self, most: int) -> None:
@@ -115,7 +115,7 @@ class Link:
             self.protocol.dataReceived(data)
 
     def fall(self, most: int) -> None:
-        """Move some bytes to the client, or the end that is behind the last one."""
+        """Move some bytes to the client, or the end after the last one."""
         if not self.down:
             self.end()
             return
@@ -127,14 +127,14 @@ class Link:
             self._producer.resumeProducing()
 
     def end(self) -> None:
-        """Both ends hear that it is no more."""
+        """Notify both ends that the connection has ended."""
         if not self.is_over:
             self.is_over = True
             self.client.lost()
             self.protocol.connectionLost(Failure(error.ConnectionDone()))  # type: ignore[no-untyped-call]
 
     def die(self, arrives: int) -> None:
-        """The exchange's process is gone: so many bytes that were on the way still arrive."""
+        """End the connection with the exchange's process; ``arrives`` bytes on the way still arrive."""
         if not self.is_over:
             self.is_over = True
             if not self.is_cut and not self.is_stalled:

@@ -1,4 +1,4 @@
-"""Who trades and who listens."""
+"""Users and clients of a simulated exchange."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["clients_of", "users_of"]
 
 _PASSWORD: Final = "SECRET"
 _CHEAP: Final = "scrypt$1$1$1$"
-"""The form of a hash that takes no time."""
+"""Form of a hash that takes no time."""
 
 
 def users_of(shape: Shape) -> dict[str, User]:
-    """Those of the OUCH port."""
+    """Return the users of the OUCH port."""
     secret = _cheap_secret()
     protocols: tuple[Any, ...] = ("ouch5", "ouch42")
     return {
@@ -40,7 +40,7 @@ def _cheap_secret() -> PasswordHash:
 
 
 def clients_of(chance: random.Random, shape: Shape) -> list[Client]:
-    """All clients; some of them are there twice."""
+    """Return all clients; some of them are there twice."""
     brokers = range(1, shape.brokers + 1)
     clients: list[Client] = [TextReader("lines"), SoupReader("packets", "itch")]
     clients += (TextTrader(f"broker {number}", number, cancels=number == 3) for number in brokers)

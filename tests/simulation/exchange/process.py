@@ -31,7 +31,7 @@ SESSION: Final = "SIM0000001"
 
 
 class _Exchange(Exchange):
-    """Says which inputs are about to be journalled, and that they were applied."""
+    """Reports which inputs are about to be journalled, and that they were applied."""
 
     before: Callable[[Sequence[AnyInput]], None]
     behind: Callable[[], None]
@@ -46,9 +46,9 @@ class _Exchange(Exchange):
 
 
 class Process:
-    """From a start to a crash or a stop. Raises what the start of an exchange raises.
+    """Process of the exchange from a start to a crash or a stop.
 
-    ``anchor_ns`` is what its wall clock shows when it starts.
+    Raises the errors of the exchange's start. ``anchor_ns`` is its wall clock at the start.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Process:
         self.clock = Clock()
         self.clock.rightNow = now_s
         self.failure = ""
-        """Why it stopped by itself, empty if it did not."""
+        """Reason why it stopped by itself, empty if it did not."""
         now, rules = Now(), shape.rules
         self.itch = ItchEncoder(rules, now)
         encoders = {"text": TextEncoder(rules, now), "itch": self.itch}
@@ -94,15 +94,15 @@ class Process:
         ouch.start()
 
     def connect(self, face: str, port: int) -> Any:
-        """The exchange's end of a new connection."""
+        """Return the exchange's end of a new connection."""
         return self.faces[face].buildProtocol(IPv4Address("TCP", "127.0.0.1", port))
 
     def fail(self, reason: str) -> None:
-        """The journal cannot be written: the process must end."""
+        """Note that the journal cannot be written: the process must end."""
         self.failure = self.failure or reason
 
     def stop(self) -> None:
-        """An orderly end."""
+        """Stop in order."""
         for face in self.faces.values():
             face.close()
         self.exchange.close()

@@ -1,4 +1,4 @@
-"""What kind of market and what kind of luck a seed has."""
+"""Random properties of a seed: its market and its faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _START_NS: Final = 1_700_000_000_000_000_000
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """Drawn once, before anything happens."""
+    """Properties drawn once, at the beginning."""
 
     rules: MarketRules
     fsync: FsyncPolicy
@@ -33,19 +33,19 @@ class Shape(msgspec.Struct, frozen=True):
     account_limits: AccountLimits
     self_trade: SelfTrade
     brokers: int
-    """Brokers of the text protocol."""
+    """Number of brokers of the text protocol."""
     duplicates: int
-    """Clients more than one for a broker or user."""
+    """Number of additional clients for a broker or user."""
     steps: int
     power_share: float
-    """Of the crashes, those that stop the whole machine."""
+    """Share of the crashes that stop the whole machine."""
     weights: dict[str, int]
-    """How often what happens."""
+    """Relative frequency of each kind of step."""
     start_ns: int = _START_NS
 
     @staticmethod
     def of(chance: random.Random) -> Shape:
-        """A seed's."""
+        """Return the shape of a seed."""
         symbols = ("ACME", "GLOBEX")[: chance.choice((1, 1, 2))]
         rules = MarketRules(
             instruments=tuple(Instrument(symbol, reference_price_ticks=100) for symbol in symbols),
@@ -83,5 +83,5 @@ class Shape(msgspec.Struct, frozen=True):
         )  # fmt: skip
 
     def limits(self, kind: type[L], **more: Any) -> L:
-        """What the servers put up with."""
+        """Return the limits of the servers."""
         return kind(lag_bytes=self.lag_bytes, stall_s=self.stall_s, connections=self.connections, **more)

@@ -1,4 +1,4 @@
-"""What is large in an exchange and must be small here, so that a seed's short streams come in many pieces too."""
+"""Small sizes in place of the exchange's large ones, so that a seed's short streams come in many pieces too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from exchange_server.journal import Position
 __all__ = ["COMPACT_BYTES", "small_sizes"]
 
 COMPACT_BYTES: Final = 2_000
-"""Of a desk's journal: it is compacted every few orders."""
+"""Size of a desk's journal above which it is compacted, after a few orders."""
 _CHUNK_BYTES: Final = 1_500
 _SPACING: Final = 4
 
@@ -23,7 +23,7 @@ def _position(*fields: Any) -> Position:
 
 @contextmanager
 def small_sizes() -> Iterator[None]:
-    """Gaps are filled in chunks of a line or two, and the index of a stream has an entry every few records."""
+    """Fill gaps in chunks of a line or two, and index a stream every few records, in a `with` block."""
     with (
         patch("exchange_server.readers.CHUNK_BYTES", _CHUNK_BYTES),
         patch("exchange_server.journal.numbered_file.Position", _position),

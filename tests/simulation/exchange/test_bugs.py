@@ -1,4 +1,4 @@
-"""The exchange's simulation is not blind: bugs that are put into it are found."""
+"""The exchange's simulation finds bugs that are put into the exchange."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exchange survives what the seeds do to it; `make simulate-exchange` runs as many as one likes."""
+"""The exchange survives the faults of the seeds; `make simulate-exchange` runs any number of seeds."""
 
 from __future__ import annotations
 

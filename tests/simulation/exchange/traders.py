@@ -1,4 +1,4 @@
-"""Clients that trade, and say again what they do not know to be taken."""
+"""Clients that trade, and repeat requests that may not have arrived."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["UNITS_PER_TICK", "Ouch5Trader", "Ouch42Trader", "OuchTrader", "TextT
 
 _MOST_UNANSWERED: Final = 50
 UNITS_PER_TICK: Final = 100
-"""A tick is a cent, and OUCH counts in hundredths of one."""
+"""Price units of OUCH in a tick: a tick is a cent, and OUCH counts in hundredths of one."""
 
 
 class TextTrader(TextReader):
-    """Trades for one broker; what it does not know to be taken it says again, with the same number."""
+    """Trades for one broker; repeats a request that may not have arrived, with the same number."""
 
     def __init__(self, name: str, broker_id: int, *, cancels: bool | None = None) -> None:
         super().__init__(name)
@@ -27,7 +27,7 @@ class TextTrader(TextReader):
         self.unanswered: dict[int, bytes] = {}
         """Requests that may not have arrived."""
         self.live: list[int] = []
-        """Ids of orders that were accepted and not ended yet."""
+        """Ids of orders that were accepted and have not ended."""
 
     def login(self) -> bytes:
         self._held = b""
@@ -44,7 +44,7 @@ class TextTrader(TextReader):
     def ask(
         self, action: str, order_id: int, volume: int, price: int, symbol: str, options: text.OrderOptions = text.PLAIN
     ) -> None:
-        """One request."""
+        """Send one request."""
         request = text.Request(self._next_id, order_id, self.broker_id, action, volume, price, symbol, 0, options)
         line = self.unanswered[self._next_id] = text.encode_request(request)
         self._next_id += 1
@@ -69,7 +69,7 @@ class TextTrader(TextReader):
 
 
 class OuchTrader(SoupReader):
-    """Trades for one user; several of them may be the same user and then hear the same."""
+    """Trades for one user; several traders may share a user and then receive the same messages."""
 
     def __init__(self, name: str, user: str, password: str) -> None:
         super().__init__(name, "ouch", user, password)
@@ -78,14 +78,14 @@ class OuchTrader(SoupReader):
         self.unanswered: dict[int, bytes] = {}
         """Orders that may not have arrived."""
         self.live: list[int] = []
-        """References of orders that were accepted and not seen to end."""
+        """References of accepted orders whose end was not seen."""
 
     def answered(self) -> None:
         for message in list(self.unanswered.values()):
             self.say(encode_packet(UNSEQUENCED, message))
 
     def send(self, message: bytes) -> None:
-        """A message, if there is somebody to hear it."""
+        """Send a message, if there is a connection."""
         if self.is_logged_in:
             self.say(encode_packet(UNSEQUENCED, message))
 
@@ -100,25 +100,25 @@ class OuchTrader(SoupReader):
             del self.unanswered[next(iter(self.unanswered))]
 
     def _taken(self, ref: int) -> None:
-        """The exchange knows this number, perhaps from another session of the same user."""
+        """Note that the exchange knows this number, perhaps from another session of the same user."""
         self.unanswered.pop(ref, None)
         self._next_ref = max(self._next_ref, ref + 1)
 
     @abstractmethod
     def enter(self, side: str, quantity: int, ticks: int, symbol: str, *, immediate: bool, hidden: bool) -> None:
-        """A new order."""
+        """Send a new order."""
 
     @abstractmethod
     def cancel(self, ref: int, quantity: int) -> None:
-        """What may still execute in all."""
+        """Send a cancel; ``quantity`` is the total that may still execute."""
 
     @abstractmethod
     def replace(self, ref: int, quantity: int, ticks: int) -> None:
-        """Another order in its place."""
+        """Send a replacement of an order."""
 
 
 class Ouch5Trader(OuchTrader):
-    """Speaks OUCH 5.0."""
+    """Trader in OUCH 5.0."""
 
     def enter(self, side: str, quantity: int, ticks: int, symbol: str, *, immediate: bool, hidden: bool) -> None:
         ref = self._new_ref()
@@ -152,7 +152,7 @@ class Ouch5Trader(OuchTrader):
 
 
 class Ouch42Trader(OuchTrader):
-    """Speaks OUCH 4.2: its tokens are numbers in letters."""
+    """Trader in OUCH 4.2: its tokens are numbers in letters."""
 
     def enter(self, side: str, quantity: int, ticks: int, symbol: str, *, immediate: bool, hidden: bool) -> None:
         ref = self._new_ref()

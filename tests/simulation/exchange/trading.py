@@ -1,4 +1,4 @@
-"""What traders of the simulation ask for."""
+"""Random requests of the simulation's traders."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Trading:
         self._shape = shape
 
     def ask(self, trader: TextTrader | OuchTrader, now_s: float) -> None:
-        """A trader wants something."""
+        """Let a trader send a random request."""
         if isinstance(trader, TextTrader):
             self._ask_in_text(trader, now_s)
         else:
             self._ask_in_ouch(trader)
 
     def symbol(self) -> str:
-        """One that is traded."""
+        """Return a random traded symbol."""
         return self._chance.choice(self._shape.rules.instruments).symbol
 
     def _price(self, side: str) -> int:

@@ -1,4 +1,4 @@
-"""Who comes to break things."""
+"""Clients that send wrong data."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["Vandal"]
 
 
 class Vandal:
-    """Says one thing that is wrong, or half of one that is right, and listens to nothing."""
+    """Sends wrong data, or the half of a valid message, and ignores all answers."""
 
     def __init__(self, chance: random.Random, face: str) -> None:
         self._chance = chance
         self._face = face
 
     def says(self) -> bytes:
-        """What it says."""
+        """Return the data to send."""
         chance = self._chance
         if self._face == "text":
             lines = (b"1,,0\n", b"0,1,,0\n", b"1,NOBODY,5\n", b"0,9,,99999\n", b"0,1,,0\n1,0,0,1,B,x,y,ACME\n", b"1,,0")
@@ -33,7 +33,7 @@ class Vandal:
         return chance.randbytes(chance.choice((1, 20, 300, 3_000)))
 
     def received(self, data: bytes) -> None:
-        """Is not interested."""
+        """Ignore the data."""
 
     def lost(self) -> None:
-        """Does not mind."""
+        """Ignore the end of the connection."""

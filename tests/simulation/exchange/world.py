@@ -1,4 +1,4 @@
-"""The world of one seed: clients, connections, one exchange after another, and what goes wrong."""
+"""World of one seed: clients, connections, one exchange after another, and faults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PHASES: Final[tuple[PhaseName, ...]] = (
 
 
 class World(Mishaps):
-    """Everything of one seed. One generator of chance decides all, so that a seed replays exactly."""
+    """World of one seed. One random generator decides everything, so that a seed replays exactly."""
 
     def __init__(self, seed: int, trace: Trace) -> None:
         self.chance = random.Random(seed)
@@ -47,9 +47,9 @@ class World(Mishaps):
         self.platter = Platter(self.chance)
         self.shadow = Shadow(self.shape.rules)
         self.history: list[AnyInput] = []
-        """What the exchange has carried out."""
+        """Inputs that the exchange has carried out."""
         self.pending: Sequence[AnyInput] = ()
-        """What it was about to."""
+        """Inputs that the exchange was about to carry out."""
         self._is_refused = False
         self.process: Process | None = None
         self.links: list[Link] = []
@@ -70,10 +70,10 @@ class World(Mishaps):
         self._acts = list(acts.values())
         self._weights = list(accumulate(self.shape.weights.values()))
 
-    # The course of things
+    # -- steps
 
     def run(self) -> None:
-        """From nothing to the end; raises what is wrong."""
+        """Run the seed from beginning to end; raise the first error."""
         with small_sizes():
             self._run()
 
@@ -95,7 +95,7 @@ class World(Mishaps):
         self.counts["lots traded"] += traded[0]
 
     def figures(self) -> Counter[str]:
-        """How often what has happened."""
+        """Return the number of events of each kind."""
         seen = {"inputs": len(self.history), "trades": self.shadow.market.trades}
         seen["logins"] = sum(client.logins for client in self.clients)
         seen["desk fills"], seen["desk logins"] = len(self.desk.spool.fills), self.desk.logins
@@ -116,7 +116,7 @@ class World(Mishaps):
         self._guarded(act)
 
     def _guarded(self, act: Callable[[], object]) -> None:
-        """Something happens; the process may end of it."""
+        """Call an act during which the process may end."""
         with contextlib.suppress(CrashError):
             act()
         process = self.process
@@ -157,7 +157,7 @@ class World(Mishaps):
         self.process = process
 
     def _before(self, batch: Sequence[AnyInput]) -> None:
-        # Behind a batch that could not be written, no other may be.
+        # After a batch that could not be written, no other batch may be.
         self._is_refused = bool(self.pending)
         self.pending = self.pending or list(batch)
 
@@ -167,7 +167,7 @@ class World(Mishaps):
         self.pending = ()
 
     def _recovered(self, process: Process) -> None:
-        """What was journalled is there: all that was applied, and the batch at which it ended or not."""
+        """Check after a recovery that all applied inputs are present, with or without the batch of the crash."""
         inputs = process.exchange.inputs
         known = len(self.history)
         if inputs == known + len(self.pending):
@@ -199,7 +199,7 @@ class World(Mishaps):
         return self.shadow.feeds[client.port]
 
     def _ended(self, process: Process | None) -> None:
-        """The process is dead, and perhaps the machine."""
+        """Process the death of the process, and perhaps of the machine."""
         if process is not None:
             self.now_s = process.clock.seconds()
         self.process = None
@@ -248,7 +248,7 @@ class World(Mishaps):
             client.is_logged_in and len(client.stream) == len(self._stream_of(client)) for client in self.clients
         )
 
-    # What may happen; False: nothing of the kind is possible now
+    # -- kinds of steps, each of which returns False if it is not possible now
 
     def _do_trade(self) -> bool:
         traders = self._traders if self.chance.random() < 0.1 else [each for each in self._traders if each.is_logged_in]

@@ -3,7 +3,7 @@
 ::
 
     python -m tests.simulation.upstreams --seeds 10000 [--start 0] [--jobs 2]
-    python -m tests.simulation.upstreams --seed 17 -v             one seed, and what happened in it
+    python -m tests.simulation.upstreams --seed 17 -v             one seed, with its events
 """
 
 from __future__ import annotations

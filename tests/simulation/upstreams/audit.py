@@ -1,4 +1,4 @@
-"""What must hold of every epoch that was ever visible, of all runtimes: against the markets, in plain Python."""
+"""Checks of every visible epoch of all runtimes against the markets, in plain Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RELATIONS = ("bids", "asks", "trades")
 
 
 class Audit:
-    """Of one runtime: looks at its log with eyes of its own after every step; what was seen once must stay."""
+    """Audit of one runtime: reads its log independently after every step; data seen once must stay."""
 
     def __init__(
         self,
@@ -33,7 +33,11 @@ class Audit:
         trace: Trace,
         upstreams: Mapping[str, Audit],
     ) -> None:
-        """``markets`` are those whose messages come in here, by the path of the origin; ``upstreams`` by name."""
+        """Create the audit of a site.
+
+        ``markets`` are the markets whose messages arrive here, by the path of the origin; ``upstreams`` are audits by
+        name.
+        """
         self.site = site
         self.upstreams = upstreams
         self._log = EpochLogReader(site.root / "epochs", Volume(sites, Faults(random.Random(0), trace)))
@@ -43,16 +47,16 @@ class Audit:
         self._relations: dict[str, Counter[Row]] = {name: Counter() for name in _RELATIONS}
         self._checksums: list[int] = []
         self.footers: list[Footer] = []
-        """Of all epochs."""
+        """Footers of all epochs."""
         self.messages = 0
 
     @property
     def cuts(self) -> Mapping[str, Cut]:
-        """Of the newest epoch."""
+        """Cuts of the newest epoch."""
         return self.footers[-1].cuts if self.footers else {}
 
     def look(self) -> None:
-        """Check what has become visible since the last time, and that the newest epoch is what it was."""
+        """Check the data that became visible since the last call, and that the newest epoch is unchanged."""
         newest = len(self.footers) - 1
         if newest >= 0 and self._log.disk.exists(self._log.path(newest)):
             found = self._log.read(newest).checksum
@@ -76,7 +80,7 @@ class Audit:
             if name in footer.cuts:
                 begin = before[name].sequence + 1 if name in before else 0
                 good += sum(audit.footers[number].messages for number in range(begin, footer.cuts[name].sequence + 1))
-        # A snapshot stands for messages that nobody counts again.
+        # A snapshot covers messages that are not counted again.
         begins = any(name in footer.cuts and name not in before for name in self.upstreams)
         if footer.messages > good or (footer.messages < good and not begins):
             raise AuditError(f"expected {good} messages in epoch {epoch} of {who}, was {footer.messages}")
@@ -93,7 +97,7 @@ class Audit:
         self.messages += footer.messages
 
     def _expect_cut_of(self, name: str, audit: Audit, footer: Footer) -> None:
-        """What an upstream's epoch cuts is what is said of its origins here: never half of one."""
+        """Check that an upstream's epoch is covered with all of its origins: never half of one."""
         cut = footer.cuts.get(name)
         if cut is None:
             return
@@ -121,7 +125,7 @@ class Audit:
         return found
 
     def is_cut_behind_all(self) -> bool:
-        """Whether everything of its markets is inside."""
+        """Return True if all messages of its markets are covered."""
         return all(
             self.cuts.get(path, Cut("", 0, 0)).sequence == market.count for path, market in self._markets.items()
         )

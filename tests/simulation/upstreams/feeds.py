@@ -1,4 +1,4 @@
-"""A feed that goes on: the bytes of a market's messages, in pieces at times that the world chooses."""
+"""Feed without an end: the bytes of a market's messages, in pieces at times that the world chooses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["SimulatedFeed"]
 
 
 class SimulatedFeed(Source):
-    """Reads on from an offset as far as there is anything; the world calls `read`."""
+    """Reads from an offset as far as there are bytes; the world calls `read`."""
 
     def __init__(self, session: str, data: Callable[[], bytes], chance: random.Random) -> None:
         self.session = session
-        """What a cut names."""
+        """Session name in cuts."""
         self._data = data
         self._chance = chance
         self._sink: BufferSink | None = None
@@ -29,14 +29,14 @@ class SimulatedFeed(Source):
         self._sink, self._offset = sink, position.offset
 
     def resume(self) -> None:
-        """See `Source`; the world looks by itself."""
+        """See `Source`; the world calls `read` by itself."""
 
     def close(self) -> None:
         """See `Source`."""
         self._sink = None
 
     def read(self) -> bool:
-        """Offer the next piece; False if there is none, or no room for it."""
+        """Offer the next piece; return False if there is none, or no room for it."""
         if self._sink is None:
             return False
         raw = self._refused

@@ -1,4 +1,4 @@
-"""What the world does to the runtimes, their machines and their logs: one method a fault."""
+"""Faults of the runtimes, their machines and their logs: one method a fault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REWOUND: Final = ("an older copy", "rewound, restored or replaced")
 
 
 class Mishaps:
-    """A world's faults. Each may be drawn at any step; False: nothing of the kind is possible now."""
+    """Faults of a world. Any may be drawn in any step; its method returns False if it is not possible now."""
 
     chance: random.Random
     trace: Trace
@@ -34,19 +34,19 @@ class Mishaps:
 
     @abstractmethod
     def _one(self) -> Runtime | None:
-        """Any that runs."""
+        """Return a random running process, None if there is none."""
 
     @abstractmethod
     def _start(self, name: str) -> None:
-        """A process begins."""
+        """Start a process."""
 
     @abstractmethod
     def _guarded(self, runtime: Runtime, call: Callable[[], object]) -> bool:
-        """Let a process do something; False if it has died of it."""
+        """Call a function of a process; return False if the process died of it."""
 
     @abstractmethod
     def _gone(self, name: str) -> None:
-        """A process has ended."""
+        """Process the end of a process."""
 
     def _do_crash(self) -> bool:
         runtime = self._one()
@@ -55,7 +55,7 @@ class Mishaps:
         return runtime is not None
 
     def _do_power(self) -> bool:
-        """A machine whose process is dead loses its power later: others have read meanwhile what was not synced."""
+        """Cut the power of a machine whose process is dead: others have read unsynced data meanwhile."""
         down = [name for name in self._tree if name not in self._running]
         if down:
             self.counts["power cuts"] += 1
@@ -92,7 +92,7 @@ class Mishaps:
         return runtime is not None
 
     def _do_usurp(self) -> bool:
-        """The disk lets a lock lapse: another process begins on the directory while the first one stands still."""
+        """Let a lock lapse: another process starts in the directory while the first one is paused."""
         runtime = self._one()
         if runtime is None or runtime.failure is not None:
             return False
@@ -108,13 +108,13 @@ class Mishaps:
     def _do_save(self) -> bool:
         name = self.chance.choice([name for above in self._tree.values() for name in above])
         epochs = len(self._audits[name].footers)
-        # A committed epoch that has not got its name yet is in the copy too: the next start there publishes it.
+        # A committed epoch without its final name is in the copy too: the next start there publishes it.
         epochs += self._sites[name].holds(f".{epochs:012}.segment")
         self._saved[name] = epochs, self._sites[name].saved()
         return True
 
     def _do_rewind(self) -> bool:
-        """Somebody puts an older copy in the place of an upstream: who has read on refuses it, and takes nothing."""
+        """Replace an upstream by an older copy: a runtime that has read further refuses it, and reads nothing."""
         names = [
             name
             for name, (epochs, _) in self._saved.items()
@@ -165,7 +165,7 @@ class Mishaps:
         self._halt([reader])
 
     def _halt(self, names: list[str]) -> bool:
-        """Stop these in an orderly way; False if one has died of it."""
+        """Stop these processes in order; return False if one has died of it."""
         for name in names:
             runtime = self._running.get(name)
             if runtime is None:

@@ -1,4 +1,4 @@
-"""The runtimes of the simulation: the parts that upstreams are made of, on edges that the world controls."""
+"""The runtimes of the simulation: the parts that upstreams consist of, on edges that the world controls."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ __all__ = ["Runtime", "RuntimeShape"]
 
 
 class RuntimeShape(msgspec.Struct, frozen=True):
-    """How the runtimes of a seed run."""
+    """Configuration of a seed's runtimes."""
 
     ingest: IngestConfig
     retention: Retention
-    """Of trades."""
+    """Retention of trades."""
     kept: RetentionConfig
-    """Of the log."""
+    """Retention of the log."""
     bases: int
-    """Snapshots that retiring leaves."""
+    """Number of snapshots that retiring keeps."""
     symbols: Symbols
 
 
 class SimulatedFollower(Follower):
-    """Looks when the world says so."""
+    """Follower that looks on the world's request."""
 
     sink: UpstreamSink | None = None
 
@@ -56,7 +56,7 @@ class SimulatedFollower(Follower):
         self.sink = None
 
     def move(self) -> bool:
-        """Look once; whether an epoch was taken."""
+        """Look once; return True if an epoch was read."""
         if self.sink is None:
             return False
         try:
@@ -68,7 +68,7 @@ class SimulatedFollower(Follower):
 
 
 class Runtime(IngestListener):
-    """One life of a runtime: with a feed, with upstreams, or with both. A crash may come out of any call."""
+    """One process of a runtime: with a feed, with upstreams, or with both. Any call may raise a crash."""
 
     def __init__(
         self,
@@ -84,12 +84,12 @@ class Runtime(IngestListener):
         data: Callable[[], bytes] | None = None,
         upstreams: tuple[str, ...] = (),
     ) -> None:
-        """``arm`` may have the process die or fail while it starts; ``data`` is its market's."""
+        """Start a process; ``arm`` may make it die or fail during the start; ``data`` returns its market's bytes."""
         self.site, self.number = site, number
         self._shape, self._trace, self._now_ns = shape, trace, now_ns
         self.faults = Faults(chance, trace)
         self.failure: str | None = None
-        """Why it cannot go on."""
+        """Reason why it cannot continue."""
         self._calls: deque[Callable[[], Any]] = deque()
         self.crews = Crews(chance)
         self.disk = Volume(sites, self.faults)
@@ -142,32 +142,32 @@ class Runtime(IngestListener):
         return Origin(0, "feed", feed, adaptor, Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples))
 
     def seconds(self) -> float:
-        """As the reactor's clock."""
+        """Return the time as the reactor's clock."""
         return self._now_ns() / 1e9
 
-    # What the world does with it
+    # -- actions of the world
 
     def calls(self) -> int:
-        """Things that wait for a thread."""
+        """Return the number of calls that wait for a thread."""
         return len(self._calls)
 
     def run_one(self) -> None:
-        """Run the oldest of them."""
+        """Run the oldest waiting call."""
         self._calls.popleft()()
 
     def look(self) -> bool:
-        """Have a follower look; whether anything came."""
+        """Let the followers look; return True if anything arrived."""
         followers = self.upstreams.followers if self.upstreams else ()
         moved = [follower.move() for follower in followers if isinstance(follower, SimulatedFollower)]
         return any(moved)
 
     def beat(self) -> None:
-        """A second has passed."""
+        """Process the passage of a second."""
         if self.upstreams is not None:
             self.upstreams.beat()
 
     def keep_small(self) -> None:
-        """Take a snapshot, and retire what nobody needs."""
+        """Take a snapshot, and retire data that is no longer needed."""
         self.claim.check()
         epoch, snapshots = self.writer.epoch, SnapshotDirectory(self.site.root / "snapshots", self.disk)
         if epoch > 0:
@@ -176,11 +176,11 @@ class Runtime(IngestListener):
             retire(self.writer.log, snapshots, passed, self._shape.kept, self._shape.bases)
 
     def stop(self) -> None:
-        """An orderly end."""
+        """Stop in order."""
         self.ingest.stop()
         self.writer.close()
 
-    # From the parts
+    # -- callbacks of the parts
 
     def on_failed(self, reason: str) -> None:
         self._trace.say("{} fails: {}", self.site.name, reason)
@@ -206,4 +206,4 @@ class Runtime(IngestListener):
         try:
             return call()
         except CrashError:
-            return None  # raised again by who runs the call
+            return None  # raised again by the caller that runs it

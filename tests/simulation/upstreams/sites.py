@@ -1,4 +1,4 @@
-"""Where a runtime of the simulation lives: a machine with a disk and a store of its own, which others reach too."""
+"""The place of a simulated runtime: a machine with a disk and a store of its own, which others reach too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Site", "Volume"]
 
 
 class Site:
-    """What outlives the processes of one runtime."""
+    """Data that survives the processes of one runtime."""
 
     def __init__(self, name: str, chance: random.Random) -> None:
         self.name = name
@@ -28,7 +28,7 @@ class Site:
         self.shelf = Shelf()
 
     def store(self, faults: Faults) -> SimulatedStore:
-        """The store as the next process has it."""
+        """Return the store for the next process."""
         return SimulatedStore(self.shelf, faults)
 
     def holds(self, name: str) -> bool:
@@ -36,16 +36,16 @@ class Site:
         return any(name in directory.names for directory in self.platter.directories.values())
 
     def saved(self) -> Any:
-        """A copy of everything, as a backup has it."""
+        """Return a copy of everything, like a backup."""
         return copy.deepcopy((self.platter.directories, self.shelf.tables))
 
     def restore(self, saved: Any) -> None:
-        """Put a copy in the place of what is there."""
+        """Replace the present data by a copy."""
         self.platter.directories, self.shelf.tables = copy.deepcopy(saved)
 
 
 class Volume(Disk):
-    """All sites' disks as one process sees them; its own faults strike wherever it writes."""
+    """All sites' disks as seen by one process; its own faults strike wherever it writes."""
 
     def __init__(self, sites: Mapping[str, Site], faults: Faults) -> None:
         self._disks = {site.root.parts[:3]: SimulatedDisk(site.platter, faults) for site in sites.values()}

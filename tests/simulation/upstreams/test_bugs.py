@@ -1,4 +1,4 @@
-"""The simulation of upstreams is not blind: bugs that are put into them are found."""
+"""The simulation of upstreams finds bugs that are put into them."""
 
 from __future__ import annotations
 

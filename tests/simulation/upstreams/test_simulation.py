@@ -1,4 +1,4 @@
-"""Runtimes that feed one survive what the seeds do to them; `make simulate-upstreams` runs as many as one likes."""
+"""Upstreams and their readers survive the faults of the seeds; `make simulate-upstreams` runs any number of seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The world of one seed: several runtimes that feed one, who may do something next, and what goes wrong."""
+"""World of one seed: several runtimes that feed one, their steps, and faults."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FAULTS: Final = frozenset({"crash", "arm", "error", "full", "stop", "usurp", "s
 
 
 class World(Mishaps):
-    """Everything of one seed. One generator of chance decides all, so that a seed replays exactly."""
+    """World of one seed. One random generator decides everything, so that a seed replays exactly."""
 
     def __init__(self, seed: int, trace: Trace) -> None:
         self.chance = chance = random.Random(seed)
@@ -72,20 +72,20 @@ class World(Mishaps):
             shape = self._shape.retention, self._shape.symbols
             self._audits[name] = Audit(self._sites[name], self._sites, own | nested, shape, trace, above)
         self._running: dict[str, Runtime] = {}
-        self._standing: list[Runtime] = []  # processes that have lost their directory and do not know
+        self._standing: list[Runtime] = []  # processes that have lost their directory without notice
         self._saved: dict[str, tuple[int, Any]] = {}
         self._now_s = 1.0
         self._starts = 0
         self._is_calm = False
         self._lazy = chance.choice((None, None, *tree))
-        """A runtime whose epochs are long."""
+        """Name of a runtime whose epochs are long."""
         weights = {name: weight * chance.choice((0.5, 1.0, 2.0)) for name, weight in _ACTS.items()}
         self._weights = {
             name: weight for name, weight in weights.items() if name not in _FAULTS or chance.random() < 0.6
         }
 
     def run(self) -> None:
-        """From nothing to the end; raises what is wrong."""
+        """Run the seed from beginning to end; raise the first error."""
         for _ in range(self._steps):
             self._step()
         self._calm_down()
@@ -97,7 +97,7 @@ class World(Mishaps):
             raise AuditError(f"expected an end within {_CALM_STEPS} calm steps, was {self._cuts()}")
 
     def figures(self) -> Counter[str]:
-        """How often what has happened."""
+        """Return the number of events of each kind."""
         seen: Counter[str] = Counter()
         for audit in self._audits.values():
             seen["epochs"] += len(audit.footers)
@@ -125,7 +125,7 @@ class World(Mishaps):
                 self._gone(name)
 
     def _guarded(self, runtime: Runtime, call: Callable[[], object]) -> bool:
-        """Let a process do something, which may be its last."""
+        """Call a function of a process, during which the process may end."""
         try:
             call()
         except CrashError:
@@ -158,7 +158,7 @@ class World(Mishaps):
     def _one(self) -> Runtime | None:
         return self.chance.choice(list(self._running.values())) if self._running else None
 
-    # What may happen; False: nothing of the kind is possible now
+    # -- kinds of steps, each of which returns False if it is not possible now
 
     def _do_boot(self) -> bool:
         down = [name for name in self._tree if name not in self._running]
@@ -200,7 +200,7 @@ class World(Mishaps):
                 self._sites[name].platter.crash()
 
     def _bytes_of(self, market: Market) -> bytes:
-        """As far as the market has come; behind its last message a heartbeat says that it is whole."""
+        """Return the bytes of the market so far; after its last message, a heartbeat shows that it is complete."""
         lines = b"".join(market.lines)
         return lines + market.heartbeat() if self._is_calm and market.count >= self._messages else lines
 
@@ -273,7 +273,7 @@ class World(Mishaps):
             self._guarded(runtime, runtime.keep_small)
         return runtime is not None
 
-    # The end
+    # -- the end
 
     def _calm_down(self) -> None:
         self.trace.say("from here on nothing goes wrong")
