@@ -24,6 +24,7 @@ from msgspec import Meta
 __all__ = [
     "ASK_PATH",
     "CURSORS_PATH",
+    "LAST_EPOCH",
     "PAGE_ROWS",
     "STATISTICS_PATH",
     "STATUS_PATH",
@@ -403,6 +404,8 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 ASK_PATH: Final = "/v1/ask"
+LAST_EPOCH: Final = 2**63 - 1
+"""Largest number that an epoch can have."""
 LONGEST_QUESTION: Final = 100_000
 """Largest number of characters of a question."""
 
@@ -412,7 +415,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     sql: Annotated[str, Meta(min_length=1, max_length=LONGEST_QUESTION)]
     """Text of the SELECT, which may end with ``AS OF EPOCH n``."""
-    epoch: Annotated[int, Meta(ge=0)] | None = None
+    epoch: Annotated[int, Meta(ge=0, le=LAST_EPOCH)] | None = None
     """Epoch of the data; null: the newest at which everything that the SELECT reads is available."""
 
 

@@ -6,7 +6,7 @@ The route of the WebSocket, over which pages have the same, is here too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from twisted.internet.interfaces import IPushProducer
 from twisted.web.http import Request
@@ -14,6 +14,7 @@ from twisted.web.server import NOT_DONE_YET
 from zope.interface import implementer
 
 from deltabook.wire.advice import did_you_mean
+from deltabook.wire.service import LAST_EPOCH
 from deltabook.wire.stream import LONGEST_REQUEST_BYTES, STREAM_PATH
 from runtime.service.http.routes import FRAMES, Answer, Call, Handled, Parameter, Refusal, Route
 from runtime.service.results.hub import Hub
@@ -35,9 +36,6 @@ __all__ = [
 
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-
-
-_NEWEST: Final = 2**63 - 1
 
 
 @implementer(IPushProducer)
@@ -92,7 +90,7 @@ def parsed_start(names: Sequence[str], text: str) -> dict[str, int]:
 
 
 def _epoch(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= _NEWEST):
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= LAST_EPOCH):
         raise ValueError(f"expected the number of an epoch, was {text[:80]!r}")
     return int(text)
 

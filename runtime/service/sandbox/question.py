@@ -14,6 +14,7 @@ import msgspec
 import sqlglot
 from sqlglot.errors import SqlglotError
 
+from deltabook.wire.service import LAST_EPOCH
 from runtime.compiler.declarations import Text
 from runtime.compiler.describe import is_outside
 from runtime.compiler.errors import SqlError
@@ -64,7 +65,10 @@ def with_epoch(sql: str, epoch: int | None) -> tuple[str, int | None]:
     last = tokens[-4:]
     if tuple(token.text.upper() for token in last[:3]) != _AS_OF or not last[-1].text.isdigit():
         return sql, epoch
-    named = int(last[-1].text)
+    digits = last[-1].text
+    if len(digits) > len(str(LAST_EPOCH)) or int(digits) > LAST_EPOCH:
+        raise AskError(f"expected the number of an epoch, was {digits[:80]}")
+    named = int(digits)
     if epoch is not None and epoch != named:
         raise AskError(f"expected one epoch, was {epoch} and AS OF EPOCH {named}")
     return sql[: last[0].start], named

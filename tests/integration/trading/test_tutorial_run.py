@@ -61,7 +61,7 @@ class Reader:
             subprocess.run(["make", "--dry-run", "setup"], cwd=ROOT, check=True, capture_output=True)
             return
         assert command.words[0] == DELTABOOK, command
-        words = self.there(" ".join(command.words[1:])).split(" ")
+        words = [self.there(word) for word in command.words[1:]]
         if not command.is_server:
             done = subprocess.run(
                 [sys.executable, "-m", "deltabook", *words],

@@ -121,3 +121,10 @@ def test_two_epochs_are_one_too_many() -> None:
 )
 def test_a_question_that_may_read_the_clock(connection: duckdb.DuckDBPyConnection, sql: str, reads_clock: bool) -> None:
     assert checked(sql, connection).reads_clock is reads_clock
+
+
+@pytest.mark.parametrize("digits", [str(2**63), "9" * 30, "9" * 5000])
+def test_an_epoch_that_cannot_be_is_refused(digits: str) -> None:
+    with pytest.raises(AskError, match="expected the number of an epoch, was 9"):
+        with_epoch(f"SELECT 1 AS OF EPOCH {digits}", None)
+    assert with_epoch(f"SELECT 1 AS OF EPOCH {2**63 - 1}", None) == ("SELECT 1 ", 2**63 - 1)
