@@ -6,6 +6,7 @@ import csv
 import json
 import random
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -61,7 +62,9 @@ class Reader:
             subprocess.run(["make", "--dry-run", "setup"], cwd=ROOT, check=True, capture_output=True)
             return
         assert command.words[0] == DELTABOOK, command
-        words = [self.there(word) for word in command.words[1:]]
+        given = list(command.words[1:])
+        own = given[: given.index("|")] if "|" in given else given  # the rest only shortens what is printed
+        words = shlex.split(self.there(shlex.join(own)))
         if not command.is_server:
             done = subprocess.run(
                 [sys.executable, "-m", "deltabook", *words],
