@@ -1,6 +1,4 @@
-"""Closed simulations: market events per second of the day's population, those of a peer, and the time of a
-whole day.
-"""
+"""Closed simulations: events per second of the day's population, those of a peer, and the time of a whole day."""
 
 from __future__ import annotations
 
@@ -38,27 +36,42 @@ class _Played(msgspec.Struct, frozen=True):
     """Seconds of the kernel's loop."""
 
 
-def measure_simulations(quick: bool) -> list[Record]:
-    """Measure ``simulate.events_per_s`` and its variants, one run of each in turn, and ``simulate.day_s``.
+class _Rates(msgspec.Struct, frozen=True):
+    events_per_s: float
+    """Turns of agents, requests and feed messages per second of wall time."""
+    requests_per_s: float
+    """Requests that the exchange handled per second."""
+    feed_messages_per_s: float
+    """Messages of the public feed per second."""
 
-    An event is a message of the public feed. The population is the preset ``day``: 200 agents on one symbol. ``dense``
-    has 2,000 of their requests per second instead of 160, ``strategy`` a market maker among them, ``journal`` writes
-    the exchange's directory.
+
+def measure_simulations(quick: bool) -> list[Record]:
+    """Measure ``simulate.events_per_s``, ``simulate.feed_messages_per_s`` and their variants, one run of each in
+    turn, and ``simulate.day_s``.
+
+    An event is what the kernel of a discrete-event simulator handles: the turn of an agent, a request that arrives at
+    the exchange, or a message of its public feed. The population is the preset ``day``: 200 agents on one symbol.
+    ``dense`` has 2,000 of their requests per second instead of 160, ``strategy`` a market maker among them, ``journal``
+    writes the exchange's directory.
     """
     runs, hours = (1, 0.05) if quick else (5, 0.5)
-    rates: dict[str, list[float]] = {"": [], "dense.": [], "strategy.": [], "journal.": []}
+    rates: dict[str, list[_Rates]] = {"": [], "dense.": [], "strategy.": [], "journal.": []}
     for seed in range(1, runs + 1):
         plain = SimulationConfig(hours=hours, seed=seed, agents=_AGENTS, rate_per_s=_SPARSE_PER_S)
         dense = SimulationConfig(hours=hours / 5, seed=seed, agents=_AGENTS, rate_per_s=_DENSE_PER_S)
         traded = SimulationConfig(
             ("market_maker",), hours=hours / 5, seed=seed, agents=_AGENTS, rate_per_s=_SPARSE_PER_S
         )
-        rates[""].append(_events_per_s(plain))
-        rates["dense."].append(_events_per_s(dense))
-        rates["strategy."].append(_events_per_s(traded))
+        rates[""].append(_run(plain))
+        rates["dense."].append(_run(dense))
+        rates["strategy."].append(_run(traded))
         with tempfile.TemporaryDirectory(prefix="bench-trading-") as folder:
-            rates["journal."].append(_events_per_s(plain, Path(folder) / "exchange"))
-    found = [record(f"simulate.{name}events_per_s", values, "events/s") for name, values in rates.items()]
+            rates["journal."].append(_run(plain, Path(folder) / "exchange"))
+    found: list[Record] = []
+    for name, runs_of in rates.items():
+        found.append(record(f"simulate.{name}events_per_s", [each.events_per_s for each in runs_of], "events/s"))
+        messages = [each.feed_messages_per_s for each in runs_of]
+        found.append(record(f"simulate.{name}feed_messages_per_s", messages, "messages/s"))
     day = SimulationConfig(
         hours=0.1 if quick else _DAY_HOURS, seed=1, agents=_AGENTS, rate_per_s=_SPARSE_PER_S, opening_s=60, closing_s=60
     )
@@ -70,18 +83,17 @@ def _beside_abides(runs: int, market_s: float) -> list[Record]:
     """Measure ``simulate.ratio_peer``: requests per second of the same number of brokers at the same rate, in turns
     with ABIDES.
 
-    Requests are compared because events differ: ABIDES handles about five messages and wakes for each order or cancel.
-    ``simulate.ratio_peer_events`` divides our feed messages by those.
+    ``simulate.ratio_peer_events`` compares events: messages and wakes in ABIDES, between four and five for each order
+    or cancel; turns of agents, requests and feed messages in Deltabook, three to four. Deltabook's agents read the book
+    without a message, which is why requests are the stricter comparison of the work done.
     """
     python = find_peer(
         "abides_markets", "bench-simulation-peers", "install abides-core and abides-markets from ABIDES' repository"
     )
     if python is None:
         return []
-    ours: list[float] = []
-    theirs: list[float] = []
-    events: list[float] = []
-    ratios: list[float] = []
+    ours: list[_Rates] = []
+    peers: list[_Played] = []
     for seed in range(1, runs + 1):
         peer = _run_abides(python, market_s, seed)
         equal = SimulationConfig(
@@ -91,18 +103,18 @@ def _beside_abides(runs: int, market_s: float) -> list[Record]:
             settings=(f"noise.brokers={_NOISE_AGENTS}", f"value.brokers={_VALUE_AGENTS}"),
             rate_per_s=peer.requests / market_s,
         )
-        result = Simulation(equal).run()
-        ours.append(result.figures.records / result.elapsed_s)
-        theirs.append(peer.requests / peer.seconds)
-        events.append(peer.events / peer.seconds)
-        ratios.append(result.figures.feed_messages / result.elapsed_s / events[-1])
+        ours.append(_run(equal))
+        peers.append(peer)
     name = "ABIDES, value and noise agents"
+    requests = [each.requests_per_s for each in ours]
+    peer_requests = [peer.requests / peer.seconds for peer in peers]
+    peer_events = [peer.events / peer.seconds for peer in peers]
     return [
-        record("simulate.requests_per_s", ours, "requests/s", name, theirs),
-        record("simulate.peer.requests_per_s", theirs, "requests/s"),
-        record("simulate.peer.events_per_s", events, "events/s"),
-        record("simulate.ratio_peer", [mine / other for mine, other in zip(ours, theirs, strict=True)], "", name),
-        record("simulate.ratio_peer_events", ratios, "", name),
+        record("simulate.requests_per_s", requests, "requests/s", name, peer_requests),
+        record("simulate.peer.requests_per_s", peer_requests, "requests/s"),
+        record("simulate.peer.events_per_s", peer_events, "events/s"),
+        record("simulate.ratio_peer", _ratios(requests, peer_requests), "", name),
+        record("simulate.ratio_peer_events", _ratios([each.events_per_s for each in ours], peer_events), "", name),
     ]
 
 
@@ -113,6 +125,13 @@ def _run_abides(python: Path, market_s: float, seed: int) -> _Played:
     return msgspec.convert(json.loads(done.stdout.splitlines()[-1]), _Played)
 
 
-def _events_per_s(config: SimulationConfig, directory: Path | None = None) -> float:
-    result = Simulation(config, directory=directory).run()
-    return result.figures.feed_messages / result.elapsed_s
+def _ratios(ours: list[float], theirs: list[float]) -> list[float]:
+    return [mine / other for mine, other in zip(ours, theirs, strict=True)]
+
+
+def _run(config: SimulationConfig, directory: Path | None = None) -> _Rates:
+    simulation = Simulation(config, directory=directory)
+    result = simulation.run()
+    figures, seconds = result.figures, result.elapsed_s
+    events = simulation.agent_turns + figures.records + figures.feed_messages
+    return _Rates(events / seconds, figures.records / seconds, figures.feed_messages / seconds)

@@ -333,6 +333,11 @@ class Simulation:
             elapsed_s=self._elapsed_s,
         )
 
+    @property
+    def agent_turns(self) -> int:
+        """Number of turns that background agents have taken: each reads the books, and may send requests."""
+        return sum(flow.turns for flow in self._flows)
+
     # -- called by the parts -------------------------------------------------------------------------------------
 
     def _published(self) -> None:

@@ -187,6 +187,8 @@ class AgentFlow:
         books = exchange.market.books
         self.populations = [Population(books[instrument.symbol], instrument, settings) for instrument in instruments]
         """Population of each instrument, in the order of the instruments."""
+        self.turns = 0
+        """Number of turns that traders have taken."""
         self._due_orders = 0.0
         self._last_s = 0.0
         self._call: Any = None
@@ -240,10 +242,12 @@ class AgentFlow:
         turns = math.ceil(orders / count)
         for population in populations:
             population.look(turns, random)
-        for _ in range(orders * _TURNS_PER_REQUEST):
-            if len(wanted) >= orders:
-                break
+        taken = 0
+        most = orders * _TURNS_PER_REQUEST
+        while taken < most and len(wanted) < orders:
             populations[int(random.random() * count)].act(random, batch)
+            taken += 1
+        self.turns += taken
 
     def _submit(self, batch: Batch, inputs: Sequence[AnyInput]) -> None:
         for owner, order_id in zip(batch.owners, self._exchange.submit(inputs), strict=True):

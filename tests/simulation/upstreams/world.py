@@ -121,8 +121,8 @@ class World(Mishaps):
         for name, runtime in list(self._running.items()):
             if runtime.failure is not None:
                 self._expect_a_fault(runtime.failure)
-                self._guarded(runtime, runtime.stop)
-                self._gone(name)
+                if self._guarded(runtime, runtime.stop):  # a process that crashes while it stops is gone already
+                    self._gone(name)
 
     def _guarded(self, runtime: Runtime, call: Callable[[], object]) -> bool:
         """Call a function of a process, during which the process may end."""

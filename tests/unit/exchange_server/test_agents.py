@@ -139,6 +139,21 @@ def test_agents_are_quiet_in_a_halt_and_offer_in_an_auction(tmp_path: Path) -> N
     run.close()
 
 
+def test_turns_are_counted_with_and_without_requests(tmp_path: Path) -> None:
+    """In a halt every trader passes, until each wanted request has had four turns."""
+    run = FlowRun(tmp_path, RULES)
+    flow = run.agents()
+    sent = flow.step(10)
+    turns = flow.turns
+    assert sent > 0
+    assert turns > 0
+    for symbol in run.market.books:
+        run.exchange.submit([Phase(run.exchange.next_time_ns(), symbol, "halted")])
+    assert flow.step(10) == 0
+    assert flow.turns == turns + 40
+    run.close()
+
+
 def test_a_fleeting_order_goes_when_there_are_enough() -> None:
     stall = two_sided()
     noise = Noise(NoiseSettings(fleeting=1.0, market=0.0, fleeting_orders=2), range(4, 6), 100)
