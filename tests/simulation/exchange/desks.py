@@ -193,6 +193,8 @@ class DeskClient:
     def trade(self, symbol: str) -> None:
         """Send a random request, like a strategy."""
         chance, desk = self._chance, self.desk
+        if desk.is_synchronised:
+            self._expect_known_orders()
         resting = desk.blotter.open_orders()
         what = chance.random()
         if what < 0.5 or not resting:
@@ -249,7 +251,12 @@ class DeskClient:
         spooled = [event.sequence for event in self.spool.fills]
         expect(spooled == fills, "the desk's trades are {}, was told {}", spooled, fills)
         expect(blotter.fills == len(fills), "the desk counts {} fills, was told {}", blotter.fills, len(fills))
-        unknown = [order.client_id for order in blotter.open_orders() if order.status is OrderStatus.UNKNOWN]
+        self._expect_known_orders()
+
+    def _expect_known_orders(self) -> None:
+        """Check that no order is left whose request was sent on a lost connection and has had no answer."""
+        orders = self.desk.blotter.open_orders()
+        unknown = [order.client_id for order in orders if order.status is OrderStatus.UNKNOWN]
         expect(not unknown, "the fate of {} is unknown", unknown)
 
     def _heard(self, event: OrderEvent) -> None:
