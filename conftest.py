@@ -19,6 +19,8 @@ from deltabook.cli import start_logging
 
 ROOT: Final = Path(__file__).parent
 PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
+SLOW_TIMEOUT_S: Final = 900
+"""Limit of a slow test that states none: long enough for one that waits for a busy machine."""
 
 # Deadlines measure the machine, not the code.
 settings.register_profile("deltabook", deadline=None, print_blob=True)
@@ -42,3 +44,10 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collecto
         # classes of the two runs are not equal.
         import_module(".".join(file_path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
     return [each for each in collectors if has_example or not isinstance(each, DoctestModule)]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give slow tests more time than the others, unless they state their own."""
+    for item in items:
+        if item.get_closest_marker("slow") is not None and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
