@@ -157,6 +157,9 @@ def test_row_27_output_is_never_merged_across_a_barrier(seed: int | None) -> Non
             batch_ends = [sum(map(len, pipeline.batches[: n + 1])) for n in range(len(pipeline.batches))]
             assert set(ends[1:]) <= set(batch_ends) | {0}
             assert len(pipeline.received) == 50
+            # Nothing that was there at the barrier waits until after it.
+            assert pipeline.drained
+            assert all(received >= 5 * barrier.number for barrier, received in pipeline.drained)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
