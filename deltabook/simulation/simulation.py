@@ -192,13 +192,12 @@ class Simulation:
                 raise ConfigurationError(
                     f"expected a {option} of one of {', '.join(names) or 'no strategies'}, was of {unknown[0]}"
                 )
-        shared = parse_latency(config.latency, config.seed)
         return [
             Delays(
-                parse_latency(config.latencies[name], config.seed) if name in config.latencies else shared,
+                parse_latency(config.latencies.get(name, config.latency), config.seed, place),
                 round(parse_span_s(config.computes.get(name, config.compute)) * _SECOND_NS),
             )
-            for name in names
+            for place, name in enumerate(names)
         ]
 
     def _make_participants(self, rules: MarketRules, delays: Sequence[Delays]) -> None:
