@@ -192,6 +192,7 @@ class Simulation:
                 raise ConfigurationError(
                     f"expected a {option} of one of {', '.join(names) or 'no strategies'}, was of {unknown[0]}"
                 )
+        parse_latency(config.latency)  # a model that no strategy uses is checked too
         return [
             Delays(
                 parse_latency(config.latencies.get(name, config.latency), config.seed, place),
@@ -335,6 +336,8 @@ class Simulation:
     # -- called by the parts -------------------------------------------------------------------------------------
 
     def _published(self) -> None:
+        if self.clock.now_ns >= self.recorder.day_end_ns > 0:
+            self.recorder.close_day()
         if self.publication is not None:
             self.publication.publish()
         if self.clock.now_ns >= self.recorder.next_ns > 0:
