@@ -187,9 +187,12 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
     def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         """Send the action's orders, advance market time by a step, and observe.
 
-        An episode terminates when its time is over; the observation contains the remaining time.
+        An episode terminates when its time is over; the observation contains the remaining time. Raises
+        `gymnasium.error.ResetNeeded` after that.
         """
         simulation = self.simulation
+        if self._step_number >= self._steps:
+            raise gymnasium.error.ResetNeeded("expected an episode that goes on, was one that is over: reset begins one")
         self._act(np.asarray(action, dtype=np.float64))
         self._step_number += 1
         self._advance(self._step_number * self._seconds / self._steps)

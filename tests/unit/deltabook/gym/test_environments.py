@@ -186,3 +186,10 @@ def test_a_step_needs_an_episode() -> None:
     environment = made(NAMES[0]).unwrapped
     with pytest.raises(gymnasium.error.ResetNeeded):
         environment.step(np.zeros(2, dtype=np.float32))
+
+
+def test_an_episode_that_is_over_takes_no_step() -> None:
+    environment = made(NAMES[0], seconds=1, steps=1).unwrapped
+    played(environment, 1)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="that is over"):
+        environment.step(np.zeros(2, dtype=np.float32))
