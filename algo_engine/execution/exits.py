@@ -51,7 +51,7 @@ class _Stopping(Composite):
         return child is not None and child.options.stop_ticks is not None and not self._is_leaving
 
     def _watch(self, quote: Quote) -> None:
-        # Without lots there is nothing to stop: the stop of a bracket that waits for its entry may be behind the market.
+        # Without lots there is nothing to stop: the stop of a bracket without its entry may be behind the market.
         if self.remaining_lots and not self._is_watched_there() and self._is_reached(quote):
             self.is_stopped = True
 

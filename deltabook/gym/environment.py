@@ -192,7 +192,9 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         """
         simulation = self.simulation
         if self._step_number >= self._steps:
-            raise gymnasium.error.ResetNeeded("expected an episode that goes on, was one that is over: reset begins one")
+            raise gymnasium.error.ResetNeeded(
+                "expected an episode that goes on, was one that is over: reset begins one"
+            )
         self._act(np.asarray(action, dtype=np.float64))
         self._step_number += 1
         self._advance(self._step_number * self._seconds / self._steps)

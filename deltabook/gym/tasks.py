@@ -15,6 +15,7 @@ from deltabook.gym.environment import MarketEnvironment, compressed
 
 __all__ = ["Execution", "MarketMaking"]
 
+
 class Execution(MarketEnvironment):
     """Sell ``lots`` within ``seconds``, as close as possible to the price at the beginning
     (``deltabook/Execution-v0``).

@@ -14,6 +14,7 @@ from algo_engine.quotes import Quotes
 from algo_engine.risk import RiskLimits
 from algo_engine.strategy import NoParameters
 from deltabook.backtest import Backtest, BacktestConfig
+from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.recorder import Recorder
 from deltabook.wire.symbols import Instrument
 from deltabook.wire.text import OrderOptions
@@ -87,10 +88,10 @@ def test_samples_are_spread_evenly(seconds: float) -> None:
 def test_the_end_of_each_day_is_a_sample() -> None:
     """The state before the first change of a later day, at the last nanosecond; it is never thinned out."""
     day_ns = 86_400 * 10**9
-    now_ns = 0
-    found = recorder(10, lambda: now_ns)
+    clock = SimulatedClock()
+    found = recorder(10, lambda: clock.now_ns)
     found.begin(0)
-    for now_ns in range(day_ns // 3, 5 * day_ns, day_ns // 3 * 2):
+    for clock.now_ns in range(day_ns // 3, 5 * day_ns, day_ns // 3 * 2):
         found.sample()
     assert {n * day_ns - 1 for n in range(1, 5)} <= {sample.time_ns for sample in found.samples}
     times = [sample.time_ns for sample in found.samples]
