@@ -91,7 +91,7 @@ def test_the_end_of_each_day_is_a_sample() -> None:
     clock = SimulatedClock()
     found = recorder(10, lambda: clock.now_ns)
     found.begin(0)
-    for clock.now_ns in range(day_ns // 3, 5 * day_ns, day_ns // 3 * 2):
+    for clock.now_ns in range(day_ns // 48, 5 * day_ns, day_ns // 24):
         found.sample()
     assert {n * day_ns - 1 for n in range(1, 5)} <= {sample.time_ns for sample in found.samples}
     times = [sample.time_ns for sample in found.samples]
