@@ -51,7 +51,8 @@ class _Stopping(Composite):
         return child is not None and child.options.stop_ticks is not None and not self._is_leaving
 
     def _watch(self, quote: Quote) -> None:
-        if not self._is_watched_there() and self._is_reached(quote):
+        # Without lots there is nothing to stop: the stop of a bracket without its entry may be behind the market.
+        if self.remaining_lots and not self._is_watched_there() and self._is_reached(quote):
             self.is_stopped = True
 
     def _child_event(self, event: OrderEvent) -> None:
@@ -125,7 +126,7 @@ class OneCancelsOther(_Stopping):
     def _watch(self, quote: Quote) -> None:
         # The target rests, so that the stop is watched here at all times.
         if self._rests == "target":
-            self.is_stopped = self.is_stopped or self._is_reached(quote)
+            self.is_stopped = self.is_stopped or (self.remaining_lots > 0 and self._is_reached(quote))
         else:
             super()._watch(quote)
 
@@ -251,6 +252,11 @@ class Bracket(Composite):
         self._settle()
 
     @property
+    def _entered_by_stop(self) -> bool:
+        entry = cast(_EntryOrder, self.entry)
+        return entry._entry.options.stop_ticks is not None
+
+    @property
     def child_id(self) -> int:
         """Client id of an order of either part that may still trade, 0 if there is none."""
         return self.entry.child_id or self.exit.child_id
@@ -298,10 +304,15 @@ class Bracket(Composite):
             return
         entry, out = self.entry, self.exit
         self.filled_lots, self.notional = entry.filled_lots, entry.notional
-        if out.filled_lots or out.is_stopped:
-            entry.cancel("the exit has begun")
+        if out.filled_lots or out.is_stopped or out.is_done:
+            entry.cancel("the exit has begun" if not out.is_done else f"the exit has ended: {out.reason}")
         if self.state is CompositeState.WORKING and (out.lots, out._is_final) != (entry.filled_lots, entry.is_done):
+            is_first = not out.lots and entry.filled_lots
             out.hold(entry.filled_lots, is_final=entry.is_done)
+            quote = self._context.quote(self.symbol)
+            # The quote is older than the execution. It may be far from the price that triggered a stop order.
+            if is_first and quote is not None and not self._entered_by_stop:
+                out.quote_changed(quote)
         if not (entry.is_done and (out.is_done or not entry.filled_lots)):
             return
         if self.state is CompositeState.WORKING:

@@ -15,7 +15,7 @@ from typing import Final
 
 from algo_engine.contents import ViewChange
 from algo_engine.execution.composite import ChildOrder, Composite
-from algo_engine.order import Side
+from algo_engine.order import OrderStatus, Side
 from algo_engine.quotes import Quote
 from algo_engine.strategy import Context
 from deltabook.wire.text import OrderOptions
@@ -34,7 +34,10 @@ class Urgency(StrEnum):
     TAKE = "take"
     """Trade at the best price of the other side, at once."""
     JOIN = "join"
-    """Rest at the best price of the own side until the next piece is due, then trade like TAKE."""
+    """Rest at the best price of the own side until the next piece is due, then trade like TAKE.
+
+    A resting order keeps its place in the queue until a better price appears, or twice as many lots are due.
+    """
 
 
 class _Paced(Composite):
@@ -46,6 +49,8 @@ class _Paced(Composite):
         {**Composite.memory_fields, "_duration_ns": int, "_urgency": Urgency, "_limit_ticks": int, "_begin_ns": int}
     )
     _quote: Quote | None = None
+    _left_ticks = 0
+    """Price of the resting order that has just ended; 0 from the next quote on."""
 
     def __init__(
         self,
@@ -72,7 +77,11 @@ class _Paced(Composite):
         super().start(number)
 
     def _quoted(self, quote: Quote) -> None:
-        self._quote = quote
+        self._quote, self._left_ticks = quote, 0
+
+    def _ended(self, status: OrderStatus, reason: str, child: ChildOrder | None, *, was_leaving: bool) -> None:
+        super()._ended(status, reason, child, was_leaving=was_leaving)
+        self._left_ticks = 0 if child is None or child.options.immediate else child.price_ticks
 
     @abc.abstractmethod
     def _due_lots(self) -> int:
@@ -103,6 +112,13 @@ class _Paced(Composite):
             return None
         if self._limit_ticks:
             near = min(near, self._limit_ticks) if is_buy else max(near, self._limit_ticks)
+        child, order = self._child, self._context.order(self._child_id) if self._child_id else None
+        if child is None or order is None or child.options.immediate:
+            # The best price may be that of the order that has just ended: it is not joined before the next quote.
+            return None if near == self._left_ticks else ChildOrder(due, near)
+        if (near - child.price_ticks) * self.side.sign <= 0 and due < 2 * order.remaining_lots:
+            # A quote that is worse than the order is older than it, or the order is alone at the best price.
+            return ChildOrder(min(due, order.remaining_lots), child.price_ticks)
         return ChildOrder(due, near)
 
     def _is_within(self, price: int) -> bool:

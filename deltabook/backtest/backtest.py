@@ -264,6 +264,8 @@ class Backtest:
         """Send the changes of views to the strategies."""
         if not changes or not self._started:
             return
+        if self.clock.now_ns >= self.recorder.day_end_ns:
+            self.recorder.close_day()
         self._number += 1
         enter, change = self._mirror.enter, self.engine.change
         for view, cells, weights in changes:

@@ -109,6 +109,8 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trades_time_s: int = 300
     """Age in seconds after which a trade leaves TRADES."""
     points: int = 2_000
-    """Largest number of points of the result's curves; with enough data they have at least half as many."""
+    """Largest number of points of the result's curves; with enough data they have at least half as many. The end of
+    each UTC day is a point, even if there are more days.
+    """
     orders_kept: int = 100_000
     """Number of orders listed in the result, the first ones; all orders are counted."""

@@ -137,14 +137,18 @@ class Flow:
 
     def __iter__(self) -> Iterator[Record]:
         """Yield all records; raise `BacktestError` for a file that cannot be read or whose book is crossed."""
-        days: dict[tuple[str, ...], list[int]] = {}
-        for number, loader in enumerate(self._loaders):
-            days.setdefault(loader.symbols, []).append(number)
-        streams = [self._days(numbers) for numbers in days.values()]
+        streams = [self._days(numbers) for numbers in self._streams()]
         records: Iterable[Record] = streams[0] if len(streams) == 1 else merge(*streams, key=attrgetter("time_ns"))
         yield from islice(records, self._limit) if self._limit else records
         for number in range(len(self._loaders)):
             self._check_crossed(number)
+
+    def _streams(self) -> list[list[int]]:
+        """Return the numbers of the files of each stream: files of the same symbols are consecutive days."""
+        days: dict[tuple[str, ...], list[int]] = {}
+        for number, loader in enumerate(self._loaders):
+            days.setdefault(loader.symbols, []).append(number)
+        return list(days.values())
 
     @property
     def fills_at_next_price(self) -> bool:
@@ -152,11 +156,22 @@ class Flow:
         return not PRICE_FORMATS.isdisjoint(self._formats)
 
     def price_after(self, time_ns: int) -> int:
-        """Return the time, in nanoseconds, at which every file without a book has had another price after ``time_ns``;
-        0 if one of them has no more.
+        """Return the time, in nanoseconds, at which every symbol without a book has had another price after
+        ``time_ns``, except those that have no more; 0 if none has. Raise `ConfigurationError` for a file that cannot be
+        read.
         """
-        times = [each.price_after(time_ns) for each in self._loaders if isinstance(each, PriceLoader)]
-        return max(times) if all(times) else 0
+        try:
+            return max(self._price_after(numbers, time_ns) for numbers in self._streams())
+        except ExchangeError as error:
+            raise ConfigurationError(str(error)) from error
+        except READ_ERRORS as error:
+            raise ConfigurationError(f"expected readable files, was {error}") from error
+
+    def _price_after(self, numbers: Sequence[int], time_ns: int) -> int:
+        """Return the time of a stream's first price after ``time_ns``; 0 if there is none."""
+        loaders = (self._loaders[number] for number in numbers)
+        times = (loader.price_after(time_ns) for loader in loaders if isinstance(loader, PriceLoader))
+        return next(filter(None, times), 0)
 
     def _days(self, numbers: Sequence[int]) -> Iterator[Record]:
         latest_ns = 0

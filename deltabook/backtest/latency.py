@@ -82,9 +82,12 @@ class NextPriceLatency(Latency):
         return self._last_ns
 
 
-def parse_latency(text: str, seed: int = 1) -> dict[Way, Callable[[], Latency]]:
+def parse_latency(text: str, seed: int = 1, made: int = 0) -> dict[Way, Callable[[], Latency]]:
     """Return factories of each way's latencies (each strategy has an order's way of its own); raise
     `ConfigurationError`.
+
+    The draws of a latency follow from the seed, its way and its number; ``made`` is the number of latencies of each way
+    that others have made with the same seed.
 
     >>> ways = parse_latency("fixed:order=50us")
     >>> ways["order"]().arrival_ns(1_000), ways["feed"]().is_zero
@@ -94,28 +97,28 @@ def parse_latency(text: str, seed: int = 1) -> dict[Way, Callable[[], Latency]]:
     if kind == "zero" and not rest:
         return {way: lambda: Latency(None) for way in WAYS}
     if kind == "file":
-        return _measured(Path(rest), seed)
+        return _measured(Path(rest), seed, made)
     if kind not in ("fixed", "normal", "lognormal", "distance") or not rest:
         raise ConfigurationError(
             f"expected a latency zero, fixed:…, normal:…, lognormal:…, distance:… or file:…, was {text!r}"
         )
     if kind == "distance" and "=" not in rest:
-        return {way: _maker(kind, rest, seed, way) for way in WAYS}
+        return {way: _maker(kind, rest, seed, way, made) for way in WAYS}
     given: dict[str, str] = {}
     for part in rest.split(","):
         way, equals, value = part.partition("=")
         if way not in WAYS or not equals or way in given:
             raise ConfigurationError(f"expected each of {', '.join(WAYS)} once with its time, was {part!r} in {text!r}")
         given[way] = value
-    return {way: _maker(kind, given.get(way), seed, way) for way in WAYS}
+    return {way: _maker(kind, given.get(way), seed, way, made) for way in WAYS}
 
 
-def _maker(kind: str, value: str | None, seed: int, way: Way) -> Callable[[], Latency]:
+def _maker(kind: str, value: str | None, seed: int, way: Way, made: int) -> Callable[[], Latency]:
     if value is None:
         return lambda: Latency(None)
     middle, tilde, spread = value.partition("~")
     if kind == "distance":
-        return _distant(middle, _time_ns(spread) if tilde else 0, seed, way)
+        return _distant(middle, _time_ns(spread) if tilde else 0, seed, way, made)
     middle_ns = _time_ns(middle)
     if kind == "fixed":
         if tilde:
@@ -125,7 +128,7 @@ def _maker(kind: str, value: str | None, seed: int, way: Way) -> Callable[[], La
         if not tilde:
             raise ConfigurationError(f"expected a mean and a deviation as in 50us~10us, was {value!r}")
         deviation_ns = _time_ns(spread)
-        return _drawn(seed, way, lambda rng: round(rng.gauss(middle_ns, deviation_ns)))
+        return _drawn(seed, way, made, lambda rng: round(rng.gauss(middle_ns, deviation_ns)))
     try:
         factor = float(spread)
     except ValueError:
@@ -133,23 +136,21 @@ def _maker(kind: str, value: str | None, seed: int, way: Way) -> Callable[[], La
     if not (1 <= factor <= 1000 and middle_ns):
         raise ConfigurationError(f"expected a median and a factor from 1 to 1000 as in 100us~1.5, was {value!r}")
     sigma = math.log(factor)
-    return _drawn(seed, way, lambda rng: round(middle_ns * math.exp(rng.gauss(0.0, sigma))))
+    return _drawn(seed, way, made, lambda rng: round(middle_ns * math.exp(rng.gauss(0.0, sigma))))
 
 
-def _distant(distance: str, jitter_ns: int, seed: int, way: Way) -> Callable[[], Latency]:
+def _distant(distance: str, jitter_ns: int, seed: int, way: Way, made: int) -> Callable[[], Latency]:
     """Return a factory of the travel time of light in fibre plus a jitter with the size of a normal deviation."""
     match = _DISTANCE.fullmatch(distance)
     if match is None:
         raise ConfigurationError(f"expected a distance as in 1200km, was {distance!r}")
     travel_ns = int(match[1]) * _FIBRE_NS_PER_KM
     if jitter_ns:
-        return _drawn(seed, way, lambda rng: travel_ns + round(abs(rng.gauss(0.0, jitter_ns))))
+        return _drawn(seed, way, made, lambda rng: travel_ns + round(abs(rng.gauss(0.0, jitter_ns))))
     return lambda: Latency((lambda: travel_ns) if travel_ns else None)
 
 
-def _drawn(seed: int, way: str, draw: Callable[[random.Random], int]) -> Callable[[], Latency]:
-    made = 0
-
+def _drawn(seed: int, way: str, made: int, draw: Callable[[random.Random], int]) -> Callable[[], Latency]:
     def maker() -> Latency:
         nonlocal made
         made += 1
@@ -159,7 +160,7 @@ def _drawn(seed: int, way: str, draw: Callable[[random.Random], int]) -> Callabl
     return maker
 
 
-def _measured(path: Path, seed: int) -> dict[Way, Callable[[], Latency]]:
+def _measured(path: Path, seed: int, made: int) -> dict[Way, Callable[[], Latency]]:
     try:
         given: Any = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -171,12 +172,12 @@ def _measured(path: Path, seed: int) -> dict[Way, Callable[[], Latency]]:
         times = given.get(way, [])
         if not isinstance(times, list) or not all(type(t) is int and 0 <= t <= _LONGEST_NS for t in times):
             raise ConfigurationError(f"expected {way} to be a list of nanoseconds from 0 to an hour, at {path}")
-        makers[way] = _chosen(seed, way, times) if times else lambda: Latency(None)
+        makers[way] = _chosen(seed, way, made, times) if times else lambda: Latency(None)
     return makers
 
 
-def _chosen(seed: int, way: Way, times: list[int]) -> Callable[[], Latency]:
-    return _drawn(seed, way, lambda rng: rng.choice(times))
+def _chosen(seed: int, way: Way, made: int, times: list[int]) -> Callable[[], Latency]:
+    return _drawn(seed, way, made, lambda rng: rng.choice(times))
 
 
 def _time_ns(text: str) -> int:

@@ -16,6 +16,8 @@ from algo_engine.trades import Trade, trade_of
 __all__ = ["OrderLife", "OrderStatistics", "Recorder", "Sample"]
 
 _FIRST_STEP_NS: Final = 1_000_000
+_DAY_NS: Final = 86_400 * 10**9
+_LONGEST_STEP_NS: Final = 366 * _DAY_NS
 _NUMBER: Final = re.compile(r"-?\d+")
 _OWN: Final = frozenset({EventKind.SUBMITTED, EventKind.REFUSED})
 
@@ -106,21 +108,25 @@ class OrderStatistics(msgspec.Struct):
 class Recorder:
     """Follows the orders of all strategies, and takes a sample whenever one is due.
 
-    The interval between samples doubles whenever there are too many of them. So their number stays between half the
-    limit and the limit, whatever the length of the data, and they are the same in every run.
+    The interval between samples doubles whenever there are too many of them, until it leaves fewer. So their number
+    stays between half the limit and the limit, whatever the length of the data, they are spread evenly over it, and
+    they are the same in every run. The state at the end of each UTC day is a sample of its own, which always stays.
     """
 
     def __init__(
         self, quotes: Quotes, now_ns: Callable[[], int], symbols: Sequence[str], points: int, kept: int
     ) -> None:
         self._quotes, self._now_ns, self._symbols = quotes, now_ns, tuple(symbols)
-        # The number is odd, so that dropping every second sample leaves the newest.
-        self._points, self._kept = (max(4, points) - 1) | 1, kept
+        self._points, self._kept = max(4, points), kept
         self._hosts: list[StrategyHost] = []
         self._open: dict[str, dict[int, OrderLife]] = {}
         self._step_ns = _FIRST_STEP_NS
         self.next_ns = 0
         """Market time when the next sample is due, in nanoseconds."""
+        self.day_end_ns = 0
+        """End of the UTC day, in nanoseconds: `close_day` is due before the first change from then on; 0 before the
+        beginning.
+        """
         self.samples: list[Sample] = []
         """Samples in the order of their times."""
         self.orders: list[OrderLife] = []
@@ -137,6 +143,7 @@ class Recorder:
     def begin(self, time_ns: int) -> None:
         """Take the first sample at this time."""
         self.next_ns = time_ns
+        self.day_end_ns = _day_end_ns(time_ns)
 
     def listener(
         self, strategy: str, broker_id: int, tell: Callable[[OrderEvent], None]
@@ -151,24 +158,52 @@ class Recorder:
 
         return hear
 
+    def close_day(self) -> None:
+        """Take the sample of the end of the day, before anything of a later day has changed."""
+        self._sample(self.day_end_ns - 1)
+        self.day_end_ns = _day_end_ns(self._now_ns())
+
     def sample(self) -> None:
         """Take a sample."""
+        now_ns = self._now_ns()
+        if now_ns >= self.day_end_ns > 0:
+            self.close_day()
+        self._sample(now_ns)
+        self.next_ns = now_ns - now_ns % self._step_ns + self._step_ns
+
+    def _sample(self, time_ns: int) -> None:
         quotes = tuple(
             (None, None) if quote is None else (quote.bid_price_ticks, quote.ask_price_ticks)
             for quote in map(self._quotes.get, self._symbols)
         )
         profits = tuple(tuple(_profit(host, symbol) for symbol in self._symbols) for host in self._hosts)
         positions = tuple(tuple(host.position_lots(symbol) for symbol in self._symbols) for host in self._hosts)
-        now_ns = self._now_ns()
-        taken = Sample(now_ns, quotes, profits, positions)
-        if self.samples and self.samples[-1].time_ns == now_ns:
+        taken = Sample(time_ns, quotes, profits, positions)
+        if self.samples and self.samples[-1].time_ns == time_ns:
             self.samples[-1] = taken
         else:
             self.samples.append(taken)
         if len(self.samples) >= self._points:
-            self._step_ns *= 2
-            self.samples = self.samples[::2]
-        self.next_ns = now_ns - now_ns % self._step_ns + self._step_ns
+            self._thin()
+
+    def _thin(self) -> None:
+        """Double the interval until it leaves fewer samples than the limit."""
+        while True:
+            self._step_ns = min(2 * self._step_ns, _LONGEST_STEP_NS)
+            self.samples = self._thinned()
+            if len(self.samples) < self._points or self._step_ns == _LONGEST_STEP_NS:
+                return
+
+    def _thinned(self) -> list[Sample]:
+        """Return the first sample of each interval, those of the ends of days, and the newest."""
+        step_ns, samples = self._step_ns, self.samples
+        kept, last = samples[:1], samples[0].time_ns // step_ns
+        for sample in samples[1:-1]:
+            number = sample.time_ns // step_ns
+            if number != last or (sample.time_ns + 1) % _DAY_NS == 0:
+                kept.append(sample)
+            last = number
+        return [*kept, *samples[1:][-1:]]
 
     def _hear(self, strategy: str, broker_id: int, statistics: OrderStatistics, event: OrderEvent) -> None:
         order, s = event.order, statistics
@@ -233,6 +268,10 @@ class Recorder:
             setattr(s, name, getattr(s, name) + 1)
         word = _NUMBER.sub("…", event.reason.partition(":")[0])[:60] or str(status)
         s.reasons[word] = s.reasons.get(word, 0) + 1
+
+
+def _day_end_ns(time_ns: int) -> int:
+    return time_ns - time_ns % _DAY_NS + _DAY_NS
 
 
 def _profit(host: StrategyHost, symbol: str) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,13 +31,14 @@ _MOST_GAPS: Final = 2_000_000
 
 
 class FeedObserver(Silence):
-    """Counts displayed orders that were added and cancelled, sums the lots that were taken, and keeps the times between
-    orders.
+    """Counts trades, and displayed orders that were added and cancelled, sums the lots that were taken, and keeps the
+    times between orders.
 
     It observes one symbol, the market's first by default.
     """
 
-    __slots__ = ("_last_ns", "_locate", "_now", "added_orders", "bought_lots", "deleted_orders", "gaps_ns")
+    __slots__ = ("_last_ns", "_locate", "_now", "added_orders", "bought_lots", "deleted_orders", "gaps_ns",
+                 "trades")  # fmt: skip
 
     def __init__(self, now: Now | None = None, locate: int = 1) -> None:
         self._now, self._locate = now, locate
@@ -48,6 +49,8 @@ class FeedObserver(Silence):
         """Number of displayed orders that were cancelled."""
         self.bought_lots = 0
         """Lots taken from sellers less lots taken from buyers."""
+        self.trades = 0
+        """Number of executions, crosses and printed trades."""
         self.gaps_ns: list[int] = []
         """Times between displayed orders in nanoseconds."""
 
@@ -63,7 +66,17 @@ class FeedObserver(Silence):
 
     def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
         if order.locate == self._locate:
+            self.trades += 1
             self.bought_lots += volume if order.side == "S" else -volume
+
+    def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        self.trades += order.locate == self._locate
+
+    def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
+        self.trades += locate == self._locate
+
+    def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None:
+        self.trades += locate == self._locate
 
     def deleted(self, order: Order, volume: int) -> None:
         self.deleted_orders += order.locate == self._locate
@@ -74,11 +87,16 @@ class FeedObserver(Silence):
 
 
 class Observation:
-    """Observation of one market: arrays with an entry per second, and the sizes of all orders; prices are in steps."""
+    """Observation of one market: arrays with an entry per second, and the sizes of all orders; prices are in steps.
+
+    Seconds in which the book has one side only, or does not trade continuously, are left out. What happens in a second
+    is the difference of two seconds that follow each other, so nothing of a halt counts as a second.
+    """
 
     def __init__(self, name: str, step_ticks: int) -> None:
         self.name = name
         self.step_ticks = step_ticks
+        self._numbers: list[int] = []
         self._mids: list[float] = []
         self._spreads: list[float] = []
         self._depths: list[list[float]] = []
@@ -97,12 +115,15 @@ class Observation:
         self.deleted = 0
         """Number of displayed orders that were cancelled."""
 
-    def look(self, book: Book, trades: int, bought_lots: int = 0, orders: int = 0) -> None:
-        """Record the end of a second; trades, lots bought net and displayed orders are totals so far."""
+    def look(self, book: Book, second: int, trades: int, bought_lots: int = 0, orders: int = 0) -> None:
+        """Record the end of a second, with its number; trades, lots bought net and displayed orders are totals so
+        far.
+        """
         bid, ask = book.best("B"), book.best("S")
         if not bid or not ask:
             return
         mid = (bid + ask) / 2
+        self._numbers.append(second)
         self._mids.append(mid / self.step_ticks)
         self._spreads.append((ask - bid) / self.step_ticks)
         self._trades.append(trades)
@@ -130,19 +151,18 @@ class Observation:
     @property
     def trades_per_s(self) -> npt.NDArray[np.int64]:
         """Number of trades in each second."""
-        trades = np.array(self._trades, np.int64)
-        return trades[1:] - trades[:-1]
+        return self._each_second(np.array(self._trades, np.int64))
 
     @property
     def bought_per_s(self) -> npt.NDArray[np.float64]:
         """Net lots bought in each second, in clips."""
-        return np.diff(np.array(self._bought, np.float64)) / self.clip
+        bought: npt.NDArray[np.float64] = self._each_second(np.array(self._bought, np.float64))
+        return bought / self.clip
 
     @property
     def orders_per_s(self) -> npt.NDArray[np.int64]:
         """Number of displayed orders in each second."""
-        orders = np.array(self._orders, np.int64)
-        return orders[1:] - orders[:-1]
+        return self._each_second(np.array(self._orders, np.int64))
 
     @property
     def seconds(self) -> int:
@@ -162,7 +182,12 @@ class Observation:
 
     def returns(self, seconds: int) -> npt.NDArray[np.float64]:
         """Return the moves of the middle over intervals of this many seconds."""
-        return np.diff(self.mids[::seconds])
+        return self._each_second(self.mids, seconds)
+
+    def _each_second(self, totals: npt.NDArray[Any], seconds: int = 1) -> npt.NDArray[Any]:
+        """Return the differences of entries that are this many seconds apart, without those over a gap."""
+        gaps = np.flatnonzero(np.diff(np.array(self._numbers, np.int64)) != 1) + 1
+        return np.concatenate([np.diff(run[::seconds]) for run in np.split(totals, gaps)])
 
 
 _CAPTURE_STEP_TICKS: Final = 100
@@ -203,10 +228,11 @@ class _Watch:
         feed, market = self._feed, self.market
         while time_ns >= self._next_ns:
             if self._before is None:
-                self._before = market.trades, feed.added_orders, feed.deleted_orders, market.orders
+                self._before = feed.trades, feed.added_orders, feed.deleted_orders, market.orders
                 feed.gaps_ns.clear()
             if self._book.phase == "continuous":
-                self.seen.look(self._book, market.trades, feed.bought_lots, feed.added_orders)
+                second = self._next_ns // _SECOND_NS
+                self.seen.look(self._book, second, feed.trades, feed.bought_lots, feed.added_orders)
             self._next_ns += _SECOND_NS
 
     def entered(self, lots: int) -> None:
@@ -219,7 +245,7 @@ class _Watch:
         """Return the observation; raise `ConfigurationError` if it is too short."""
         trades, added, deleted, orders = self._before or (0, 0, 0, 0)
         seen = self.seen
-        seen.trades = self.market.trades - trades
+        seen.trades = self._feed.trades - trades
         if len(self.market.books) == 1:
             # The count includes orders that executions of a recording stand for.
             seen.orders = self.market.orders - orders

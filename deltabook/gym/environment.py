@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from algo_engine.contents import Row, ViewContents
 from algo_engine.loader import LoadedStrategy
-from algo_engine.order import OrderEvent
+from algo_engine.order import OrderEvent, Side
 from algo_engine.quotes import QUOTE_VIEW
 from algo_engine.risk import RiskLimits
 from algo_engine.strategy import NoParameters, Strategy
@@ -98,6 +98,10 @@ _REST_S: Final = 60.0
 """Market time, in seconds, for which trading continues after an episode, so that nothing closes within one."""
 _LONGEST_WAIT_S: Final = 60
 """Market time, in seconds, that a reset waits for a book with two sides."""
+_SETTLING_S: Final = 1.0
+"""Market time, in seconds, at the end in which remaining lots are sold, or quotes are cancelled."""
+_LONGEST_SETTLING_S: Final = 20
+"""Longest such time, in seconds, if the latencies are so long that it takes more."""
 _UNLIMITED: Final = 10**9
 _LIMITS: Final = RiskLimits(
     max_order_touches=_UNLIMITED, max_position_touches=_UNLIMITED, max_open_orders=1000, orders_per_s=_UNLIMITED,
@@ -174,7 +178,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         del options
         self._simulation, self._puppet = self._new_simulation(int(self.np_random.integers(2**31)))
         self._simulation.begin()
-        self._step_number = 0
+        self._step_number, self._settled_s = 0, 0.0
         self._wait_for_quotes()
         self._arrival_ticks = self.middle_ticks
         self._begin_episode()
@@ -183,9 +187,14 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
     def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         """Send the action's orders, advance market time by a step, and observe.
 
-        An episode terminates when its time is over; the observation contains the remaining time.
+        An episode terminates when its time is over; the observation contains the remaining time. Raises
+        `gymnasium.error.ResetNeeded` after that.
         """
         simulation = self.simulation
+        if self._step_number >= self._steps:
+            raise gymnasium.error.ResetNeeded(
+                "expected an episode that goes on, was one that is over: reset begins one"
+            )
         self._act(np.asarray(action, dtype=np.float64))
         self._step_number += 1
         self._advance(self._step_number * self._seconds / self._steps)
@@ -230,10 +239,28 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         middle = round(self.middle_ticks)
         return (middle - 1 if bid is None else bid), (middle + 1 if ask is None else ask)
 
+    def _cancel_all(self) -> None:
+        """Cancel all orders; without a latency they are gone when this returns."""
+        self._puppet.context.cancel_all()
+        self.simulation.clock.run_turn()
+
+    def _open_lots(self, side: Side) -> int:
+        """Return the lots of a side that may still trade: with a latency, cancellations are on their way."""
+        orders = self._puppet.context.open_orders(self._symbol)
+        return sum(order.remaining_lots for order in orders if order.side is side)
+
     def _advance(self, elapsed_s: float) -> None:
         """Advance market time, up to ``elapsed_s`` seconds of the episode."""
         self.simulation.clock.run_turn()
         self.simulation.advance(self._begin_ns + round(elapsed_s * _SECOND_NS))
+
+    def _settle(self) -> None:
+        """Advance market time at the end of an episode until no order is open."""
+        for _ in range(_LONGEST_SETTLING_S):
+            self._settled_s += _SETTLING_S
+            self._advance(self._seconds + self._settled_s)
+            if not self._puppet.context.open_orders():
+                return
 
     def _wait_for_quotes(self) -> None:
         simulation, puppet = self.simulation, self._puppet

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from algo_engine import OrderOptions
+from algo_engine import OrderOptions, Side
 from deltabook.backtest.errors import ConfigurationError
 from deltabook.gym.environment import MarketEnvironment, compressed
 
 __all__ = ["Execution", "MarketMaking"]
-
-_SETTLING_S: Final = 1.0
-"""Market time, in seconds, at the end in which remaining lots are sold, or quotes are cancelled."""
 
 
 class Execution(MarketEnvironment):
@@ -58,25 +55,24 @@ class Execution(MarketEnvironment):
         self._earned = 0.0
 
     def _act(self, action: NDArray[np.float64]) -> None:
-        context = self._puppet.context
-        context.cancel_all()
+        bid, ask = self.touch_ticks
+        self._cancel_all()
         pace, urgency = np.clip(action, -1.0, 1.0)
         even = self.left_lots / max(1, self._steps - self._step_number)
-        lots = min(self.left_lots, math.ceil(even * (1.0 + pace)))
+        # A lot must not be sold twice: an order may trade until its cancellation has arrived.
+        lots = min(self.left_lots - self._open_lots(Side.SELL), math.ceil(even * (1.0 + pace)))
         if lots < 1:
             return
-        bid, ask = self.touch_ticks
         price = 0 if urgency >= 1.0 else max(1, round(ask - (ask - bid) * (urgency + 1.0) / 2.0))
-        context.sell(self._symbol, lots, price)
+        self._puppet.context.sell(self._symbol, lots, price)
 
     def _finish(self) -> None:
-        context, elapsed_s = self._puppet.context, self._seconds
-        context.cancel_all()
-        # Cancellations come first: a lot must not be sold twice.
-        self._advance(elapsed_s + _SETTLING_S)
-        if self.left_lots > 0:
-            context.sell(self._symbol, self.left_lots)
-            self._advance(elapsed_s + 2 * _SETTLING_S)
+        self._cancel_all()
+        self._settle()
+        lots = self.left_lots - self._open_lots(Side.SELL)
+        if lots > 0:
+            self._puppet.context.sell(self._symbol, lots)
+            self._settle()
 
     def _reward(self) -> float:
         middle, sold = self._arrival_ticks, -self._puppet.position_lots
@@ -131,19 +127,19 @@ class MarketMaking(MarketEnvironment):
         self._wealth = 0.0
 
     def _act(self, action: NDArray[np.float64]) -> None:
-        puppet, context = self._puppet, self._puppet.context
-        context.cancel_all()
+        position, context = self._puppet.position_lots, self._puppet.context
+        middle, lots = self.middle_ticks, self._lots
+        self._cancel_all()
         away = (np.clip(action, -1.0, 1.0) + 1.0) / 2.0 * self._farthest
         options = OrderOptions(post_only=True)
-        middle, lots = self.middle_ticks, self._lots
-        if puppet.position_lots + lots <= self._most:
+        if position + self._open_lots(Side.BUY) + lots <= self._most:
             context.buy(self._symbol, lots, max(1, int(np.floor(middle - away[0]))), options=options)
-        if puppet.position_lots - lots >= -self._most:
+        if position - self._open_lots(Side.SELL) - lots >= -self._most:
             context.sell(self._symbol, lots, max(1, int(np.ceil(middle + away[1]))), options=options)
 
     def _finish(self) -> None:
-        self._puppet.context.cancel_all()
-        self._advance(self._seconds + _SETTLING_S)
+        self._cancel_all()
+        self._settle()
 
     def _reward(self) -> float:
         puppet = self._puppet

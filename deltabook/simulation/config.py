@@ -90,7 +90,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trades_time_s: int = 300
     """Greatest age of trades in TRADES, in seconds."""
     points: int = 2_000
-    """Greatest number of points of the result's curves; they have at least half as many."""
+    """Greatest number of points of the result's curves; they have at least half as many, spread evenly."""
     orders_kept: int = 100_000
     """Number of orders that the result lists, the first ones; all are counted."""
 

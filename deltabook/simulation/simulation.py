@@ -192,13 +192,13 @@ class Simulation:
                 raise ConfigurationError(
                     f"expected a {option} of one of {', '.join(names) or 'no strategies'}, was of {unknown[0]}"
                 )
-        shared = parse_latency(config.latency, config.seed)
+        parse_latency(config.latency)  # a model that no strategy uses is checked too
         return [
             Delays(
-                parse_latency(config.latencies[name], config.seed) if name in config.latencies else shared,
+                parse_latency(config.latencies.get(name, config.latency), config.seed, place),
                 round(parse_span_s(config.computes.get(name, config.compute)) * _SECOND_NS),
             )
-            for name in names
+            for place, name in enumerate(names)
         ]
 
     def _make_participants(self, rules: MarketRules, delays: Sequence[Delays]) -> None:
@@ -341,6 +341,8 @@ class Simulation:
     # -- called by the parts -------------------------------------------------------------------------------------
 
     def _published(self) -> None:
+        if self.clock.now_ns >= self.recorder.day_end_ns > 0:
+            self.recorder.close_day()
         if self.publication is not None:
             self.publication.publish()
         if self.clock.now_ns >= self.recorder.next_ns > 0:

@@ -7,11 +7,13 @@ The input is trades as `exchange_server.replay.depth` reads them, or bars (``ope
 Such data has no book, so a book is assumed: at every price, a bid at it and an ask one tick above it, each of as many
 lots as traded there. The trade itself is replayed too, and fills resting orders within its price. A bar gives four
 prices at even times: its open, then high or low, whichever is nearer to the open, then the other one, and its close,
-with a quarter of its volume each.
+with a quarter of its volume each. A bar lasts until the next one. Where nothing traded for long, as in a night, it
+lasts as long as the bar before it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -31,6 +33,8 @@ _BAR_TIMES: Final = ("open_time", "timestamp", "time")
 _LATEST_NS: Final = 7_258_118_400 * 10**9
 """Nanoseconds since 1970 of the year 2200."""
 _UNITS_NS: Final = (1, 1_000, 1_000_000, 1_000_000_000)
+_GAP_BARS: Final = 10
+"""Least distance of two bars, in lengths of a bar, that is a gap."""
 _USUAL_BAR_NS: Final = 60 * 10**9
 """Length of the last bar of a file with a single bar."""
 
@@ -68,27 +72,49 @@ class PriceLoader(FileLoader):
             self._tick = self._price(tick_size or UNIT)
         except RecordError as error:
             raise ExchangeConfigurationError(f"expected a tick of whole {UNIT}, was {tick_size!r}") from error
-        self._times = (0, 0)
+        self._time_ns = 0
+        """Time of the price that is being read, in nanoseconds."""
+        self._prices: Iterator[_Price] | None = None
+        self._ahead: deque[_Price] = deque()
+        """Prices that `price_after` has read, and whose records are still to come."""
         self._next_id = 1
 
     def price_after(self, time_ns: int) -> int:
-        """Return the time of the first known price after this time; 0 if there is none."""
-        return next((each for each in self._times if each > time_ns), 0)
+        """Return the time of the first price after this time; 0 if there is none.
+
+        The file is read as far as that price, so prices are kept for the longest latency of an order.
+        """
+        if self._time_ns > time_ns:
+            return self._time_ns
+        for price in self._ahead:
+            if price.time_ns > time_ns:
+                return price.time_ns
+        for price in self._begun():
+            self._ahead.append(price)
+            if price.time_ns > time_ns:
+                return price.time_ns
+        return 0
+
+    def _begun(self) -> Iterator[_Price]:
+        """Return the prices that are still to be read; `price_after` may be called before the first record is read."""
+        if self._prices is None:
+            self._prices = self._bars() if self._is_bars else self._trades()
+        return self._prices
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
         file.close()
         position = 0
         resting: list[int] = []
-        prices = iter(self._bars() if self._is_bars else self._trades())
-        price = next(prices, None)
-        while price is not None:
-            # One price is read ahead, so that orders can wait for it.
-            following = next(prices, None)
-            self._times = (price.time_ns, following.time_ns if following is not None else 0)
+        if self._time_ns:
+            # The file is read once more.
+            self._prices, self._time_ns = None, 0
+            self._ahead.clear()
+        prices = self._begun()
+        while (price := self._ahead.popleft() if self._ahead else next(prices, None)) is not None:
+            self._time_ns = price.time_ns
             for order_id, action, volume, ticks in self._events(price, resting):
                 position += 1
                 yield Record(position, price.time_ns, order_id, _BROKER, action, volume, ticks, self._symbol)
-            price = following
 
     def _events(self, price: _Price, resting: list[int]) -> Iterator[tuple[int, str, int, int]]:
         """Yield the changes for a price: previous quotes end, the trade executes, new quotes are placed."""
@@ -111,7 +137,7 @@ class PriceLoader(FileLoader):
         step_ns = 0
         for time_ns, values in self._bar_rows():
             if before is not None:
-                step_ns = time_ns - before[0]
+                step_ns = _length_ns(time_ns - before[0], step_ns)
                 yield from _prices_of(*before, step_ns)
             before = time_ns, values
         if before is not None:
@@ -144,6 +170,19 @@ class PriceLoader(FileLoader):
                 continue
             latest_ns = time_ns
             yield time_ns, values
+
+
+def _length_ns(distance_ns: int, before_ns: int) -> int:
+    """Return the length of a bar, from its distance to the next one and the length of the bar before it (0: none).
+
+    Only a long gap between bars of equal lengths is left out: if bars of different lengths were cut, their closes would
+    come too early.
+
+    >>> [_length_ns(distance, 60) for distance in (60, 120, 600, 630)]
+    [60, 120, 60, 630]
+    """
+    is_gap = before_ns and distance_ns >= _GAP_BARS * before_ns and distance_ns % before_ns == 0
+    return before_ns if is_gap else distance_ns
 
 
 def _prices_of(time_ns: int, values: list[int], step_ns: int) -> Iterator[_Price]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from algo_engine.execution import Bracket, CompositeState, Entry, OneCancelsOther, TrailingStop
 from algo_engine.order import Side
+from deltabook.wire.text import OrderOptions
 from tests.generators.composite_rig import CompositeRig
 
 STEPS = st.lists(
@@ -223,3 +224,55 @@ def test_a_cancelled_bracket_keeps_what_was_entered() -> None:
     rig.settle()
     assert (bracket.state, bracket.filled_lots, rig.book) == (CompositeState.CANCELLED, 4, {})
     assert rig.composites.working == []
+
+
+@pytest.mark.parametrize("rests", ["stop", "target"])
+def test_a_bracket_may_enter_by_a_stop(rests: Literal["stop", "target"]) -> None:
+    """The exit's stop lies behind the market until the entry trades, and the quote of that moment is an old one."""
+    rig = CompositeRig()
+    rig.touch(99, 101)
+    breakout = Entry(10, options=OrderOptions(stop_ticks=110))
+    bracket = Bracket(rig, Side.BUY, "ACME", breakout, 120, 105, rests=rests)  # type: ignore[arg-type]
+    rig.composites.add(bracket)
+    rig.settle()
+    assert len(rig.live(Side.BUY)) == 1, "the entry waits for its price"
+    rig.trigger(rig.sent[0].client_id)
+    rig.settle()
+    assert [(o.volume_lots, o.price_ticks, o.options.stop_ticks) for o in rig.live(Side.SELL)] == [
+        (10, 0, 105) if rests == "stop" else (10, 120, None)
+    ]
+    rig.touch(109, 111)
+    rig.settle()
+    assert len(rig.sent) == 2
+    rig.touch(104, 106)
+    rig.settle()
+    assert bracket.exit.is_stopped is (rests == "target")
+
+
+def test_an_entry_behind_its_stop_is_left_at_once() -> None:
+    """The best price had passed the stop before the entry traded: no further quote is needed."""
+    rig = CompositeRig()
+    rig.touch(99, 101)
+    bracket = Bracket(rig, Side.BUY, "ACME", Entry(10, 100), 120, 95, rests="target")  # type: ignore[arg-type]
+    rig.composites.add(bracket)
+    rig.settle()
+    rig.touch(94, 96)
+    rig.fill(rig.sent[0].client_id, 10, 100)
+    rig.settle()
+    assert (bracket.state, rig.filled(Side.SELL)) == (CompositeState.FILLED, 10)
+
+
+def test_no_entry_goes_on_without_an_exit() -> None:
+    """All orders of the exit are refused: it fails, and the rest of the entry is cancelled."""
+    rig = CompositeRig()
+    rig.touch(99, 101)
+    bracket = Bracket(rig, Side.BUY, "ACME", Entry(10, 100), 120, 90)  # type: ignore[arg-type]
+    rig.composites.add(bracket)
+    rig.settle()
+    rig.fill(rig.sent[0].client_id, 2, 100)
+    rig.refusals = 100
+    for number in range(20):
+        rig.settle()
+        rig.touch(99 - number % 2, 101)
+    rig.settle()
+    assert (rig.live(Side.BUY), bracket.state) == ([], CompositeState.FAILED)

@@ -168,3 +168,25 @@ def test_a_peg_follows_in_steps_and_not_its_own_shadow() -> None:
     rig.fill(rig.sent[-1].client_id, 5, 102)
     rig.settle()
     assert order.state is CompositeState.FILLED
+
+
+def test_a_joining_order_does_not_follow_itself() -> None:
+    """An order that is alone at the best price stays while more lots are due; its own price is not joined again."""
+    rig = rig_at()
+    order = ParticipationOrder(rig, Side.BUY, "ACME", 100, 1_000, 60_000, urgency=Urgency.JOIN)
+    rig.composites.add(order)
+    rig.trade(1, 40)
+    rig.settle()
+    assert [(o.volume_lots, o.price_ticks) for o in rig.sent] == [(4, 99)]
+    rig.touch(99, 101, 4)
+    rig.trade(1, 70)
+    rig.touch(98, 101, 50)  # older than the order
+    rig.settle()
+    assert len(rig.sent) == 1, "it keeps its place in the queue"
+    rig.touch(99, 101, 4)
+    rig.trade(1, 80)
+    rig.settle()
+    assert len(rig.sent) == 1, "the order is gone, but the quote is still its own"
+    rig.touch(98, 101, 50)
+    rig.settle()
+    assert [(o.volume_lots, o.price_ticks) for o in rig.sent[1:]] == [(8, 98)]

@@ -37,6 +37,15 @@ def test_each_connection_has_draws_of_its_own() -> None:
     assert [one.arrival_ns(0) for _ in range(9)] != [other.arrival_ns(0) for _ in range(9)]
 
 
+def test_models_of_one_seed_draw_apart() -> None:
+    """The second strategy's own model draws as the second latency of a shared model does."""
+    shared, own = parse_latency("normal:order=1ms~100us", 1)["order"], parse_latency("normal:order=1ms~100us", 1, 1)
+    first, second, alone = (
+        [way.arrival_ns(10**9 * n) for n in range(9)] for way in (shared(), shared(), own["order"]())
+    )
+    assert alone == second != first
+
+
 def test_measured_latencies_come_out_of_their_list(tmp_path: Path) -> None:
     path = tmp_path / "latency.json"
     path.write_text(json.dumps({"feed": [5, 7]}))

@@ -12,6 +12,7 @@ from algo_engine.loader import LoadedStrategy
 from deltabook.backtest import Backtest, BacktestConfig, DataFile, Result
 from deltabook.backtest.errors import ConfigurationError
 from deltabook.backtest.flow import detect_format
+from exchange_server.replay import PriceLoader
 from tests.generators.backtests import LIMITS
 
 DEPTH = "symbol,local_timestamp,is_snapshot,side,price,amount\n"
@@ -102,6 +103,44 @@ def test_two_instruments_wait_for_both(tmp_path: Path) -> None:
     files = [DataFile(tmp_path / f"{name}.csv", symbol=name, tick="1") for name in ("BTC", "ETH")]
     result = run(AtMarket, *files)
     assert [(fill.price_ticks, fill.time_ns) for fill in result.fills] == [(102, 12_000)]
+
+
+def test_an_order_may_be_slower_than_prices(tmp_path: Path) -> None:
+    """A latency over many prices: the order trades at the first price that follows its arrival, 5 ms later."""
+    path = tmp_path / "t.csv"
+    path.write_text(TRADES + "".join(f"BTC,{1000 * n},buy,{100 + n},3\n" for n in range(1, 30)))
+    result = run(AtMarket, DataFile(path, symbol="BTC", tick="1"), latency="fixed:order=5ms")
+    assert [(fill.price_ticks, fill.time_ns) for fill in result.fills] == [(108, 7_001_000)]
+
+
+def test_an_order_waits_for_the_first_price_of_the_next_day(tmp_path: Path) -> None:
+    """Two files of one symbol: an order trades within the first day, and the last order of a day on the next one."""
+    for day in (1, 2):
+        lines = "".join(f"BTC,{day * 1000 + n},buy,{100 * day + n},3\n" for n in range(3))
+        (tmp_path / f"{day}.csv").write_text(TRADES + lines)
+    files = [DataFile(tmp_path / f"{day}.csv", symbol="BTC", tick="1") for day in (1, 2)]
+    assert [(fill.price_ticks, fill.time_ns) for fill in run(AtMarket, *files).fills] == [(102, 1_002_000)]
+    late = run(AtMarket, *files, latency="fixed:order=100us").fills
+    assert [(fill.price_ticks, fill.time_ns) for fill in late] == [(201, 2_001_000)]
+
+
+def test_an_ended_file_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    (tmp_path / "btc.csv").write_text(TRADES + "".join(f"BTC,{10 * n},buy,{100 + n},3\n" for n in range(1, 9)))
+    (tmp_path / "eth.csv").write_text(TRADES + "ETH,5,buy,7,3\n")
+    files = [DataFile(tmp_path / f"{name.lower()}.csv", symbol=name, tick="1") for name in ("BTC", "ETH")]
+    assert [(fill.price_ticks, fill.time_ns) for fill in run(AtMarket, *files).fills] == [(103, 21_000)]
+
+
+def test_a_bar_does_not_last_over_a_night(tmp_path: Path) -> None:
+    """Bars of a minute and a gap of an hour: the close of the bar before the gap is at its own minute's end."""
+    path = tmp_path / "b.csv"
+    rows = [f"{time},100,110,95,105,4\n" for time in (60, 120, 3_720, 3_780)]
+    path.write_text(BARS + "".join(rows))
+    loader = PriceLoader(path, "BTC", is_bars=True, tick_size="1")
+    times = sorted({record.time_ns for record in loader.records()})
+    assert [round(time / 10**9) for time in times] == [
+        60, 80, 100, 120, 120, 140, 160, 180, 3_720, 3_740, 3_760, 3_780, 3_780, 3_800, 3_820, 3_840,
+    ]  # fmt: skip
 
 
 def test_a_file_of_none_of_them_is_not_found_out(tmp_path: Path) -> None:

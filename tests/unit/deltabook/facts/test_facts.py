@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -18,6 +19,7 @@ from deltabook.facts.figures import BANDS, MORE_ROWS, ROWS, Band, autocorrelatio
 from deltabook.simulation import Simulation, SimulationConfig
 from exchange_server.config import DEFAULT_INSTRUMENTS
 from exchange_server.journal.history import History
+from exchange_server.matching import Market, Now
 from exchange_server.nasdaq.mold import framed_messages
 from exchange_server.outputs import all_outputs
 
@@ -73,6 +75,29 @@ def test_each_symbol_is_watched_alone(directory: Path, seen: Observation) -> Non
     assert abs(other.added - seen.added) < other.added / 2
     with pytest.raises(ConfigurationError, match="ACME, GLOBEX, was WHAT"):
         watch_journal(directory, "WHAT")
+
+
+def test_trades_are_those_of_the_symbol(directory: Path, seen: Observation) -> None:
+    """Orders for one trade are orders and trades of the same symbol; all symbols together have all trades."""
+    each = [watch_journal(directory, instrument.symbol, warm_s=0) for instrument in MARKET.instruments]
+    reader = History(directory, all_outputs).reader
+    market = Market(reader.head.rules, (), (), Now())
+    for _, batch in reader.batches(0):
+        for item in batch:
+            market.apply(item)
+    assert sum(one.trades for one in each) == pytest.approx(market.trades, abs=20)
+    assert seen.trades_per_s.sum() <= seen.trades
+
+
+def test_a_halt_is_no_second(tmp_path: Path) -> None:
+    """The trades and orders between the seconds before and after a halt happened in no second."""
+    halted = msgspec.structs.replace(MARKET, halts=("40s+20s+10s",), instruments=DEFAULT_INSTRUMENTS[:1])
+    Simulation(halted, directory=tmp_path / "d").run()
+    watched = watch_journal(tmp_path / "d")
+    assert watched.seconds == pytest.approx(98 - 30, abs=2)
+    assert len(watched.returns(1)) == len(watched.orders_per_s) == watched.seconds - 2
+    assert len(watched.returns(10)) == pytest.approx(5, abs=1)
+    assert watched.orders_per_s.max() < 4 * watched.orders_per_s.mean()
 
 
 def test_the_same_market_as_a_recorded_file(tmp_path: Path, directory: Path, seen: Observation) -> None:

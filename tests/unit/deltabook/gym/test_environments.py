@@ -92,6 +92,23 @@ def test_execution_never_sells_more_than_there_is() -> None:
         assert environment.left_lots == 0
 
 
+@pytest.mark.parametrize(("latency", "seed"), [("fixed:order=300ms,answer=300ms", 1), ("fixed:order=2s,answer=2s", 0)])
+def test_latencies_do_not_exceed_the_limits(latency: str, seed: int) -> None:
+    """An order that trades before its cancellation arrives counts: nothing is sold twice, and no limit is exceeded."""
+    market = SimulationConfig(agents="calm", rate_per_s=60, warm_up_s=5, latency=latency)
+    seller = made(NAMES[0], seconds=10, steps=10, market=market).unwrapped
+    maker = made(NAMES[1], lots=200, most_lots=400, farthest_ticks=1, seconds=10, steps=20, market=market).unwrapped
+    played(seller, seed, (1.0, -0.5))
+    assert seller.left_lots == 0
+    assert sum(trade.volume_lots for trade in seller.simulation.recorder.trades) == 2_000
+    played(maker, seed, (-1.0, -1.0))
+    position, largest = 0, 0
+    for trade in maker.simulation.recorder.trades:
+        position += trade.volume_lots if trade.side == "B" else -trade.volume_lots
+        largest = max(largest, abs(position))
+    assert 0 < largest <= 400
+
+
 def test_patience_rests_and_urgency_takes() -> None:
     environment = made(NAMES[0], lots=200).unwrapped
     played(environment, 1, (0.0, 1.0))
@@ -168,4 +185,11 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], words: str) -> None:
 def test_a_step_needs_an_episode() -> None:
     environment = made(NAMES[0]).unwrapped
     with pytest.raises(gymnasium.error.ResetNeeded):
+        environment.step(np.zeros(2, dtype=np.float32))
+
+
+def test_an_episode_that_is_over_takes_no_step() -> None:
+    environment = made(NAMES[0], seconds=1, steps=1).unwrapped
+    played(environment, 1)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="that is over"):
         environment.step(np.zeros(2, dtype=np.float32))

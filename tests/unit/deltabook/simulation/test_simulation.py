@@ -245,6 +245,20 @@ def test_strategies_compete_and_each_has_its_own_feed() -> None:
     assert {heard - at for at, heard in pinger.heard} == {10 * 4_897}
 
 
+def test_each_strategy_draws_latencies_of_its_own() -> None:
+    """Whether the model is shared, or given for one strategy or for both, in the same words."""
+
+    class Far(Pinger):
+        pass
+
+    model = "normal:feed=1ms~100us,order=1ms~100us"
+    for given in ({}, {"Far": model}, {"Pinger": model, "Far": model}):
+        config = replace(QUIET, strategies=("Pinger", "Far"), latency=model, latencies=given)
+        near, far = Simulation(config, classes={"Pinger": Pinger, "Far": Far}).participants
+        for one, other in ((near._feed, far._feed), (near._order, far._order)):
+            assert [one.arrival_ns(10**9 * n) for n in range(5)] != [other.arrival_ns(10**9 * n) for n in range(5)]
+
+
 def test_agents_react_to_a_strategy() -> None:
     """A strategy that sweeps the book moves the price: this market is no recording."""
 
