@@ -32,8 +32,15 @@ from runtime.service.catalogue.control import Control
 from runtime.service.config import LiveConfig
 from runtime.service.health.figures import RuntimeFigures
 from runtime.service.health.lag import Freshness, Lags
-from runtime.service.health.metrics import Noted, RuntimeMetrics, origin_metrics, view_metrics
-from runtime.service.health.metrics.parts import consumer_metrics, postgres_metrics, upstream_metrics
+from runtime.service.health.metrics import (
+    Noted,
+    RuntimeMetrics,
+    consumer_metrics,
+    origin_metrics,
+    postgres_metrics,
+    upstream_metrics,
+    view_metrics,
+)
 from runtime.service.health.watch import SignOfLife, Watch
 from runtime.service.http import ServiceParts, results_site
 from runtime.service.inputs.feed import FEED, FEED_ID

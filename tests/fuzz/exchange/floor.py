@@ -16,8 +16,7 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
-from exchange_server.logins import PasswordHash, User
-from exchange_server.logins.users import UserProtocol
+from exchange_server.logins import PasswordHash, User, UserProtocol
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import AccountLimits, SelfTrade
 from exchange_server.matching.outputs import Now

@@ -12,8 +12,7 @@ from runtime.compiler.lower import Leaf
 from runtime.compiler.operands import Lowered, choose
 from runtime.compiler.sums import is_accumulated
 from runtime.compiler.types import INT, NULL
-from runtime.engine.operators.aggregation import Aggregate, WindowSpan
-from runtime.engine.operators.aggregation.cells import Kind
+from runtime.engine.operators.aggregation import Aggregate, Kind, WindowSpan
 from runtime.engine.operators.columns import type_of
 from runtime.engine.operators.operator import PlanError
 from runtime.engine.operators.plans import building
