@@ -371,7 +371,7 @@ def _compiled(
     The relations of a file are those that it declares, else the market's; in the latter case it may also read the views
     of earlier such files.
     """
-    from runtime.service.catalogue.catalogue import begun_program
+    from runtime.service.catalogue import begun_program
     from runtime.service.inputs.event_time import MARKET_INPUTS
     from runtime.service.scripts.origins import script_inputs
 

@@ -28,7 +28,7 @@ from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamSelect
 from runtime.engine.express import Update
 from runtime.epochs import Footer
 from runtime.plan import EPOCH_TIME, Lane
-from runtime.service.catalogue.control import Control
+from runtime.service.catalogue import Control
 from runtime.service.config import LiveConfig
 from runtime.service.health.figures import RuntimeFigures
 from runtime.service.health.lag import Freshness, Lags

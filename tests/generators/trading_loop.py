@@ -42,8 +42,8 @@ from runtime.formats import FEED_SCHEMA, InputFormatter, RawBuffer
 from runtime.plan import lane_program
 from runtime.relations import FeedAdaptor, Retention
 from runtime.service.results.hub import Hub
-from runtime.service.subscriptions.message import Message, arrow_frame
 from runtime.service.subscriptions.subscription import Listener
+from runtime.service.subscriptions.viewstream import Message, arrow_frame
 from runtime.state import MemoryStore, ObjectSpace
 
 __all__ = ["TradingLoop"]

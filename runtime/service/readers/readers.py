@@ -26,8 +26,7 @@ from runtime.compiler import MARKET_RELATIONS, TOUCHES
 from runtime.engine.ingest import AtCut, EpochWriter, Ingest, Inlet, OnSealed, Origin
 from runtime.epochs import Cut, EpochLogError, EpochLogReader, SnapshotDirectory, rows_at
 from runtime.plan import EPOCH_TIME
-from runtime.service.catalogue.catalogue import Catalogue
-from runtime.service.catalogue.readers_of_views import needed_by
+from runtime.service.catalogue import Catalogue, needed_by
 from runtime.service.config import LiveConfig
 from runtime.service.errors import CatalogueError, ServiceError, UnknownReaderError
 from runtime.service.inputs.feed import FEED, FEED_ID, Feed

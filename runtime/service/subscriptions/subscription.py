@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
-from runtime.service.subscriptions.message import Message
-from runtime.service.subscriptions.viewstream import ViewStream
+from runtime.service.subscriptions.viewstream import Message, ViewStream
 
 __all__ = ["Listener", "Source", "Subscription", "VersionSource", "VersionSubscription"]
 

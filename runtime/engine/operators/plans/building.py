@@ -12,9 +12,8 @@ from runtime.engine.operators.columns import matched, type_of
 from runtime.engine.operators.counting import Limit, RowNumber
 from runtime.engine.operators.eventtime import Deduplicate, InOrder, Previous, Sessions, Union, Windows
 from runtime.engine.operators.joins.asof import AsofJoin
-from runtime.engine.operators.joins.lookup import LookupJoin, LookupKind
+from runtime.engine.operators.joins.lookup import LookupJoin, LookupKind, TableIndex
 from runtime.engine.operators.joins.merge import JoinKind, MergeJoin, join_schema
-from runtime.engine.operators.joins.tableindex import TableIndex
 from runtime.engine.operators.operator import PlanError
 from runtime.engine.operators.plans.expressions import column_of, schema_of
 from runtime.engine.operators.plans.steps import Place, Port, Step

@@ -12,8 +12,7 @@ import pytest
 
 from runtime.compiler import Column, Relation
 from runtime.epochs.retention import retire_epochs
-from runtime.service.asking import GoneError
-from runtime.service.asking.relations import RelationsAtEpochs
+from runtime.service.asking import GoneError, RelationsAtEpochs
 from runtime.service.sandbox import Cancel, CostlyError
 from tests.unit.runtime.epochs.test_snapshots import Log
 

@@ -11,8 +11,7 @@ from twisted.python.failure import Failure
 
 from runtime.compiler import extend_program
 from runtime.epochs import EpochLogReader, Footer
-from runtime.service.asking import GoneError
-from runtime.service.asking.views import PublishedView, ViewsAtEpochs, published_views
+from runtime.service.asking import GoneError, PublishedView, ViewsAtEpochs, published_views
 from runtime.service.sandbox import AskError, Cancel
 from runtime.service.subscriptions import History
 from tests.generators.epochs_lab import RELATION, EpochsLab, select
