@@ -3,7 +3,7 @@
 ```
 exchange's inputs ──applied again──▶ messages to each broker ──▶ Ledger (plain) ─┐
 strategies' journals ──folded──▶ desks ── orders, positions, money ──────────────┼─▶ Audit ─▶ problems
-strategies' lists of trades ──▶ Account: profit (plain) ─────────────────────────┘
+strategies' lists of trades ──▶ SymbolAccount: profit (plain) ───────────────────┘
 ```
 
 Nothing is changed: journals of orders and lists of trades are only read, and neither side need be running. The ledger
@@ -32,18 +32,18 @@ from exchange_server.outputs import all_outputs
 from exchange_server.text.protocol import PROTOCOL, account_name
 
 __all__ = [
-    "Account",
     "Audit",
     "AuditError",
     "AuditedStrategy",
     "Ledger",
+    "SymbolAccount",
     "audit",
     "recompute",
     "replay_private_streams",
 ]
 
 
-class Standing(msgspec.Struct):
+class StandingOrder(msgspec.Struct):
     """An order that may still trade."""
 
     client_id: int
@@ -64,7 +64,7 @@ class Ledger:
     def __init__(self) -> None:
         self.sequence = 0
         """Number of the last message."""
-        self.live: dict[int, Standing] = {}
+        self.live: dict[int, StandingOrder] = {}
         """Live orders, by the exchange's number."""
         self.accepted: set[int] = set()
         """Numbers of the requests that became orders."""
@@ -75,12 +75,12 @@ class Ledger:
         """Position in lots, by symbol."""
         self.void_trades = 0
         self._void_matches: set[tuple[str, int]] = set()
-        self._executed: dict[tuple[int, int, int], list[Standing]] = {}
+        self._executed: dict[tuple[int, int, int], list[StandingOrder]] = {}
         """Orders as they were before each execution that is not void, by order number, lots and price."""
         self.problems: list[str] = []
         """Contradictions within the exchange's own messages."""
 
-    def take(self, message: Response) -> Standing | None:
+    def take(self, message: Response) -> StandingOrder | None:
         """Enter the next message; return the order that it executes or changes, as the order was before the message.
 
         For a void trade, return the order as it was before its execution, or None if the trade was void already.
@@ -93,7 +93,7 @@ class Ledger:
             if m.client_id in self.accepted:
                 self._wrong(m, f"request {m.client_id} to become an order once", "another time")
             self.accepted.add(m.client_id)
-            self.live[m.order_id] = Standing(m.client_id, m.detail, m.symbol, m.volume, m.price)
+            self.live[m.order_id] = StandingOrder(m.client_id, m.detail, m.symbol, m.volume, m.price)
             return None
         if m.action == "U":
             return self._replaced(m)
@@ -119,7 +119,7 @@ class Ledger:
             del self.live[m.order_id]
         return before
 
-    def _replaced(self, m: Response) -> Standing | None:
+    def _replaced(self, m: Response) -> StandingOrder | None:
         order = self.live.pop(int(m.detail), None) if m.detail.isdigit() else None
         if order is None:
             self._wrong(m, "an order that is live to be replaced", f"order {m.detail}")
@@ -129,7 +129,7 @@ class Ledger:
         self.live[m.order_id] = order
         return before
 
-    def _voided(self, m: Response) -> Standing | None:
+    def _voided(self, m: Response) -> StandingOrder | None:
         if (m.detail, m.order_id) in self._void_matches:
             return None
         executed = self._executed.get((m.order_id, m.volume, m.price))
@@ -146,7 +146,7 @@ class Ledger:
         self.problems.append(f"message {message.sequence} of the exchange: expected {expected}, was {was}")
 
 
-class TradeRow(Protocol):
+class AuditedTrade(Protocol):
     """Fields that `recompute` needs of a trade; money is ticks × lots."""
 
     @property
@@ -175,7 +175,7 @@ class TradeRow(Protocol):
         ...
 
 
-class Account(msgspec.Struct):
+class SymbolAccount(msgspec.Struct):
     """Result of all trades of a symbol."""
 
     position_lots: int = 0
@@ -198,7 +198,7 @@ class Account(msgspec.Struct):
         return self.cash + self.position_lots * mark_ticks - self.fees
 
 
-def recompute(trades: Iterable[TradeRow]) -> dict[str, Account]:
+def recompute(trades: Iterable[AuditedTrade]) -> dict[str, SymbolAccount]:
     """Return the account of each symbol, from trades in the order in which they were made.
 
     >>> from types import SimpleNamespace as Row
@@ -208,9 +208,9 @@ def recompute(trades: Iterable[TradeRow]) -> dict[str, Account]:
     >>> account.position_lots, account.realised, account.cost, account.worth(120)
     (1, 20, 100, 38)
     """
-    accounts: dict[str, Account] = {}
+    accounts: dict[str, SymbolAccount] = {}
     for trade in trades:
-        account = accounts.setdefault(trade.symbol, Account())
+        account = accounts.setdefault(trade.symbol, SymbolAccount())
         lots = trade.volume_lots if trade.side == "B" else -trade.volume_lots
         account.trades += 1
         account.fees += trade.fee
@@ -334,7 +334,7 @@ class AuditedStrategy(msgspec.Struct, frozen=True):
     """Number of executions that were later declared void."""
     open_orders: int
     """Number of orders that are still in the market."""
-    accounts: dict[str, Account]
+    accounts: dict[str, SymbolAccount]
     """Account of each symbol, recomputed from the strategy's list of trades."""
     problems: tuple[str, ...]
     """Differences between the two sides; empty if they agree."""
@@ -433,7 +433,7 @@ class _Side:
         elif self._desk.must_know(message.client_id) and message.sequence <= self._desk.sequence:
             self._wrong(f"order {message.client_id}", "a request in the journal", "none")
 
-    def _compare_trade(self, message: Response, order: Standing) -> None:
+    def _compare_trade(self, message: Response, order: StandingOrder) -> None:
         """Check that the next line of the list of trades is this execution, or reverses the execution that
         became void.
         """
@@ -485,9 +485,9 @@ class _Side:
             self._wrong("messages that fit no order", 0, blotter.unmatched)
         accounts = recompute(trade for trade in self._heard if trade.sequence <= ledger.sequence)
         for symbol in sorted({*accounts, *self._desk.holdings, *ledger.positions}):
-            self._compare_money(symbol, accounts.get(symbol, Account()))
+            self._compare_money(symbol, accounts.get(symbol, SymbolAccount()))
 
-    def _compare_money(self, symbol: str, account: Account) -> None:
+    def _compare_money(self, symbol: str, account: SymbolAccount) -> None:
         """Compare position and profit of a symbol as the journal, the list of trades and the exchange give them."""
         holding = self._desk.holdings.get(symbol)
         position_lots = self._ledger.positions.get(symbol, 0)
@@ -504,5 +504,5 @@ class _Side:
         self._problems.append(f"{what}: expected {expected}, was {was}")
 
 
-def _standing(order: Order) -> Standing:
-    return Standing(order.client_id, str(order.side), order.symbol, order.remaining_lots, order.price_ticks)
+def _standing(order: Order) -> StandingOrder:
+    return StandingOrder(order.client_id, str(order.side), order.symbol, order.remaining_lots, order.price_ticks)

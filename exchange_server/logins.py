@@ -1,7 +1,7 @@
 """Logins of the binary ports, and the permissions of their users.
 
 ```
-users file (TOML) ──▶ load_users: names, brokers, limits ──▶ Gate: is this one of them? ──▶ servers
+users file (TOML) ──▶ load_users: names, brokers, limits ──▶ LoginGate: one of them? ───▶ servers
         ▲   └── UsersWatch: read again when it changes ────────┘  │
 deltabook exchange passwd: salted hashes                          └── passwords are compared in a thread
 ```
@@ -44,8 +44,8 @@ from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.matching.order import AccountLimits, SelfTrade
 
 __all__ = [
-    "Gate",
     "GateLimits",
+    "LoginGate",
     "PasswordHash",
     "User",
     "UserProtocol",
@@ -294,7 +294,7 @@ class _Clock(Protocol):
         """Return monotonic seconds."""
 
 
-class Gate:
+class LoginGate:
     """Compares names and passwords with the users file.
 
     A comparison is slow on purpose, so it runs in a thread. Unknown names are compared too, so that the time does not
@@ -390,7 +390,7 @@ class UsersWatch:
         """Read the file; raise `ExchangeConfigurationError` if it is invalid."""
         self._path, self._clock = path, clock
         self._seen = self._look()
-        self.gate = Gate(load_users(path), clock)
+        self.gate = LoginGate(load_users(path), clock)
         """Gate that accepts the users of the file."""
         self._call: Any = None
         self._changed: Changed = lambda gone: None

@@ -21,12 +21,12 @@ from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.errors import BacktestError, ConfigurationError
 from deltabook.backtest.flow import Flow
-from deltabook.backtest.hosting import Session, simulated_engine, simulated_host
+from deltabook.backtest.hosting import SimulatedSession, simulated_engine, simulated_host
 from deltabook.backtest.latency import Latency, NextPriceLatency, parse_latency
 from deltabook.backtest.native_loop import NativeLoop
 from deltabook.backtest.recorder import Recorder
 from deltabook.backtest.result import Result, Totals, result_of
-from deltabook.backtest.simulation import Simulation
+from deltabook.backtest.simulation import BacktestLoop
 from deltabook.backtest.views import BacktestViews, Change, RunViews, find_views
 from deltabook.wire.results import FrameHeader
 from deltabook.wire.symbols import Instrument
@@ -103,7 +103,7 @@ class Backtest:
         self.market = Market(rules, (self.encoder,), (TextProtocol(rules),), now)
         latency = parse_latency(config.latency, config.seed)
         self.clock = clock
-        self.simulation = Simulation(
+        self.simulation = BacktestLoop(
             self.market, self.encoder, clock, latency["feed"](), step_ns=config.step_us * 1000, on_deltas=self._step
         )
         self._mirror = mirror = ViewMirror()
@@ -135,7 +135,7 @@ class Backtest:
         self._columns = self.views.columns
         self._number = 0
         self._sessions = [
-            Session(host.desk, self.simulation, self._order_latency(latency["order"]()), latency["answer"]())
+            SimulatedSession(host.desk, self.simulation, self._order_latency(latency["order"]()), latency["answer"]())
             for host in self.hosts
         ]
 

@@ -21,7 +21,7 @@ __all__ = [
     "REPLAY_MODES",
     "RUN_ID",
     "SECONDS",
-    "ConfigurationError",
+    "ConfigFileError",
     "OptionError",
     "address",
     "check_run_id",
@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 
-class ConfigurationError(ValueError):
+class ConfigFileError(ValueError):
     """The configuration file cannot be used; the message names the file and the key."""
 
 
-class OptionError(ConfigurationError):
+class OptionError(ConfigFileError):
     """The command line is invalid: options contradict each other, are missing, or cannot be parsed."""
 
 

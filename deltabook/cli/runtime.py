@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.python.failure import Failure
 
 from deltabook.cli._logging import log_with
-from deltabook.cli._options import ConfigurationError, OptionError, address, given_run_id
+from deltabook.cli._options import ConfigFileError, OptionError, address, given_run_id
 from deltabook.cli._spark_options import spark_options
 from deltabook.wire.access import PortSecurity
 from deltabook.wire.process import InputEnd, Reporter, allow_files, count_steadily, stop_on_signals
@@ -70,10 +70,10 @@ def _scripts(files: str, option: str, lane: Lane | None = None) -> tuple[list[Na
     for name in filter(None, files.split(",")):
         path = Path(name)
         if not path.is_file():
-            raise ConfigurationError(f"expected a file of views, was {name}, which does not exist")
+            raise ConfigFileError(f"expected a file of views, was {name}, which does not exist")
         script = read_script(path)
         if script.streams:
-            raise ConfigurationError(
+            raise ConfigFileError(
                 f"expected views over the live relations in {name}, was CREATE STREAM with columns; see `query run`"
             )
         selects += script.selects

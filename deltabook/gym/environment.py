@@ -39,7 +39,7 @@ def compressed(value: float) -> float:
     return max(-LARGEST, min(LARGEST, math.copysign(math.log1p(abs(value)), value)))
 
 
-class Observation:
+class ViewNumbers:
     """The numbers of one symbol in some views: for each view its columns in their order, 0 if there is no row.
 
     A column whose name ends in ``price`` is relative to an origin, in steps; every number is `compressed`.
@@ -150,7 +150,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         """Names of the numbers of an observation."""
         self.observation_space = gymnasium.spaces.Box(-LARGEST, LARGEST, (len(self.names),), np.float32)
 
-    def _read_columns(self) -> Observation:
+    def _read_columns(self) -> ViewNumbers:
         """Compile the views once to find their columns; raise `ConfigurationError`."""
         simulation, _ = self._new_simulation(0)
         assert simulation.publication is not None
@@ -159,7 +159,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         for view, columns in views:
             if all(column.name != "symbol" for column in columns):
                 raise ConfigurationError(f"expected a view with a row for each symbol, was {view} without the column")
-        return Observation(self._symbol, views)
+        return ViewNumbers(self._symbol, views)
 
     def _new_simulation(self, seed: int) -> tuple[Simulation, Puppet]:
         puppet = Puppet(tuple(view for view in self._views if view not in self._queries), self._queries)

@@ -31,7 +31,7 @@ from deltabook.backtest.views import BacktestViews, find_views
 from deltabook.simulation.config import SimulationConfig, checked, exchange_config, parse_halt, parse_span_s
 from deltabook.simulation.participant import Delays, Participant
 from deltabook.simulation.publication import BookQuotes, FeedCounter, Publication, PublishedQuotes
-from deltabook.simulation.venue import JournalledVenue, MemoryVenue, Operator
+from deltabook.simulation.venue import HaltOperator, JournalledVenue, MemoryVenue
 from exchange_server.agents import AgentFlow
 from exchange_server.config import ExchangeConfig, agent_instruments, rules_of
 from exchange_server.day import Day, MarketClock
@@ -39,7 +39,7 @@ from exchange_server.errors import ExchangeError
 from exchange_server.journal import Journal
 from exchange_server.matching import MarketRules, Now
 from exchange_server.outputs import encoders_of, protocols_of
-from exchange_server.upkeep import Upkeep
+from exchange_server.upkeep import JournalUpkeep
 from runtime.native.cache import default_kernels
 from runtime.relations.retention import Retention
 
@@ -119,7 +119,7 @@ class Simulation:
         self.venue = self._open_venue(rules, now, directory)
         try:
             self._make_flows(given)
-            self._operator = Operator(self.venue, self.clock, halts, config.hours * 3600)
+            self._operator = HaltOperator(self.venue, self.clock, halts, config.hours * 3600)
             self._make_participants(rules, participants)
         except BaseException:
             self.close()
@@ -171,9 +171,9 @@ class Simulation:
                 )
             )
         self._day = Day(self.venue, self.clock, given.day, self._stop)
-        self._upkeep: Upkeep | None = None
+        self._upkeep: JournalUpkeep | None = None
         if isinstance(self.venue, JournalledVenue):
-            self._upkeep = Upkeep(
+            self._upkeep = JournalUpkeep(
                 self.venue,
                 self.clock,
                 self._stop,

@@ -32,7 +32,16 @@ from runtime.epochs.consolidating import consolidate
 from runtime.plan import EPOCH_TIME, Column, Relation, View, decode_program, stream_views
 from runtime.service.results.hub import Hub
 from runtime.service.results.materialised import FullRows
-from runtime.service.sandbox import AskError, AskLimits, Beside, Cancel, CostlyError, Rows, Worker, Workers
+from runtime.service.sandbox import (
+    AnswerRows,
+    AskError,
+    AskLimits,
+    Beside,
+    Cancellation,
+    CostlyError,
+    QuestionWorkers,
+    Worker,
+)
 from runtime.service.sandbox.messages import Checked, Given, GivenTable
 from runtime.service.sandbox.question import unknown
 from runtime.service.subscriptions import History, Listener, Message, Start
@@ -40,7 +49,7 @@ from runtime.views.rows import change_schema
 
 __all__ = [
     "Asker",
-    "GoneError",
+    "EpochGoneError",
     "PublishedView",
     "RelationsAtEpochs",
     "TooManyError",
@@ -50,7 +59,7 @@ __all__ = [
 ]
 
 
-class GoneError(AskError):
+class EpochGoneError(AskError):
     """The epoch is retired, or a view is not known at it."""
 
 
@@ -80,10 +89,10 @@ class RelationsAtEpochs:
         self._kept: OrderedDict[str, tuple[int, Relation, pa.Table]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def at(self, relation: Relation, epoch: int, cancel: Cancel) -> pa.Table:
+    def at(self, relation: Relation, epoch: int, cancel: Cancellation) -> pa.Table:
         """Return the rows at the end of an epoch, with their weights in the last column.
 
-        Raises `GoneError` for an epoch that is no longer available, `CostlyError` if the question is cancelled.
+        Raises `EpochGoneError` for an epoch that is no longer available, `CostlyError` if the question is cancelled.
         """
         with self._lock:
             for attempt in range(_ATTEMPTS):
@@ -94,14 +103,14 @@ class RelationsAtEpochs:
                 except (EpochLogError, OSError) as error:
                     cancel.check()
                     if attempt == _ATTEMPTS - 1:
-                        raise GoneError(self._gone(epoch, error)) from None
+                        raise EpochGoneError(self._gone(epoch, error)) from None
         raise AssertionError("the last attempt returns or raises")
 
     def kept(self) -> dict[str, int]:
         """Return kept relation → its epoch."""
         return {name: epoch for name, (epoch, _, _) in self._kept.items()}
 
-    def _at(self, relation: Relation, epoch: int, cancel: Cancel) -> pa.Table:
+    def _at(self, relation: Relation, epoch: int, cancel: Cancellation) -> pa.Table:
         begin, known, rows = self._kept.get(relation.name, (-1, relation, None))
         if rows is None or begin > epoch or known != relation:
             snapshot = self._snapshots.newest(epoch)
@@ -210,10 +219,10 @@ class ViewsAtEpochs:
         self._log = log
         self._history = history
 
-    def at(self, published: PublishedView, epoch: int, cancel: Cancel) -> pa.Table:
+    def at(self, published: PublishedView, epoch: int, cancel: Cancellation) -> pa.Table:
         """Return the view's rows at the end of an epoch, with their weights in the last column.
 
-        Raises `GoneError` if they are not available, `CostlyError` if the question is cancelled.
+        Raises `EpochGoneError` if they are not available, `CostlyError` if the question is cancelled.
         """
         view = published.view
         if epoch > published.epoch:
@@ -227,7 +236,7 @@ class ViewsAtEpochs:
             cancel.check()
             past = self._history.read(view, published.since, at, published.epoch)
             if past.gone:
-                raise GoneError(f"view {view.name} is not available at epoch {epoch}: {past.gone}")
+                raise EpochGoneError(f"view {view.name} is not available at epoch {epoch}: {past.gone}")
             if past.rows is not None:
                 place = past.rows.num_columns - 1
                 tables.append(past.rows.set_column(place, past.rows.field(place), pc.negate(past.rows.column(place))))
@@ -235,20 +244,20 @@ class ViewsAtEpochs:
         return consolidate(pa.concat_tables(tables), published.rows.schema) if len(tables) > 1 else published.rows
 
     def _check_known(self, published: PublishedView, epoch: int) -> None:
-        """Raise `GoneError` if the view did not exist at an epoch before the hub's start."""
+        """Raise `EpochGoneError` if the view did not exist at an epoch before the hub's start."""
         view = published.view
         gone = f"view {view.name} begins at epoch {published.since}, was asked for at epoch {epoch}"
         if view.lane == "spark":
-            raise GoneError(gone)
+            raise EpochGoneError(gone)
         try:
             control = self._log().control_before(epoch)
         except EpochLogError as error:
-            raise GoneError(f"{gone}: {error}") from None
+            raise EpochGoneError(f"{gone}: {error}") from None
         program = decode_program(control) if control else None
         views = (*program.views, *stream_views(program).views) if program is not None else ()
         known = next((known for known in views if known.name == view.name), None)
         if known is None or (known.home, known.lane) != (view.home, view.lane):
-            raise GoneError(f"expected an epoch at which view {view.name} is there, was {epoch}")
+            raise EpochGoneError(f"expected an epoch at which view {view.name} is there, was {epoch}")
 
 
 _GRACE_S: Final = 0.5
@@ -287,7 +296,7 @@ class Asker:
         self._in_thread = in_thread
         self._at_epochs = RelationsAtEpochs(directory / "epochs", directory / "snapshots", limits.kept_bytes)
         self._views = ViewsAtEpochs(lambda: EpochLogReader(directory / "epochs"), history)
-        self._workers = Workers(limits)
+        self._workers = QuestionWorkers(limits)
         self._running: set[_Question] = set()
         self._turns: OrderedDict[_Question, Deferred[None]] = OrderedDict()  # waiting ones, in the order of arrival
 
@@ -320,7 +329,7 @@ class Asker:
         waits: bool = False,
         describes: bool = False,
         explains: bool = False,
-    ) -> tuple[int, Rows]:
+    ) -> tuple[int, AnswerRows]:
         """Return the epoch and the rows of an answer; raises `SqlError`, `AskError`.
 
         ``gone`` fires or fails when the client no longer waits for the answer.
@@ -373,7 +382,9 @@ class Asker:
         question.stop(reason)
         question.kill()
 
-    async def _answer(self, sql: str, epoch: int | None, question: _Question, wanted: _Wanted) -> tuple[int, Rows]:
+    async def _answer(
+        self, sql: str, epoch: int | None, question: _Question, wanted: _Wanted
+    ) -> tuple[int, AnswerRows]:
         worker, checked = await self._in_thread(lambda: self._checked(sql, epoch, question))
         try:
             return await self._answer_of(worker, checked, question, wanted)
@@ -382,7 +393,7 @@ class Asker:
 
     async def _answer_of(
         self, worker: Worker, checked: Checked, question: _Question, wanted: _Wanted
-    ) -> tuple[int, Rows]:
+    ) -> tuple[int, AnswerRows]:
         beside = wanted.beside.tables if wanted.beside is not None else {}
         names = [entry for entry in checked.question.names if entry[0] not in beside]
         relations = {relation.name: relation for relation in self._relations()}
@@ -395,7 +406,7 @@ class Asker:
         if wanted.describes:
             empty = [_Shown(name, tuple(self._hub.result(name).columns)) for name in of_views]
             empty += [_Shown(relation.name, relation.columns) for relation in read]
-            described: Rows = await self._in_thread(lambda: _answered(worker, question, empty, None, wanted))
+            described: AnswerRows = await self._in_thread(lambda: _answered(worker, question, empty, None, wanted))
             return 0, described
         published: dict[str, PublishedView] = {}
         if unpublished := [name for name in of_views if not self._hub.has_version(name)]:
@@ -409,7 +420,7 @@ class Asker:
         if at > self._sealed():
             raise AskError(f"expected an epoch up to {self._sealed()}, the newest, was {at}")
 
-        def rows() -> Rows:
+        def rows() -> AnswerRows:
             shown = self._shown(at, read, list(published.values()), question)
             time_us = self._time_us(at, question) if checked.question.reads_clock else None
             return _answered(worker, question, shown, time_us, wanted)
@@ -418,7 +429,7 @@ class Asker:
 
     # Called on a thread of the pool
 
-    def _checked(self, sql: str, epoch: int | None, cancel: Cancel) -> tuple[Worker, Checked]:
+    def _checked(self, sql: str, epoch: int | None, cancel: Cancellation) -> tuple[Worker, Checked]:
         cancel.check()
         worker = self._workers.take()
         try:
@@ -430,7 +441,7 @@ class Asker:
             raise
 
     def _shown(
-        self, epoch: int, relations: Sequence[Relation], views: Sequence[PublishedView], cancel: Cancel
+        self, epoch: int, relations: Sequence[Relation], views: Sequence[PublishedView], cancel: Cancellation
     ) -> list[_Shown]:
         """Return the rows of everything that a question reads; raise `CostlyError` if they are too many."""
         shown, read_bytes, most = list[_Shown](), 0, self.limits.read_bytes
@@ -445,14 +456,16 @@ class Asker:
             raise CostlyError(f"expected to read at most {most} bytes of relations and views, was more")
         return shown
 
-    def _time_us(self, epoch: int, cancel: Cancel) -> int | None:
+    def _time_us(self, epoch: int, cancel: Cancellation) -> int | None:
         """Return the time of an epoch in microseconds; None if it has none."""
         rows = self._at_epochs.at(EPOCH_TIME, epoch, cancel)
         time: int | None = pc.max(rows.column("at").cast(pa.int64())).as_py()
         return time
 
 
-def _answered(worker: Worker, cancel: Cancel, shown: Sequence[_Shown], time_us: int | None, wanted: _Wanted) -> Rows:
+def _answered(
+    worker: Worker, cancel: Cancellation, shown: Sequence[_Shown], time_us: int | None, wanted: _Wanted
+) -> AnswerRows:
     """Return the answer to the question that a worker has checked."""
     beside = wanted.beside or Beside()
     given = Given(
@@ -489,7 +502,7 @@ class _Shown(msgspec.Struct, frozen=True, eq=False):
         """Return the schema of the batches."""
         return FullRows(self.columns, change_schema(self.columns).empty_table()).arrow(0, 0).schema
 
-    def batches(self, cancel: Cancel) -> Iterator[pa.RecordBatch]:
+    def batches(self, cancel: Cancellation) -> Iterator[pa.RecordBatch]:
         """Yield the rows, no more than a batch of them copied; raises `CostlyError` if the question is cancelled."""
         if self.rows is None:
             return
@@ -510,7 +523,7 @@ class _Wanted(msgspec.Struct, frozen=True):
     explains: bool
 
 
-class _Question(Cancel):
+class _Question(Cancellation):
     """Question under way, with the Deferred that it waits for on the reactor's thread, if any."""
 
     def __init__(self) -> None:
@@ -531,7 +544,7 @@ class _Question(Cancel):
             self._deferred = None
 
     def stop(self, reason: str) -> None:
-        """Cancel the question; see `Cancel`. Called on the reactor's thread."""
+        """Cancel the question; see `Cancellation`. Called on the reactor's thread."""
         super().stop(reason)
         if self._deferred is not None:
             self._deferred.cancel()

@@ -30,7 +30,7 @@ from runtime.engine.operators.keys import group_codes, order_codes
 from runtime.engine.operators.operator import ENDED, MOST_ROWS, Batches, Operator, OperatorError, PlanError, pieces
 from runtime.state import WIDE, CorruptStateError, ObjectSpace, StateOverflowError, decimals_of_integers
 
-__all__ = ["Aggregate", "WindowAggregation", "WindowSpan"]
+__all__ = ["WindowAggregate", "WindowAggregation", "WindowSpan"]
 
 
 Exact = npt.NDArray[Any]
@@ -98,7 +98,7 @@ Integers = npt.NDArray[np.int64]
 Kind = Literal["count_rows", "count", "count_distinct", "sum", "avg", "min", "max", "first", "last"]
 
 
-class Aggregate(msgspec.Struct, frozen=True):
+class WindowAggregate(msgspec.Struct, frozen=True):
     """One aggregate of every group."""
 
     name: str
@@ -113,7 +113,7 @@ class Aggregate(msgspec.Struct, frozen=True):
 class Cells:
     """Cells of some aggregates over rows of one schema, with the conversions between rows, cells and results."""
 
-    def __init__(self, schema: pa.Schema, keys: Sequence[str], aggregates: Sequence[Aggregate]) -> None:
+    def __init__(self, schema: pa.Schema, keys: Sequence[str], aggregates: Sequence[WindowAggregate]) -> None:
         self.keys = tuple(keys)
         self.aggregates = tuple(aggregates)
         self._input = schema
@@ -162,7 +162,7 @@ class Cells:
             place += width
         return pa.RecordBatch.from_arrays(arrays, schema=self.output)
 
-    def _scale(self, part: Aggregate) -> int:
+    def _scale(self, part: WindowAggregate) -> int:
         """Return the number of digits after the point in the values that are aggregated."""
         kind = self._input.field(part.column).type if part.column else None
         return kind.scale if kind is not None and pa.types.is_decimal(kind) else 0
@@ -186,7 +186,7 @@ _CELLS: Final[dict[str, tuple[str, ...]]] = {
 """Merge of two cells of a group into one, by name, for each cell of an aggregate."""
 
 
-def _cell_fields(number: int, part: Aggregate, schema: pa.Schema) -> list[pa.Field]:
+def _cell_fields(number: int, part: WindowAggregate, schema: pa.Schema) -> list[pa.Field]:
     if part.kind in ("count_rows", "count", "count_distinct"):
         return [pa.field(f"cell_{number}_count", pa.int64(), nullable=False)]
     kind = schema.field(part.column).type
@@ -201,7 +201,7 @@ def _cell_fields(number: int, part: Aggregate, schema: pa.Schema) -> list[pa.Fie
     return [pa.field(f"cell_{number}_value", kind, nullable=True)]
 
 
-def _output_field(part: Aggregate, schema: pa.Schema, *, grouped: bool) -> pa.Field:
+def _output_field(part: WindowAggregate, schema: pa.Schema, *, grouped: bool) -> pa.Field:
     if part.kind in ("count_rows", "count", "count_distinct"):
         return pa.field(part.name, pa.int64(), nullable=False)
     field = schema.field(part.column)
@@ -214,7 +214,7 @@ def _output_field(part: Aggregate, schema: pa.Schema, *, grouped: bool) -> pa.Fi
     return pa.field(part.name, field.type, nullable)
 
 
-def _of_rows(part: Aggregate, column: pa.Array | None, codes: Integers, groups: int) -> list[pa.Array]:
+def _of_rows(part: WindowAggregate, column: pa.Array | None, codes: Integers, groups: int) -> list[pa.Array]:
     if part.kind == "count_rows":
         return [pa.array(np.bincount(codes, minlength=groups))]
     assert column is not None
@@ -272,7 +272,7 @@ def _picked(kind: str, column: pa.Array, codes: Integers, groups: int) -> pa.Arr
     return take([column], places)[0]
 
 
-def _result(part: Aggregate, cells: Sequence[pa.Array], field: pa.Field, scale: int) -> pa.Array:
+def _result(part: WindowAggregate, cells: Sequence[pa.Array], field: pa.Field, scale: int) -> pa.Array:
     if part.kind not in ("sum", "avg"):
         return cells[0]
     total, count = cells
@@ -334,7 +334,7 @@ class WindowAggregation(Operator):
         self,
         schema: pa.Schema,
         keys: Sequence[str],
-        aggregates: Sequence[Aggregate],
+        aggregates: Sequence[WindowAggregate],
         span: WindowSpan,
         *,
         name: str,
@@ -348,7 +348,7 @@ class WindowAggregation(Operator):
         super().__init__(self.schema_of(schema, keys, aggregates, span))
         self._span = span
         self._keys = (span.start, *keys)
-        hidden = [Aggregate(_LAST, "last", span.time)] if span.time else []
+        hidden = [WindowAggregate(_LAST, "last", span.time)] if span.time else []
         self._distinct = {
             part.name: KeyedRows(pa.schema([schema.field(key) for key in (*self._keys, part.column)]),
                                  len(self._keys) + 1, f"{name}/distinct/{number}", space)
@@ -356,8 +356,10 @@ class WindowAggregation(Operator):
         }  # fmt: skip
         self._aggregates = [*aggregates, *hidden]
         self._input = pa.schema([*schema, *(pa.field(f"distinct {each}", pa.int64(), True) for each in self._distinct)])
-        counted = [Aggregate(part.name, "count", f"distinct {part.name}") if part.kind == "count_distinct" else part
-                   for part in self._aggregates]  # fmt: skip
+        counted = [
+            WindowAggregate(part.name, "count", f"distinct {part.name}") if part.kind == "count_distinct" else part
+            for part in self._aggregates
+        ]
         self._cells = Cells(self._input, self._keys, counted)
         self.most_rows = most_rows
         self._has_floats = any(
@@ -368,7 +370,7 @@ class WindowAggregation(Operator):
 
     @staticmethod
     def schema_of(
-        schema: pa.Schema, keys: Sequence[str], aggregates: Sequence[Aggregate], span: WindowSpan
+        schema: pa.Schema, keys: Sequence[str], aggregates: Sequence[WindowAggregate], span: WindowSpan
     ) -> pa.Schema:
         """Return the columns of the output."""
         first, *rest = Cells(schema, (span.start, *keys), aggregates).output
@@ -443,7 +445,7 @@ class WindowAggregation(Operator):
         column = cells.column(cells.num_columns - 1 if self._span.time else 0)
         return ticks_of(column) + self._span.size
 
-    def _first_of_each(self, batch: pa.RecordBatch, part: Aggregate) -> pa.Array:
+    def _first_of_each(self, batch: pa.RecordBatch, part: WindowAggregate) -> pa.Array:
         """Return 1 for each value that is the first of its kind in its group, otherwise NULL."""
         seen = self._distinct[part.name]
         columns = [batch.column(key) for key in (*self._keys, part.column)]

@@ -15,7 +15,7 @@ from runtime.engine.express import ANEW
 from runtime.epochs import Cut, EpochLogError, EpochLogReader, ResultLog, Segment
 from runtime.epochs.consolidating import consolidate
 from runtime.plan import Program, View, decode_program, stream_views
-from runtime.service.subscriptions.subscription import Listener, Source, Subscription
+from runtime.service.subscriptions.subscription import Listener, Subscription, SubscriptionSource
 from runtime.service.subscriptions.viewstream import Message
 from runtime.views.rows import change_schema
 
@@ -132,7 +132,7 @@ def _identity(program: Program, name: str) -> tuple[int, str] | None:
     return (match.home, match.lane) if match else None
 
 
-class EpochSource(Source, Protocol):
+class EpochSource(SubscriptionSource, Protocol):
     """Source of committed epochs."""
 
     def snapshot(self, name: str) -> Message | None:

@@ -25,7 +25,7 @@ from exchange_server.nasdaq.itch import ItchEncoder, ItchServer
 from exchange_server.nasdaq.mold import MoldRequestServer, RequestLimits
 from exchange_server.nasdaq.ouch import Ouch5, Ouch42, OuchLimits, OuchServer
 from exchange_server.nasdaq.soup import SoupLimits
-from exchange_server.text import Limits, TextEncoder, TextProtocol, TextServer
+from exchange_server.text import TextEncoder, TextLimits, TextProtocol, TextServer
 from tests.fuzz.exchange import corpus
 from tests.fuzz.exchange.mutation import mutated, pieces
 
@@ -127,7 +127,7 @@ class FuzzFloor:
             "itch": ItchServer(self.exchange, itch, self.clock, SoupLimits()),
             "glimpse": GlimpseServer(self.exchange, itch, self.clock, GlimpseLimits(), users),
             "ouch": OuchServer(self.exchange, users, self.clock, OuchLimits(), stop),
-            "text": TextServer(self.exchange, self.clock, Limits(account=AccountLimits(open_orders=500)), stop),
+            "text": TextServer(self.exchange, self.clock, TextLimits(account=AccountLimits(open_orders=500)), stop),
         }
         self.servers["ouch"].start()
         self.servers["text"].startFactory()
