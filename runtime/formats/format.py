@@ -227,6 +227,8 @@ class InputFormatIndexer(ABC):
     ordered: ClassVar[bool] = False
     """True if the format can only be indexed in stream order (synchronised mode): `index` is then called for run after
     run of an origin, by one worker at a time. Workers do not wait for their turn: one leaves its buffers to another."""
+    has_header: bool = False
+    """True if the first tuple of a stream names the columns; it is no row."""
 
     @abstractmethod
     def index(self, run: Run) -> RunIndex:

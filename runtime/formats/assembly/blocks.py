@@ -211,7 +211,6 @@ class Assembly:
         self._described = described
         self._malformed = schema.malformed
         self._tuple_bytes = schema.limits.tuple_bytes
-        self._header = bool(getattr(schema.format, "header", False))
         self._empty = indexer.empty_rows()
 
     def batches(self, completed: Sequence[Parts]) -> list[list[FormattedBatch]]:
@@ -256,7 +255,7 @@ class Assembly:
 
     def _alone(self, stream: OriginStream, part: TuplePart) -> FormattedBatch | None:
         """Return the batch of the header or of a tuple that is too long, which have no bytes in the block."""
-        if part.from_place == 0 and self._header and part.offset == 0:
+        if part.from_place == 0 and self._indexer.has_header and part.offset == 0:
             return batch_of(stream, [part], self._empty, part.length)
         if part.pieces is None:
             return self._refused(stream, part, f"at most {self._tuple_bytes} bytes", f"{part.length} bytes")
