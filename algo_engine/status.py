@@ -1,3 +1,5 @@
+# mypy: disable-error-code="no-untyped-call"
+# twisted.web is typed in part only.
 """Status port of running strategies: `deltabook.wire.strategies` over HTTP.
 
 ```
