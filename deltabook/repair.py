@@ -44,7 +44,7 @@ from exchange_server.matching.outputs import Now
 from exchange_server.outputs import FORMS, all_outputs, encoders_of, protocols_of
 from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory, begin_behind, write_first
 from runtime.epochs.log import FIRST, PROGRAMS
-from runtime.service.rundir.lock import DirectoryLock
+from runtime.service.rundir.directory import DirectoryLock
 from runtime.spark.beginning import passed_epoch
 from runtime.spark.config import SparkLaneError
 from runtime.state import StateError, check_store

@@ -39,7 +39,7 @@ from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.outputs import encoders_of, protocols_of
 from exchange_server.process import Wakefulness, choose_reactor, settle
 from exchange_server.replay import Loader, Player, crossed_rows, open_recording, source_format
-from exchange_server.upkeep import Upkeep
+from exchange_server.upkeep import JournalUpkeep
 
 __all__ = ["App", "run"]
 
@@ -117,7 +117,7 @@ class App:
         self._itch = itch if isinstance(itch, ItchEncoder) else None
         self.exchange = Exchange(journal, self.clock, encoders, protocols_of(rules), now)
         self.faces = Faces(config, self.exchange, self._itch, self._reactor, self.fail)
-        self._upkeep = Upkeep(
+        self._upkeep = JournalUpkeep(
             self.exchange,
             self._reactor,
             self.fail,

@@ -30,7 +30,7 @@ from exchange_server.replay import (
     scale_of,
     source_format,
 )
-from exchange_server.text import Limits as TextLimits
+from exchange_server.text import TextLimits
 
 __all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "agent_instruments", "rules_of"]
 

@@ -11,7 +11,7 @@ from twisted.logger import Logger
 
 from exchange_server.day import MarketClock
 from exchange_server.errors import ExchangeError, JournalError
-from exchange_server.journal import PRIVATE, Journal, Position, Snapshot, Stream, feed_name, private_name
+from exchange_server.journal import PRIVATE, Journal, MessageStream, Position, Snapshot, feed_name, private_name
 from exchange_server.journal.history import MarketStarts
 from exchange_server.matching.inputs import AnyInput
 from exchange_server.matching.market import AccountProtocol, Market
@@ -63,7 +63,7 @@ class Exchange:
         """Number of inputs that the newest snapshot covers."""
         self.snapshot_time_ns = 0
         """Market time of the last input that the newest snapshot covers, in nanoseconds."""
-        self._private: dict[int, Stream] = {}
+        self._private: dict[int, MessageStream] = {}
         self._failure = ""
         self.market = self._recover(encoders)
         self._append = journal.inputs.append
@@ -207,7 +207,7 @@ class Exchange:
                         stream = self.stream(account)
                     stream.append(data, count)
 
-    def stream(self, account: Account) -> Stream:
+    def stream(self, account: Account) -> MessageStream:
         """Return the private stream of an account."""
         stream = self._private.get(account.index)
         if stream is None:

@@ -12,7 +12,7 @@ from deltabook.wire.access import PortSecurity
 from exchange_server.config import ExchangeConfig
 from exchange_server.errors import ExchangeConfigurationError, ListenError
 from exchange_server.exchange import Exchange
-from exchange_server.logins import Gate, UsersWatch
+from exchange_server.logins import LoginGate, UsersWatch
 from exchange_server.nasdaq.glimpse import GlimpseServer
 from exchange_server.nasdaq.itch import ItchEncoder, ItchServer
 from exchange_server.nasdaq.mold import MoldRequestServer, MoldSender
@@ -59,7 +59,7 @@ class Faces:
             self._ouch = OuchServer(exchange, gate, reactor, config.limits.ouch, stop)
             self.tcp["ouch"] = config.ouch_port, self._ouch
 
-    def _make_itch(self, exchange: Exchange, itch: ItchEncoder, gate: Gate | None) -> None:
+    def _make_itch(self, exchange: Exchange, itch: ItchEncoder, gate: LoginGate | None) -> None:
         config, reactor = self._config, self._reactor
         if config.itch_port is not None:
             self.tcp["itch"] = config.itch_port, ItchServer(exchange, itch, reactor, config.limits.itch, gate)

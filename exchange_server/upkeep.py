@@ -10,14 +10,14 @@ from twisted.python.failure import Failure
 
 from exchange_server.errors import ExchangeError
 
-__all__ = ["Upkeep"]
+__all__ = ["JournalUpkeep"]
 
 _LOOK_S: Final = 1.0
 _LEAST_REST: Final = 50
 """Snapshots hold up the market for at most one part in this many of the time."""
 
 
-class Upkeep:
+class JournalUpkeep:
     """Syncs the journal, and takes snapshots between two turns of the reactor; threads wait for the disk.
 
     A sync that fails ends the exchange, through `stop`. A snapshot that cannot be written is named in the log, and

@@ -11,8 +11,7 @@ from PIL import Image
 from bench.market.observing import watch_agents
 from bench.market.tables import markdown
 from deltabook.demo.captures import capture_file
-from deltabook.facts.figures import draw
-from deltabook.facts.observation import watch_capture
+from deltabook.facts import draw, watch_capture
 from exchange_server.agents import PRESETS
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "market.png"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from deltabook.facts.observation import FeedObserver, Observation
+from deltabook.facts import FeedObserver, Observation
 from deltabook.wire.symbols import Instrument
 from exchange_server.agents import AgentFlow, AgentSettings
 from exchange_server.matching.inputs import AnyInput, Enter, MarketRules, Replace

@@ -5,8 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from deltabook.facts.figures import ROWS
-from deltabook.facts.observation import Observation
+from deltabook.facts import ROWS, Observation
 
 __all__ = ["markdown"]
 

@@ -27,7 +27,7 @@ from runtime.plan import Program
 from runtime.service.http.limits import SiteLimits
 from runtime.service.postgres import PostgresFactory, PostgresParts
 from runtime.service.results.hub import Hub
-from runtime.service.sandbox import Rows
+from runtime.service.sandbox import AnswerRows
 
 __all__ = ["copied_s", "measure_copy"]
 
@@ -40,9 +40,9 @@ class _Answer:
 
     def __init__(self, table: pa.Table) -> None:
         columns = tuple(AnsweredColumn(name, kind) for name, kind in zip(table.column_names, _TYPES, strict=True))
-        self._rows = Rows(columns, table)
+        self._rows = AnswerRows(columns, table)
 
-    async def ask(self, *_: Any, **__: Any) -> tuple[int, Rows]:
+    async def ask(self, *_: Any, **__: Any) -> tuple[int, AnswerRows]:
         return 1, self._rows
 
     def newest(self) -> int:

@@ -14,20 +14,20 @@ from algo_engine.errors import AlgoError
 from algo_engine.fees import FREE, FeeSchedule, read_fees
 from algo_engine.loader import LoadedStrategy, load_strategies
 from algo_engine.mirror import ViewMirror
-from algo_engine.quotes import QUOTE_VIEW, Quotes
+from algo_engine.quotes import Quotes
 from algo_engine.strategy import Strategy
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.errors import BacktestError, ConfigurationError
 from deltabook.backtest.flow import Flow
-from deltabook.backtest.hosting import Session, simulated_engine, simulated_host
+from deltabook.backtest.hosting import SimulatedSession, simulated_engine, simulated_host
 from deltabook.backtest.latency import Latency, NextPriceLatency, parse_latency
 from deltabook.backtest.native_loop import NativeLoop
 from deltabook.backtest.recorder import Recorder
 from deltabook.backtest.result import Result, Totals, result_of
-from deltabook.backtest.simulation import Simulation
-from deltabook.backtest.views import BacktestViews, Change, RunViews, find_views
+from deltabook.backtest.simulation import BacktestLoop
+from deltabook.backtest.views import BacktestViews, Change, RunViews, find_views, wanted_views
 from deltabook.wire.results import FrameHeader
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching import Market, MarketRules, Now
@@ -103,7 +103,7 @@ class Backtest:
         self.market = Market(rules, (self.encoder,), (TextProtocol(rules),), now)
         latency = parse_latency(config.latency, config.seed)
         self.clock = clock
-        self.simulation = Simulation(
+        self.simulation = BacktestLoop(
             self.market, self.encoder, clock, latency["feed"](), step_ns=config.step_us * 1000, on_deltas=self._step
         )
         self._mirror = mirror = ViewMirror()
@@ -130,12 +130,12 @@ class Backtest:
             self.hosts, mirror=mirror, quotes=quotes, clock=clock, on_failure=self._fail, view_link=RunViews(self)
         )
         self._kernels = None if self._market_kind == "interpreted" else default_kernels()
-        self.views = BacktestViews(find_views(*self._wanted()), self._kernels)
+        self.views = BacktestViews(find_views(*wanted_views(self.config.views, self.loaded)), self._kernels)
         self.encoder.gives_time = self.views.reads_time
         self._columns = self.views.columns
         self._number = 0
         self._sessions = [
-            Session(host.desk, self.simulation, self._order_latency(latency["order"]()), latency["answer"]())
+            SimulatedSession(host.desk, self.simulation, self._order_latency(latency["order"]()), latency["answer"]())
             for host in self.hosts
         ]
 
@@ -144,16 +144,6 @@ class Backtest:
         if flow is None or not flow.fills_at_next_price:
             return latency
         return NextPriceLatency(latency, flow.price_after)
-
-    def _wanted(self) -> tuple[list[str], dict[str, str]]:
-        """Return the names of all views, and the SQL of those that come with the configuration or a strategy."""
-        names, given = [QUOTE_VIEW], dict(self.config.views)
-        for loaded in self.loaded:
-            names += [*loaded.strategy.views, *loaded.strategy.queries]
-            for name, sql in loaded.strategy.queries.items():
-                if given.setdefault(name, sql).split() != sql.split():
-                    raise ConfigurationError(f"expected one view {name}, was another of the strategy {loaded.name}")
-        return names, given
 
     def run(self) -> Result:
         """Play all records and return the result; raise `BacktestError`."""

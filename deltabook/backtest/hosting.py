@@ -29,9 +29,9 @@ from exchange_server.matching.order import Account
 from exchange_server.text.protocol import PROTOCOL, account_name, input_of
 
 if TYPE_CHECKING:
-    from deltabook.backtest.simulation import Simulation
+    from deltabook.backtest.simulation import BacktestLoop
 
-__all__ = ["Session", "simulated_engine", "simulated_host"]
+__all__ = ["SimulatedSession", "simulated_engine", "simulated_host"]
 
 
 def simulated_host(
@@ -90,14 +90,14 @@ def simulated_engine(
 SESSION: Final = "BACKTEST"
 
 
-class Session:
+class SimulatedSession:
     """Logs a desk in and carries its lines to the market and the market's lines back.
 
     The lines of one write are one batch, as at the exchange: they are executed one after another, and their answers are
     published together.
     """
 
-    def __init__(self, desk: Desk, simulation: Simulation, order: Latency, answer: Latency) -> None:
+    def __init__(self, desk: Desk, simulation: BacktestLoop, order: Latency, answer: Latency) -> None:
         self._desk, self._simulation = desk, simulation
         self._order, self._answer = order, answer
         self._account: Account | None = None

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from deltabook.backtest.deltas import DeltaEncoder
 from deltabook.backtest.native_books import Books
-from deltabook.backtest.simulation import Simulation
+from deltabook.backtest.simulation import BacktestLoop
 from exchange_server.matching import AnyInput
 from exchange_server.matching.inputs import REMAIN, Cancel, Enter, MassCancel, OpenAccount, Reduce, Replace
 from exchange_server.matching.order import IOC, MARKET
@@ -123,7 +123,7 @@ class NativeLoop:
 
     def __init__(
         self,
-        simulation: Simulation,
+        simulation: BacktestLoop,
         encoder: DeltaEncoder,
         graph: DrivenGraph,
         on_changes: Callable[[list[Change]], None],

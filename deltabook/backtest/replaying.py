@@ -23,7 +23,7 @@ from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.errors import ConfigurationError, EpochPassedError
 from deltabook.backtest.flow import Flow
 from deltabook.backtest.latency import Latency
-from deltabook.backtest.simulation import Simulation
+from deltabook.backtest.simulation import BacktestLoop
 from deltabook.backtest.views import BacktestViews, find_views, named_sql
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching import Market, MarketRules, Now
@@ -160,7 +160,7 @@ class _Player:
         encoder = DeltaEncoder(rules, now, retention)
         self._clock = SimulatedClock()
         self._pending: list[Delta] = []
-        self._simulation = Simulation(
+        self._simulation = BacktestLoop(
             Market(rules, (encoder,), (), now), encoder, self._clock, Latency(None), step_ns=0,
             on_deltas=self._pending.extend,
         )  # fmt: skip

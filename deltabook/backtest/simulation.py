@@ -26,7 +26,7 @@ from exchange_server.matching import AnyInput, Market, Recorded
 from exchange_server.matching.order import Account
 from exchange_server.replay import Record
 
-__all__ = ["Simulation"]
+__all__ = ["BacktestLoop"]
 
 
 class NativeMarket(Protocol):
@@ -45,11 +45,11 @@ class NativeMarket(Protocol):
         ...
 
     def hand_over(self) -> None:
-        """Give the pure-Python market the state of the books, and call `Simulation.leave_native`."""
+        """Give the pure-Python market the state of the books, and call `BacktestLoop.leave_native`."""
         ...
 
 
-class Simulation:
+class BacktestLoop:
     """One market and its clock. ``on_deltas`` receives the changes of the relations when they have reached the
     views.
     """

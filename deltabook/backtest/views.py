@@ -5,10 +5,12 @@ Strategies may add views while they run: `RunViews`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from algo_engine.loader import LoadedStrategy
+from algo_engine.quotes import QUOTE_VIEW
 from algo_engine.view_link import Lane
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
@@ -21,7 +23,7 @@ from runtime.views.shard import DrivenGraph, Kernels, ShardState
 if TYPE_CHECKING:
     from deltabook.backtest.clock import SimulatedClock
 
-__all__ = ["BacktestViews", "Change", "RunViews", "find_views", "named_sql"]
+__all__ = ["BacktestViews", "Change", "RunViews", "find_views", "named_sql", "wanted_views"]
 
 _LONGEST_WAIT_S: Final = 60.0
 _INTERPRETED_S: Final = 1e-4
@@ -38,6 +40,20 @@ def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
         if not isinstance(sql, str):
             raise ConfigurationError(f"expected the SQL of the view {name}, was {sql!r}")
     return {name.lower(): sql for name, sql in views.items()}
+
+
+def wanted_views(views: Mapping[str, str], strategies: Iterable[LoadedStrategy]) -> tuple[list[str], dict[str, str]]:
+    """Return the names of all views of a run, and the SQL of those that come with its configuration or a strategy.
+
+    Raises `ConfigurationError` for two views of one name.
+    """
+    names, given = [QUOTE_VIEW], dict(views)
+    for loaded in strategies:
+        names += [*loaded.strategy.views, *loaded.strategy.queries]
+        for name, sql in loaded.strategy.queries.items():
+            if given.setdefault(name, sql).split() != sql.split():
+                raise ConfigurationError(f"expected one view {name}, was another of the strategy {loaded.name}")
+    return names, given
 
 
 def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QUERIES_DIR) -> list[NamedSelect]:

@@ -31,7 +31,7 @@ from deltabook.backup.manifest import BackupError, MovedError, Part
 from exchange_server.errors import JournalError
 from exchange_server.journal.inputs_log import JournalReader
 from exchange_server.journal.numbered_file import damage_before
-from exchange_server.journal.snapshots import SnapshotDirectory as MarketSnapshots
+from exchange_server.journal.snapshots import JournalSnapshots
 from runtime.engine.ingest import Recovered
 from runtime.epochs import EpochLog, EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory, TornSegmentError
 from runtime.state import SqliteStore, StateError
@@ -151,7 +151,7 @@ def copy_exchange(part: Part, stage: Stage) -> dict[str, str | int]:
     _copy_inputs(part, stage)
     try:
         reader = JournalReader(stage.path("inputs"))
-        snapshots = MarketSnapshots(stage.path("snapshots")).newest()
+        snapshots = JournalSnapshots(stage.path("snapshots")).newest()
         newest = next((snapshot for snapshot in snapshots if snapshot.session == reader.head.session), None)
         first = reader.head.first
         if first > 1 and (newest is None or newest.inputs + 1 < first):

@@ -15,7 +15,7 @@ from deltabook.backup.backup import is_archive, read_manifest
 from deltabook.backup.manifest import MANIFEST, BackupError, Kind, Part, find_parts
 from exchange_server.errors import JournalError
 from exchange_server.journal.inputs_log import JOURNAL_VERSION, JournalReader
-from exchange_server.journal.snapshots import SnapshotDirectory as MarketSnapshots
+from exchange_server.journal.snapshots import JournalSnapshots
 from runtime.compiler import decode_program
 from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory
 from runtime.plan import View
@@ -78,7 +78,7 @@ def _exchange(directory: Path) -> Facts:
     first = last = reader.head.first - 1
     for number, batch in reader.batches(first):
         last = number + len(batch) - 1
-    snapshots = MarketSnapshots(directory / "snapshots").inputs()
+    snapshots = JournalSnapshots(directory / "snapshots").inputs()
     symbols = ", ".join(instrument.symbol for instrument in reader.head.rules.instruments)
     return {
         "in use by": _user(directory / "lock") or "nobody",

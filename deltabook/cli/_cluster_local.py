@@ -12,13 +12,12 @@ from typing import Any
 
 import click
 from twisted.internet import reactor as _reactor
-from twisted.internet.defer import maybeDeferred
-from twisted.python.failure import Failure
+from twisted.internet.defer import Deferred
 
 from deltabook.cli._options import given_run_id
 from deltabook.cli._spark_options import MEMORY, logs_json
 from deltabook.cluster.local import LocalCluster, LocalConfig
-from deltabook.wire.process import InputEnd, Reporter, count_steadily, stop_on_signals
+from deltabook.wire.process import Reporter, SupervisedProcess, stop_on_signals
 
 __all__ = ["local"]
 
@@ -79,7 +78,7 @@ def local(  # noqa: PLR0917 - click passes every option by name
             run_id=given_run_id(),
             logs_json=logs_json(),
         )
-        reason = _Process(config, status_interval, exit_with_stdin).run()
+        reason = _ClusterProcess(config, status_interval, exit_with_stdin).run()
     if reason is not None:
         raise RuntimeError(reason)
 
@@ -93,16 +92,12 @@ def _place(directory: Path | None) -> Iterator[Path]:
             yield Path(place)
 
 
-class _Process:
-    """Runs the reactor until a signal, the end of standard input, or a failure."""
+class _ClusterProcess(SupervisedProcess):
+    """Process of a master and workers."""
 
     def __init__(self, config: LocalConfig, status_interval: float, exit_with_stdin: bool) -> None:
-        self._reactor: Any = _reactor
-        count_steadily(self._reactor)
+        super().__init__(_reactor, exit_with_stdin=exit_with_stdin)
         self._is_json = config.logs_json
-        self._exit_with_stdin = exit_with_stdin
-        self._failure: str | None = None
-        self._stopping = False
         self._cluster = LocalCluster(self._reactor, config, os.environ, self._fail, self._log_line)
         self._reporter = Reporter(
             "cluster",
@@ -121,32 +116,16 @@ class _Process:
         self._reactor.run()
         return self._failure
 
-    def _start(self) -> None:
-        if self._exit_with_stdin:
-            InputEnd(self._reactor, 0, lambda: self._stop("standard input ended")).start()
-        maybeDeferred(self._cluster.start).addCallbacks(self._reporter.ready, self._failed_to_start)
+    def _begin(self) -> Any:
+        return self._cluster.start()
 
-    def _failed_to_start(self, failure: Failure) -> None:
-        self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)
+    def _ready(self, ports: Any) -> None:
+        self._reporter.ready(ports)
+
+    def _end(self) -> Deferred[Any]:
+        return self._cluster.stop()
 
     def _log_line(self, name: str, line: bytes) -> None:
         """Write a log line of a process; a line with the process's name is written unchanged."""
         sys.stderr.buffer.write(line + b"\n" if self._is_json else f"{name}: ".encode() + line + b"\n")
         sys.stderr.buffer.flush()
-
-    def _fail(self, reason: str) -> None:
-        if not self._stopping:
-            self._failure = reason
-            self._stop("failure")
-
-    def _stop(self, reason: str) -> None:
-        if self._stopping:
-            return
-        self._stopping = True
-
-        def ended(_: object) -> None:
-            if self._failure is None:
-                self._reporter.stopped(reason)
-            self._reactor.stop()
-
-        self._cluster.stop().addBoth(ended)

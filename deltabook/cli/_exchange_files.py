@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from deltabook.cli._options import ConfigurationError
+from deltabook.cli._options import ConfigFileError
 from deltabook.cli._ports import print_json
 from deltabook.cli._terminal import print_table, progress
 from deltabook.wire import admin
@@ -88,7 +88,7 @@ def export_itch(directory: Path, file: Path, as_json: bool) -> None:
     try:
         out = file.open("wb")
     except OSError as error:
-        raise ConfigurationError(f"expected a file that can be written, was {file}: {error.strerror}") from None
+        raise ConfigFileError(f"expected a file that can be written, was {file}: {error.strerror}") from None
     with out:
 
         def write(name: str, data: bytes) -> None:

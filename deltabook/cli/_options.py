@@ -21,22 +21,22 @@ __all__ = [
     "REPLAY_MODES",
     "RUN_ID",
     "SECONDS",
-    "ConfigurationError",
+    "ConfigFileError",
     "OptionError",
     "address",
     "check_run_id",
-    "depth_options",
     "given_run_id",
     "new_run_id",
     "parse_speed",
+    "replay_options",
 ]
 
 
-class ConfigurationError(ValueError):
+class ConfigFileError(ValueError):
     """The configuration file cannot be used; the message names the file and the key."""
 
 
-class OptionError(ConfigurationError):
+class OptionError(ConfigFileError):
     """The command line is invalid: options contradict each other, are missing, or cannot be parsed."""
 
 
@@ -88,27 +88,6 @@ REPLAY_MODES: Final = ("as-recorded", "as-orders")
 """Modes in which recorded files are played."""
 
 
-def depth_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a command that replays one recorded file without a complete book."""
-    file = click.Path(dir_okay=False, exists=True)
-    for option in (
-        click.option(
-            "--queue",
-            type=click.Choice(QUEUE_MODELS),
-            default="back",
-            help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
-        ),
-        click.option("--trades", type=file, help="Trades of the same time as a file of depth."),
-        click.option(
-            "--orderbook",
-            type=file,
-            help="LOBSTER's order book file of the replayed messages, by which their book is mended.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
 def parse_speed(context: click.Context, parameter: click.Parameter, value: str) -> float | None:
     """Return the speed factor, which must be above 0; None for ``max``."""
     del context, parameter
@@ -121,6 +100,58 @@ def parse_speed(context: click.Context, parameter: click.Parameter, value: str) 
     if not 0 < speed < float("inf"):
         raise click.BadParameter(f"expected `max` or a number above 0, was {value!r}")
     return speed
+
+
+def replay_options(prefix: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds the options of a command that replays one recorded file.
+
+    ``prefix`` begins the names of the arguments for the file's format and for the mode.
+    """
+    file = click.Path(dir_okay=False, exists=True)
+    options = (
+        click.option(
+            "--format",
+            f"{prefix}format",
+            type=click.Choice(FORMATS),
+            default="dbtoaster",
+            help="Format of the recorded file.",
+        ),
+        click.option(
+            "--replay-mode",
+            f"{prefix}mode",
+            type=click.Choice(REPLAY_MODES),
+            default="as-orders",
+            help="Send the records as orders, or reproduce the recorded executions.",
+        ),
+        click.option("--speed", default="1", callback=parse_speed, help="Multiple of real time, or `max`."),
+        click.option("--symbol", default="REPLAY", help="Symbol of the replay."),
+        click.option(
+            "--stocks",
+            default="",
+            metavar="A,B",
+            help="Stocks of an ITCH file to replay; an ITCH file requires at least one.",
+        ),
+        click.option("--day", default="", metavar="YYYY-MM-DD", help="Day of a file whose times count from midnight."),
+        click.option(
+            "--orderbook",
+            type=file,
+            help="LOBSTER's order book file of the replayed messages, by which their book is mended.",
+        ),
+        click.option("--trades", type=file, help="Trades of the same time as a file of depth."),
+        click.option(
+            "--queue",
+            type=click.Choice(QUEUE_MODELS),
+            default="back",
+            help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
+        ),
+    )
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 class _Port(click.ParamType[int | None]):

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from deltabook.cli._options import ConfigurationError, OptionError, address
+from deltabook.cli._options import ConfigFileError, OptionError, address
 from deltabook.wire import admin, strategies
 from deltabook.wire.errors import AccessError
 from deltabook.wire.http.blocking import BlockingPort
@@ -47,7 +47,7 @@ class CliPort:
         """Make a client; ``option`` is the name of the option that has the address HOST:PORT. With ``ca_file``, a PEM
         file of the certificate authorities of the port's certificate, the connection uses TLS.
 
-        Raises `ConfigurationError` for an invalid address and for invalid files.
+        Raises `ConfigFileError` for an invalid address and for invalid files.
         """
         address(where, option)
         self.where = where
@@ -55,12 +55,12 @@ class CliPort:
             peer = HttpPeer.of(what, where, token_file=str(token_file or ""), ca_file=str(ca_file or ""))
             self._port = BlockingPort(peer, timeout_s)
         except AccessError as error:
-            raise ConfigurationError(str(error)) from None
+            raise ConfigFileError(str(error)) from None
 
     def ask(self, method: str, path: str, body: bytes | None = None, timeout: float = 0.0) -> bytes:
         """Return the whole answer, for which the service itself may take up to ``timeout`` seconds.
 
-        Raises `ConfigurationError` with the port's own message, or a general one if it has none.
+        Raises `ConfigFileError` with the port's own message, or a general one if it has none.
         """
         with _one_line():
             return self._port.ask(method, path, body, wait_s=timeout)[0]
@@ -88,9 +88,9 @@ def _one_line() -> Iterator[None]:
         yield
     except RefusedError as error:
         hint = " (--token-file)" if error.status == _NO_TOKEN else ""
-        raise ConfigurationError(f"{error}{hint}") from None
+        raise ConfigFileError(f"{error}{hint}") from None
     except ClientError as error:
-        raise ConfigurationError(str(error)) from None
+        raise ConfigFileError(str(error)) from None
 
 
 def print_json(answer: object) -> None:
@@ -124,14 +124,12 @@ def _admin_address(directory: Path | None) -> str:
     try:
         listening = msgspec.json.decode(path.read_bytes(), type=admin.Listening)
     except OSError:
-        raise ConfigurationError(f"expected an exchange that runs on {directory}, was none: no {path}") from None
+        raise ConfigFileError(f"expected an exchange that runs on {directory}, was none: no {path}") from None
     except msgspec.DecodeError as error:
-        raise ConfigurationError(f"expected the ports of an exchange in {path}, was {error}") from None
+        raise ConfigFileError(f"expected the ports of an exchange in {path}, was {error}") from None
     port = listening.ports.get("admin")
     if port is None:
-        raise ConfigurationError(
-            f"expected an exchange with an admin port on {directory}, was one without --admin-port"
-        )
+        raise ConfigFileError(f"expected an exchange with an admin port on {directory}, was one without --admin-port")
     host = listening.admin_interface
     return f"{'127.0.0.1' if host in ANY_INTERFACE else host}:{port}"
 
@@ -215,11 +213,11 @@ def _status_address(directory: Path | None) -> str:
     try:
         listening = msgspec.json.decode(path.read_bytes(), type=strategies.Listening)
     except OSError:
-        raise ConfigurationError(
+        raise ConfigFileError(
             f"expected strategies with a status port (--http-port) that run on {directory}, was none: no {path}"
         ) from None
     except msgspec.DecodeError as error:
-        raise ConfigurationError(f"expected the port of strategies in {path}, was {error}") from None
+        raise ConfigFileError(f"expected the port of strategies in {path}, was {error}") from None
     return f"{'127.0.0.1' if listening.interface in ANY_INTERFACE else listening.interface}:{listening.port}"
 
 

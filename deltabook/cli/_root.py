@@ -31,7 +31,7 @@ from click.shell_completion import get_completion_class
 from deltabook import __version__
 from deltabook.cli._groups import LazyGroup, former_name, option_name
 from deltabook.cli._logging import start_logging
-from deltabook.cli._options import RUN_ID, ConfigurationError, OptionError, check_run_id, new_run_id
+from deltabook.cli._options import RUN_ID, ConfigFileError, OptionError, check_run_id, new_run_id
 from deltabook.wire.advice import did_you_mean
 from deltabook.wire.errors import DamageError, RunIdError
 
@@ -103,11 +103,9 @@ def _defaults(
         elif name in known and not isinstance(value, dict):
             defaults[str(known[name].name)] = value
         elif name in former:
-            raise ConfigurationError(
-                f"expected {where + former[name]!r}, was {where + key!r}, its name up to version 0.1"
-            )
+            raise ConfigFileError(f"expected {where + former[name]!r}, was {where + key!r}, its name up to version 0.1")
         else:
-            raise ConfigurationError(
+            raise ConfigFileError(
                 f"expected one of {', '.join(sorted(known))} or a command's table, was {where + key!r}"
                 f"{did_you_mean(name, known)}"
             )
@@ -117,15 +115,15 @@ def _defaults(
 def read_defaults(path: Path, command: click.Command, context: click.Context) -> dict[str, object]:
     """Return the `default_map` of `command` from the file at `path`.
 
-    Raises `ConfigurationError`, naming the file, if it cannot be read, is not TOML or has an unknown key.
+    Raises `ConfigFileError`, naming the file, if it cannot be read, is not TOML or has an unknown key.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         return _defaults(table, command, context, "")
     except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigurationError) as error:
-        raise ConfigurationError(f"{path}: {error}") from error
+        raise ConfigFileError(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigFileError) as error:
+        raise ConfigFileError(f"{path}: {error}") from error
 
 
 COMMANDS: Final = {
@@ -233,7 +231,7 @@ def _read_config(context: click.Context, parameter: click.Parameter, value: Path
     if value is not None:
         try:
             context.default_map = read_defaults(value, context.command, context)
-        except ConfigurationError as error:
+        except ConfigFileError as error:
             raise click.UsageError(str(error)) from error
     return value
 

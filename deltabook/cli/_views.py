@@ -24,7 +24,7 @@ from rich.text import Text
 
 from algo_engine.contents import ViewChange
 from algo_engine.mirror import ViewMirror, column_scales
-from deltabook.cli._options import ConfigurationError
+from deltabook.cli._options import ConfigFileError
 from deltabook.cli._results import ResultsPort
 from deltabook.cli._terminal import print_table
 from deltabook.wire.advice import did_you_mean
@@ -227,12 +227,12 @@ def running_views(results: ResultsPort) -> list[dict[str, Any]]:
 
 
 def _known(results: ResultsPort, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the descriptions of the named views; raise `ConfigurationError` for an unknown name."""
+    """Return the descriptions of the named views; raise `ConfigFileError` for an unknown name."""
     views = {view["name"]: view for view in running_views(results)}
     for name in names:
         if name.lower() not in views:
             known = ", ".join(sorted(views)) or "none, as there is no view"
-            raise ConfigurationError(
+            raise ConfigFileError(
                 f"expected one of the views of the runtime at {results.where} ({known}), was {name!r}"
                 f"{did_you_mean(name.lower(), views)}"
             )
@@ -325,7 +325,7 @@ def _follow(frames: Iterator[Frame], versions: int, take: Callable[[Frame], None
 
 
 def _until_all_end(frames: Iterator[Frame], names: Sequence[str], where: str) -> Iterator[Frame]:
-    """Yield frames until every view has ended; raise `ConfigurationError` if the runtime ends before that."""
+    """Yield frames until every view has ended; raise `ConfigFileError` if the runtime ends before that."""
     left = set(names)
     for frame in frames:
         yield frame
@@ -333,9 +333,7 @@ def _until_all_end(frames: Iterator[Frame], names: Sequence[str], where: str) ->
             left.discard(frame.header.view)
             if not left:
                 return
-    raise ConfigurationError(
-        f"expected changes of {', '.join(sorted(left))}, was the end: the runtime at {where} is gone"
-    )
+    raise ConfigFileError(f"expected changes of {', '.join(sorted(left))}, was the end: the runtime at {where} is gone")
 
 
 def _frames(results: ResultsPort, path: str) -> Iterator[Frame]:
@@ -349,7 +347,7 @@ def _more(response: http.client.HTTPResponse, where: str) -> bytes:
     try:
         return response.read1(_FLOW_BYTES)
     except (http.client.HTTPException, OSError) as error:
-        raise ConfigurationError(f"the runtime at {where} has closed the connection or is gone") from error
+        raise ConfigFileError(f"the runtime at {where} has closed the connection or is gone") from error
 
 
 def _print_frame(frame: Frame, as_json: bool) -> None:

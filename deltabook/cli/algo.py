@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deltabook.cli._groups import LazyGroup
-from deltabook.cli._options import ConfigurationError, OptionError, address, given_run_id
+from deltabook.cli._options import ConfigFileError, OptionError, address, given_run_id
 from deltabook.cli._ports import StatusPort, print_json, status_options
 from deltabook.cli._terminal import fit, print_table, progress
 from deltabook.wire import strategies
@@ -258,10 +258,10 @@ def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
         raise OptionError(f"expected a .csv or .parquet file for --out, was {out}")
     spools = {path.parent.name: path for path in sorted(directory.glob(f"*/{SPOOL}"))}
     if not spools:
-        raise ConfigurationError(f"expected the --dir of `deltabook algo run`, was {directory}, which has no strategy")
+        raise ConfigFileError(f"expected the --dir of `deltabook algo run`, was {directory}, which has no strategy")
     unknown = [name for name in names if name not in spools]
     if unknown:
-        raise ConfigurationError(f"expected strategies out of {', '.join(spools)}, was {', '.join(unknown)}")
+        raise ConfigFileError(f"expected strategies out of {', '.join(spools)}, was {', '.join(unknown)}")
     out.parent.mkdir(parents=True, exist_ok=True)
     count = write_trades(out, read_trades([path for name, path in spools.items() if not names or name in names]))
     click.echo(f"{count} trades in {out}")

@@ -18,8 +18,8 @@ from deltabook.cli._options import given_run_id
 from deltabook.demo import (
     ChildError,
     DemoError,
+    DemoFigures,
     Feed,
-    Figures,
     Flow,
     InterruptedDemoError,
     LineScreen,
@@ -56,12 +56,14 @@ def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1"}
 
 
-def _show_summary(figures: Figures) -> None:
+def _show_summary(figures: DemoFigures) -> None:
     width = shutil.get_terminal_size((100, 24)).columns
     Console(file=sys.stdout, width=max(80, width)).print(summary_table(figures, "Deltabook: what the demo did"))
 
 
-def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures: Figures | None, as_json: bool) -> None:
+def _report(
+    outcome: Literal["ok", "failed", "interrupted"], text: str, figures: DemoFigures | None, as_json: bool
+) -> None:
     if as_json:
         record = {} if figures is None else figures.record()
         click.echo(msgspec.json.encode({"ok": outcome == "ok", "outcome": outcome, "reason": text, **record}))
@@ -136,7 +138,7 @@ def command(
         raise click.UsageError("expected --workers or --master, was both")
     place = SparkPlace(workers, master, str(Path(spark_secret_file).resolve()) if spark_secret_file else "")
     is_without_spark = _is_without_spark(wants_spark, place)
-    figures: Figures | None = None
+    figures: DemoFigures | None = None
     try:
         run_folder = make_run_folder(folder, now=datetime.now(UTC))
         chosen = cast(Flow, flow)

@@ -10,14 +10,11 @@ import msgspec
 
 from deltabook.cli._groups import DefaultCommand, LazyGroup
 from deltabook.cli._options import (
-    FORMATS,
     PORT,
-    REPLAY_MODES,
     SECONDS,
     OptionError,
-    depth_options,
     given_run_id,
-    parse_speed,
+    replay_options,
 )
 from deltabook.wire.symbols import Instrument
 
@@ -201,31 +198,7 @@ def _limits(path: str) -> PortLimits:
 @click.option("--seed", default=1, help="Seed of the agents.")
 @click.option("--rate", "rate_per_s", default=2000.0, help="Orders per second of all agents together.")
 @click.option("--replay", "replay_file", type=click.Path(dir_okay=False, exists=True), help="Recorded file to replay.")
-@click.option(
-    "--format",
-    "replay_format",
-    type=click.Choice(FORMATS),
-    default="dbtoaster",
-    help="Format of the recorded file.",
-)
-@click.option(
-    "--replay-mode",
-    type=click.Choice(REPLAY_MODES),
-    default="as-orders",
-    help="Send the records as orders, or reproduce the recorded executions.",
-)
-@click.option("--speed", default="1", callback=parse_speed, help="Multiple of real time, or `max`.")
-@click.option("--symbol", default="REPLAY", help="Symbol of the replay.")
-@click.option(
-    "--stocks", default="", metavar="A,B", help="Stocks of an ITCH file to replay; an ITCH file requires at least one."
-)
-@click.option(
-    "--day",
-    default="",
-    metavar="YYYY-MM-DD",
-    help="Day of a file whose times count from midnight.",
-)
-@depth_options
+@replay_options("replay_")
 @click.option(
     "--start-on",
     "start_on_listeners",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from deltabook.cli._options import ConfigurationError
+from deltabook.cli._options import ConfigFileError
 from deltabook.cli._ports import CliPort, print_json
 from deltabook.cluster.health import PROBES, Health, HealthRole, judge
 
@@ -72,6 +72,6 @@ def _asked(
     )
     try:
         answer = port.ask("GET", probe.path)
-    except ConfigurationError as error:
+    except ConfigFileError as error:
         return Health(role, healthy=False, reason=str(error), status={})
     return judge(role, answer, most_behind_s)

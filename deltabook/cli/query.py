@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import click
 import msgspec
 
-from deltabook.cli._options import ConfigurationError, OptionError
+from deltabook.cli._options import ConfigFileError, OptionError
 from deltabook.cli._results import LazyResults, ResultsPort, results_options
 from deltabook.cli._spark_options import spark_options
 from deltabook.cli._views import TABLE_ROWS, ask_question, print_rows, running_views, show_view, watch_views
@@ -29,7 +29,7 @@ from runtime.compiler import (
     parse_script,
     read_script,
 )
-from runtime.compiler.declarations import FileSource
+from runtime.compiler.declarations import DeclaredFile
 from runtime.plan import Program, View, stream_of, stream_views
 from runtime.spark.config import SparkConfig
 from runtime.views.code import kernel_code
@@ -90,24 +90,24 @@ def _read(
         for stream in script.streams:
             known = streams.setdefault(stream.name, stream)
             if _identity(known) != _identity(stream):
-                raise ConfigurationError(f"expected one declaration of {stream.name}, was another in {path}")
+                raise ConfigFileError(f"expected one declaration of {stream.name}, was another in {path}")
         for each in script.derived:
             other = derived.setdefault(each.name, each)
             if (other.select.sql, other.clauses) != (each.select.sql, each.clauses):
-                raise ConfigurationError(f"expected one declaration of {each.name}, was another in {path}")
+                raise ConfigFileError(f"expected one declaration of {each.name}, was another in {path}")
     return selects, streams, list(derived.values())
 
 
 def _check_selects(selects: Sequence[NamedSelect], files: Sequence[Path]) -> None:
     if not selects:
-        raise ConfigurationError(f"expected at least one SELECT, was none in {', '.join(map(str, files))}")
+        raise ConfigFileError(f"expected at least one SELECT, was none in {', '.join(map(str, files))}")
 
 
 def _identity(stream: StreamDeclaration) -> tuple[object, ...]:
     """Return the parts in which two declarations of a stream must agree; the directory of its file is not one
     of them.
     """
-    source = stream.source.name if isinstance(stream.source, FileSource) else stream.source
+    source = stream.source.name if isinstance(stream.source, DeclaredFile) else stream.source
     return stream.columns, source, stream.delimiter, stream.adaptor, stream.options, stream.is_table
 
 
@@ -162,7 +162,7 @@ def run(
     if not derived:
         _check_selects(selects, files)
     if not streams:
-        raise ConfigurationError(
+        raise ConfigFileError(
             f"expected at least one CREATE STREAM, was none in {', '.join(map(str, files))}; "
             "`deltabook runtime` maintains views over the live market"
         )
@@ -211,7 +211,7 @@ def _run_directory(directory: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="deltabook-") as place:
             yield Path(place)
     elif directory.exists() and any(directory.iterdir()):
-        raise ConfigurationError(f"expected an empty or new run directory, was {directory} with files in it")
+        raise ConfigFileError(f"expected an empty or new run directory, was {directory} with files in it")
     else:
         yield directory
 
@@ -285,12 +285,12 @@ def _new_selects(
         script = parse_script(sql, name=_NO_FILE, base_dir=Path.cwd())
     where = file or "--sql"
     if script.streams:
-        raise ConfigurationError(
+        raise ConfigFileError(
             f"expected views over the runtime's relations in {where}, was CREATE STREAM with columns; see `query run`"
         )
     selects = list(script.selects)
     if not (selects or script.derived):
-        raise ConfigurationError(f"expected at least one SELECT in {where}, was none")
+        raise ConfigFileError(f"expected at least one SELECT in {where}, was none")
     if name is not None:
         if len(selects) != 1:
             raise OptionError(f"expected one SELECT in {where} for --name, was {len(selects)}")
@@ -321,7 +321,7 @@ def _print_change(done: str, answer: bytes, timeout: float, as_json: bool) -> No
         else:
             click.echo(f"{view.name}: {view.view_class}, lane {view.lane}, {done} at epoch {change.epoch}")
     if change.version < change.epoch:
-        raise ConfigurationError(
+        raise ConfigFileError(
             f"expected epoch {change.epoch} to be published within {timeout:g} s, newest is {change.version}; the "
             "change was accepted and will be published"
         )
@@ -371,16 +371,16 @@ def _compiled(
     The relations of a file are those that it declares, else the market's; in the latter case it may also read the views
     of earlier such files.
     """
-    from runtime.service.catalogue.catalogue import begun_program
+    from runtime.service.catalogue import begun_program
     from runtime.service.inputs.event_time import MARKET_INPUTS
     from runtime.service.scripts.origins import script_inputs
 
     scripts = []
     for file in files:
         if file.is_dir():
-            raise ConfigurationError(f"expected a file, was the folder {str(file)!r}")
+            raise ConfigFileError(f"expected a file, was the folder {str(file)!r}")
         if not file.is_file():
-            raise ConfigurationError(
+            raise ConfigFileError(
                 f"expected a file, was {str(file)!r}, which does not exist; --results explains views by name"
             )
         scripts.append(read_script(file, data_dir=data_dir))

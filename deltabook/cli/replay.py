@@ -8,28 +8,14 @@ from typing import Any
 import click
 import msgspec
 
-from deltabook.cli._options import FORMATS, PORT, REPLAY_MODES, depth_options, parse_speed
+from deltabook.cli._options import PORT, replay_options
 
 __all__ = ["command"]
 
 
 @click.command("replay")
 @click.argument("file", type=click.Path(dir_okay=False, exists=True))
-@click.option("--format", type=click.Choice(FORMATS), default="dbtoaster", help="Format of the file.")
-@click.option(
-    "--replay-mode",
-    "mode",
-    type=click.Choice(REPLAY_MODES),
-    default="as-orders",
-    help="Send the records as orders, or reproduce the recorded executions.",
-)
-@click.option("--speed", default="1", callback=parse_speed, help="Multiple of real time, or `max`.")
-@click.option("--symbol", default="REPLAY", help="Symbol of the replay.")
-@click.option(
-    "--stocks", default="", metavar="A,B", help="Stocks of an ITCH file to replay; an ITCH file requires at least one."
-)
-@click.option("--day", default="", metavar="YYYY-MM-DD", help="Day of a file whose times count from midnight.")
-@depth_options
+@replay_options()
 @click.option(
     "--dir", "directory", type=click.Path(file_okay=False), help="Directory of the journal.  [default: a temporary one]"
 )

@@ -15,14 +15,13 @@ from typing import Any, Final, Literal
 import click
 import msgspec
 from twisted.internet import reactor as _reactor
-from twisted.internet.defer import Deferred, maybeDeferred
-from twisted.python.failure import Failure
+from twisted.internet.defer import Deferred
 
 from deltabook.cli._logging import log_with
-from deltabook.cli._options import ConfigurationError, OptionError, address, given_run_id
+from deltabook.cli._options import ConfigFileError, OptionError, address, given_run_id
 from deltabook.cli._spark_options import spark_options
 from deltabook.wire.access import PortSecurity
-from deltabook.wire.process import InputEnd, Reporter, allow_files, count_steadily, stop_on_signals
+from deltabook.wire.process import Reporter, SupervisedProcess, allow_files, stop_on_signals
 from runtime.compiler import Lane, NamedSelect, StreamSelect, read_script
 from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
@@ -70,10 +69,10 @@ def _scripts(files: str, option: str, lane: Lane | None = None) -> tuple[list[Na
     for name in filter(None, files.split(",")):
         path = Path(name)
         if not path.is_file():
-            raise ConfigurationError(f"expected a file of views, was {name}, which does not exist")
+            raise ConfigFileError(f"expected a file of views, was {name}, which does not exist")
         script = read_script(path)
         if script.streams:
-            raise ConfigurationError(
+            raise ConfigFileError(
                 f"expected views over the live relations in {name}, was CREATE STREAM with columns; see `query run`"
             )
         selects += script.selects
@@ -402,13 +401,13 @@ def command(
     selects, streams = _scripts(views, "--views")
     express_selects, express_streams = _scripts(express, "--express", "express")
     streams += [each for each in express_streams if each not in streams]
-    reason = _Process(config, selects + express_selects, streams, status_interval, exit_with_stdin).run()
+    reason = _RuntimeProcess(config, selects + express_selects, streams, status_interval, exit_with_stdin).run()
     if reason is not None:
         raise RuntimeError(reason)
 
 
-class _Process:
-    """Runs the reactor until a signal, the end of standard input, or a failure."""
+class _RuntimeProcess(SupervisedProcess):
+    """Process of a live runtime."""
 
     def __init__(
         self,
@@ -418,11 +417,7 @@ class _Process:
         status_interval: float,
         exit_with_stdin: bool,
     ) -> None:
-        self._reactor: Any = _reactor
-        count_steadily(self._reactor)
-        self._exit_with_stdin = exit_with_stdin
-        self._failure: str | None = None
-        self._stopping = False
+        super().__init__(_reactor, exit_with_stdin=exit_with_stdin)
         # Spark's JVM is launched with its own output; status lines go to the present standard output.
         self._runtime = LiveRuntime(self._reactor, config, selects, self._fail, streams)
         self._reporter = Reporter(
@@ -444,39 +439,19 @@ class _Process:
         self._reactor.run(installSignalHandlers=False)
         return self._failure
 
-    def _start(self) -> None:
-        if self._exit_with_stdin:
-            InputEnd(self._reactor, 0, lambda: self._stop("standard input ended")).start()
-        started: Deferred[int] = maybeDeferred(self._runtime.start)
-        started.addCallbacks(self._ready, self._failed_to_start)
+    def _begin(self) -> Deferred[int]:
+        return self._runtime.start()
 
-    def _ready(self, port: int) -> None:
+    def _ready(self, ports: int) -> None:
         quicken()
         postgres = self._runtime.pg_port
-        self._reporter.ready({"http": port} if postgres is None else {"http": port, "postgres": postgres})
+        self._reporter.ready({"http": ports} if postgres is None else {"http": ports, "postgres": postgres})
 
-    def _failed_to_start(self, failure: Failure) -> None:
-        self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)
-
-    def _fail(self, reason: str) -> None:
-        if not self._stopping:
-            self._failure = reason
-            self._stop("failure")
+    def _end(self) -> Deferred[Any]:
+        return self._runtime.stop(is_clean=self._failure is None)
 
     def _stop_on_signal(self, reason: str) -> None:
         """Stop cleanly on the first signal and immediately on the second."""
         if self._stopping:
             self._runtime.hurry()
         self._stop(reason)
-
-    def _stop(self, reason: str) -> None:
-        if self._stopping:
-            return
-        self._stopping = True
-
-        def ended(_: object) -> None:
-            if self._failure is None:
-                self._reporter.stopped(reason)
-            self._reactor.stop()
-
-        self._runtime.stop(is_clean=self._failure is None).addBoth(ended)

@@ -12,7 +12,7 @@ from typing import Final
 import click
 import msgspec
 
-from deltabook.cli._options import ConfigurationError
+from deltabook.cli._options import ConfigFileError
 from deltabook.cli._terminal import print_table
 from runtime.upstreams import Consumers, SessionClaims
 
@@ -56,7 +56,7 @@ def forget(directory: Path, consumer: str) -> None:
     """
     if not Consumers(directory).forget(consumer):
         known = ", ".join(each.identity for each in Consumers(directory).list()) or "none"
-        raise ConfigurationError(f"expected a consumer of {directory} out of {known}, was {consumer!r}")
+        raise ConfigFileError(f"expected a consumer of {directory} out of {known}, was {consumer!r}")
     click.echo(f"{directory} keeps no epochs for {consumer} any more")
 
 
@@ -81,7 +81,7 @@ def release(directory: Path, session: str) -> None:
     """Release SESSION of a feed, so that another log may read it; only if it has no data in DIR."""
     if not SessionClaims(directory).release(session):
         known = ", ".join(each.session for each in SessionClaims(directory).list()) or "none"
-        raise ConfigurationError(f"expected a session in {directory} out of {known}, was {session!r}")
+        raise ConfigFileError(f"expected a session in {directory} out of {known}, was {session!r}")
     click.echo(f"session {session} is released in {directory}")
 
 

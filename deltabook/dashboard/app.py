@@ -10,13 +10,13 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from deltabook.dashboard.bars import Bars
-from deltabook.dashboard.followers import Algos, Exchange, Results
+from deltabook.dashboard.followers import Algos, ExchangeFollower, ResultsFollower
 from deltabook.dashboard.frames import Frames, Scope
 from deltabook.dashboard.history import MOST_SYMBOLS, History, Series
-from deltabook.dashboard.market import Market
+from deltabook.dashboard.market import DisplayedMarket
 from deltabook.dashboard.opened import OpenViews
 from deltabook.dashboard.pages import Pages
-from deltabook.dashboard.peers import Asker, HttpAsker, Link, Peer
+from deltabook.dashboard.peers import HttpAsker, Link, Peer, PeerRequests
 from deltabook.dashboard.records import Links
 from deltabook.dashboard.scales import Scales
 from deltabook.dashboard.sections import MOST_TRADES, Lists, SymbolPanels
@@ -61,25 +61,25 @@ class Dashboard:
         config: DashboardConfig,
         reactor: Any,
         now_ns: Callable[[], int],
-        ask: Callable[[Peer, Any], Asker] = HttpAsker,
+        ask: Callable[[Peer, Any], PeerRequests] = HttpAsker,
     ) -> None:
         """Make the parts; raise `AccessError` and `DashboardError` for files that cannot be used."""
         self._config, self._now_ns = config, now_ns
         self.access: Access = config.security.access()
         self.scales, self._history, self._frames = Scales(config.scales), History(), Frames()
         self._bars = Bars(self._history, self._next_number)
-        self._market = Market(self._bars)
+        self._market = DisplayedMarket(self._bars)
         results, algo, exchange = (Link(peer, self._now_ms) for peer in (config.results, config.algo, config.exchange))
         asker = ask(config.results, reactor)
-        self.results = Results(asker, results, self._market, reactor, self._lists_changed)
+        self.results = ResultsFollower(asker, results, self._market, reactor, self._lists_changed)
         self.opened = OpenViews(asker, reactor, self._next_number)
         self.algos: Algos | None = None
-        self.exchange: Exchange | None = None
+        self.exchange: ExchangeFollower | None = None
         if config.algo:
             self.algos = Algos(ask(config.algo, reactor), algo, reactor, self._lists_changed)
         if config.exchange:
             asker = ask(config.exchange, reactor)
-            self.exchange = Exchange(asker, exchange, self.scales, self._market.has, reactor)
+            self.exchange = ExchangeFollower(asker, exchange, self.scales, self._market.has, reactor)
         self._links = {"results": results, "algo": algo, "exchange": exchange}
         self._lists = Lists(
             self._market,

@@ -13,7 +13,7 @@ import msgspec
 
 from deltabook.dashboard.history import MOST_MINUTES, MOST_SECONDS, History, Series
 
-__all__ = ["BAR_VIEWS", "Bar", "Bars", "Trade"]
+__all__ = ["BAR_VIEWS", "Bar", "Bars", "TapeTrade"]
 
 BAR_VIEWS: Final = {"bars_1s": 1, "bars_1m": 60}
 """Seconds of a bar, by derived stream."""
@@ -23,7 +23,7 @@ _BACKWARDS_NS: Final = 300 * 10**9
 """Nanoseconds; a snapshot that ends earlier than this before the newest known time is of another run of the market."""
 
 
-class Trade(msgspec.Struct, frozen=True):
+class TapeTrade(msgspec.Struct, frozen=True):
     """One trade of the market."""
 
     number: int
@@ -48,7 +48,7 @@ class Bar(msgspec.Struct, frozen=True, array_like=True):
     """Volume in lots."""
     trades: int
 
-    def with_trade(self, trade: Trade) -> Bar:
+    def with_trade(self, trade: TapeTrade) -> Bar:
         """Return the bar with one more trade."""
         price = trade.price_ticks
         high, low = max(self.high, price), min(self.low, price)
@@ -72,7 +72,7 @@ class _Width:
         self._sealed_s = max(self._sealed_s, bar.begin_s)
         self._series.put(number, bar.begin_s, bar)
 
-    def fold(self, number: int, trade: Trade) -> None:
+    def fold(self, number: int, trade: TapeTrade) -> None:
         begin_s = trade.time_ns // 10**9 // self._width_s * self._width_s
         if begin_s <= self._sealed_s:
             return
@@ -113,7 +113,7 @@ class Bars:
                 if symbol not in self._first or bar.begin_s <= self._first[symbol].begin_s:
                     self._first[symbol] = bar
 
-    def enter_trades(self, symbol: str, trades: Sequence[Trade], *, is_snapshot: bool) -> None:
+    def enter_trades(self, symbol: str, trades: Sequence[TapeTrade], *, is_snapshot: bool) -> None:
         """Enter trades, oldest first; known trades are skipped."""
         widths, number = self._of(symbol), self._number()
         if widths is None or not trades:

@@ -12,8 +12,8 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from deltabook.dashboard.market import VIEWS, Market
-from deltabook.dashboard.peers import Asker, Link, Rounds
+from deltabook.dashboard.market import VIEWS, DisplayedMarket
+from deltabook.dashboard.peers import Link, PeerRequests, Rounds
 from deltabook.dashboard.scales import Scales
 from deltabook.wire.admin import BOOK_PATH, STATISTICS_PATH, Book, Statistics, SymbolLine
 from deltabook.wire.admin import STATUS_PATH as EXCHANGE_STATUS_PATH
@@ -23,7 +23,7 @@ from deltabook.wire.strategies import FILLS_PATH, ORDERS_PATH, FillLine, Fills, 
 from deltabook.wire.strategies import STATUS_PATH as STRATEGIES_STATUS_PATH
 from deltabook.wire.symbols import Instrument
 
-__all__ = ["MOST_FILLS", "Algos", "Exchange", "Results", "ViewLine"]
+__all__ = ["MOST_FILLS", "Algos", "ExchangeFollower", "ResultsFollower", "ViewDescription"]
 
 _EXCHANGE_ROUND_S: Final = 1.0
 _MOST_PAGES: Final = 10
@@ -44,10 +44,12 @@ class _Status(msgspec.Struct, frozen=True):
 _status: Final = msgspec.json.Decoder(_Status)
 
 
-class Exchange:
+class ExchangeFollower:
     """Follower of one exchange. The last known state stays when the connection is lost."""
 
-    def __init__(self, asker: Asker, link: Link, scales: Scales, wanted: Callable[[str], bool], clock: Any) -> None:
+    def __init__(
+        self, asker: PeerRequests, link: Link, scales: Scales, wanted: Callable[[str], bool], clock: Any
+    ) -> None:
         """Make a follower; ``wanted`` returns True for symbols whose scale is needed."""
         self.link = link
         self.phases: dict[str, str] = {}
@@ -98,7 +100,7 @@ _orders: Final = msgspec.json.Decoder(Orders)
 class Algos:
     """Follower of one process of strategies. The last known state stays when the connection is lost."""
 
-    def __init__(self, asker: Asker, link: Link, clock: Any, on_round: Callable[[], None]) -> None:
+    def __init__(self, asker: PeerRequests, link: Link, clock: Any, on_round: Callable[[], None]) -> None:
         self.link = link
         self.strategies: Strategies | None = None
         """State of the strategies; None before the first answer."""
@@ -176,7 +178,7 @@ _DEAD_S: Final = 20.0
 LANES: Final = ("express", "spark", "stream")
 
 
-class Column(msgspec.Struct, frozen=True):
+class ViewColumn(msgspec.Struct, frozen=True):
     """One column of a view."""
 
     name: str
@@ -184,37 +186,37 @@ class Column(msgspec.Struct, frozen=True):
     scale: int = 0
 
 
-class Record(msgspec.Struct, frozen=True):
+class SparkRecord(msgspec.Struct, frozen=True):
     """The runtime's description of an express view's record on Spark."""
 
     comparison: str = "none"
 
 
-class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
+class ViewDescription(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """The runtime's description of one view."""
 
     name: str
     view_class: str = ""
     lane: str = "spark"
     reason: str = ""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ViewColumn, ...] = ()
     rows: int = 0
     epoch: int = 0
     step: int = 0
     since: int = 0
     failed: str | None = None
     sql: str = ""
-    record: Record | None = None
+    record: SparkRecord | None = None
     """State of an express view's record on Spark; None if Spark keeps none."""
 
 
-_views: Final = msgspec.json.Decoder(tuple[ViewLine, ...])
+_views: Final = msgspec.json.Decoder(tuple[ViewDescription, ...])
 
 
 class _Changes(Protocol):
     """Reads the endless answer with the changes of one lane's views."""
 
-    def __init__(self, results: Results, views: tuple[str, ...]) -> None:
+    def __init__(self, results: ResultsFollower, views: tuple[str, ...]) -> None:
         self._results, self.views = results, views
         self.heard_s = results.clock.seconds()
         self._decoder = FrameDecoder()
@@ -241,17 +243,19 @@ class _Changes(Protocol):
             abort()
 
 
-class Results:
+class ResultsFollower:
     """Follower of one runtime. The last known state stays when the connection is lost."""
 
     _log = Logger()
 
-    def __init__(self, asker: Asker, link: Link, market: Market, clock: Any, on_round: Callable[[], None]) -> None:
+    def __init__(
+        self, asker: PeerRequests, link: Link, market: DisplayedMarket, clock: Any, on_round: Callable[[], None]
+    ) -> None:
         self.clock, self.market = clock, market
         self.link = link
         self.figures: Mapping[str, Any] = {}
         """Figures of ``/v1/status``, and further ones of ``/v1/statistics``."""
-        self.views: tuple[ViewLine, ...] = ()
+        self.views: tuple[ViewDescription, ...] = ()
         """Views in the runtime's order."""
         self.missing: dict[str, str] = {}
         """Reason why a view that a panel needs is missing; empty before the first answer."""

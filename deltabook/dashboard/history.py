@@ -13,7 +13,18 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["MOST_SYMBOLS", "Charted", "Depth", "Engine", "Gap", "History", "Line", "Mark", "Money", "Series"]
+__all__ = [
+    "MOST_SYMBOLS",
+    "Charted",
+    "Depth",
+    "EnginePoint",
+    "FillMark",
+    "Gap",
+    "History",
+    "PriceLine",
+    "ProfitPoint",
+    "Series",
+]
 
 MOST_SYMBOLS: Final = 100
 """Number of symbols with histories, in the order in which they were first seen."""
@@ -32,7 +43,7 @@ MOST_GAPS: Final = 100
 _encode = msgspec.json.Encoder().encode
 
 
-class Line(msgspec.Struct, frozen=True, array_like=True):
+class PriceLine(msgspec.Struct, frozen=True, array_like=True):
     """Prices of one second or minute in ticks, for a chart; None for a missing price."""
 
     time_s: int
@@ -54,7 +65,7 @@ class Depth(msgspec.Struct, frozen=True, array_like=True):
     asks: tuple[int, ...]
 
 
-class Mark(msgspec.Struct, frozen=True, array_like=True):
+class FillMark(msgspec.Struct, frozen=True, array_like=True):
     """Own fills of one strategy on one side at one price within a second."""
 
     number: int
@@ -69,7 +80,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     strategy: str
 
 
-class Money(msgspec.Struct, frozen=True, array_like=True):
+class ProfitPoint(msgspec.Struct, frozen=True, array_like=True):
     """Profit at one time, for a chart."""
 
     time_s: int
@@ -78,7 +89,7 @@ class Money(msgspec.Struct, frozen=True, array_like=True):
     """Profits in the order of the strategies' list."""
 
 
-class Engine(msgspec.Struct, frozen=True, array_like=True):
+class EnginePoint(msgspec.Struct, frozen=True, array_like=True):
     """Figures of the runtime at one time, for a chart."""
 
     time_s: int
@@ -182,7 +193,7 @@ class Charted:
             "marks": self.marks,
         }
 
-    def add_line(self, number: int, line: Line) -> None:
+    def add_line(self, number: int, line: PriceLine) -> None:
         """Enter the prices of this second; the last ones of a minute represent the minute."""
         self.lines_1s.put(number, line.time_s, line)
         minute = line.time_s // 60 * 60
@@ -192,7 +203,7 @@ class Charted:
         """Return True if the newest sample of depth is old enough for another one."""
         return self.depth.last is None or abs(time_s - self.depth.last) >= DEPTH_EVERY_S
 
-    def add_mark(self, number: int, mark: Mark) -> None:
+    def add_mark(self, number: int, mark: FillMark) -> None:
         """Number and enter own fills."""
         self._marks += 1
         self.marks.put(number, self._marks, msgspec.structs.replace(mark, number=self._marks))
@@ -223,7 +234,7 @@ class History:
             charted = self._symbols[symbol] = Charted()
         return charted
 
-    def add_money(self, number: int, money: Money) -> None:
+    def add_money(self, number: int, money: ProfitPoint) -> None:
         """Enter the profit of this second; the last one of a minute represents the minute."""
         self.money_1s.put(number, money.time_s, money)
         minute = money.time_s // 60 * 60

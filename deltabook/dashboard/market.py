@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sortedcontainers import SortedDict
 
-from deltabook.dashboard.bars import BAR_VIEWS, KEPT_S, Bar, Bars, Trade
+from deltabook.dashboard.bars import BAR_VIEWS, KEPT_S, Bar, Bars, TapeTrade
 from deltabook.wire.results import WEIGHT, Frame
 
-__all__ = ["VIEWS", "Average", "Level", "Market", "Quote"]
+__all__ = ["VIEWS", "Average", "DisplayedLevel", "DisplayedMarket", "Quote"]
 
 _BAR_COLUMNS: Final = ("symbol", "t", "open", "high", "low", "close", "volume", "trades")
 
@@ -34,7 +34,7 @@ MOST_SYMBOLS: Final = 10_000
 _Row = tuple[Any, ...]
 
 
-class Level(msgspec.Struct, frozen=True):
+class DisplayedLevel(msgspec.Struct, frozen=True):
     """Displayed orders at one price."""
 
     price_ticks: int
@@ -58,7 +58,7 @@ class Average(msgspec.Struct, frozen=True):
     volume: int
 
 
-class Market:
+class DisplayedMarket:
     """State of all symbols. A view without a snapshot is unknown, which differs from empty."""
 
     def __init__(self, bars: Bars | None = None) -> None:
@@ -127,9 +127,9 @@ class Market:
         columns = [rows.column(name).to_pylist() for name in VIEWS[view]]
         added = self._apply(view, list(zip(*columns, strict=True)), rows.column(WEIGHT).to_pylist())
         if view == "tape" and self._bars is not None:
-            trades: defaultdict[str, list[Trade]] = defaultdict(list)
+            trades: defaultdict[str, list[TapeTrade]] = defaultdict(list)
             for symbol, *rest in sorted(added, key=lambda row: int(row[1])):
-                trades[symbol].append(Trade(*map(int, rest)))
+                trades[symbol].append(TapeTrade(*map(int, rest)))
             for symbol, each in trades.items():
                 self._bars.enter_trades(symbol, each, is_snapshot=is_snapshot)
 
@@ -140,7 +140,7 @@ class Market:
             self._rows_of.get(view, {}).clear()
             self.changed.update(self._symbols)
 
-    def levels(self, symbol: str, side: str, most: int) -> Iterator[Level]:
+    def levels(self, symbol: str, side: str, most: int) -> Iterator[DisplayedLevel]:
         """Return the best levels of a side, B or S, best first."""
         book = self.books.get((symbol, side))
         if book is None:
@@ -148,12 +148,12 @@ class Market:
         values = book.values()
         return islice(reversed(values) if side == "B" else iter(values), most)
 
-    def trades(self, symbol: str, most: int) -> Iterator[Trade]:
+    def trades(self, symbol: str, most: int) -> Iterator[TapeTrade]:
         """Return the newest trades, newest first."""
         tape = self.tapes.get(symbol)
         return islice(reversed(tape.values()), most) if tape is not None else iter(())
 
-    def last(self, symbol: str) -> Trade | None:
+    def last(self, symbol: str) -> TapeTrade | None:
         """Return the newest trade; None if there is none."""
         return next(self.trades(symbol, 1), None)
 
@@ -205,10 +205,12 @@ class Market:
 
     def _enter_level(self, row: _Row) -> None:
         book = self.books.setdefault((row[0], row[1]), SortedDict())
-        book[row[2]] = Level(int(row[2]), int(row[3]), int(row[4]))
+        book[row[2]] = DisplayedLevel(int(row[2]), int(row[3]), int(row[4]))
 
     def _enter_trade(self, row: _Row) -> None:
-        self.tapes.setdefault(row[0], SortedDict())[row[1]] = Trade(int(row[1]), int(row[2]), int(row[3]), int(row[4]))
+        self.tapes.setdefault(row[0], SortedDict())[row[1]] = TapeTrade(
+            int(row[1]), int(row[2]), int(row[3]), int(row[4])
+        )
 
     def _enter_book_average(self, row: _Row) -> None:
         self.book_averages[row[0], row[1]] = Average(int(row[2]), int(row[3]))

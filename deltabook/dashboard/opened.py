@@ -13,7 +13,7 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from deltabook.dashboard.history import Series
-from deltabook.dashboard.peers import Asker, Rounds, one_line
+from deltabook.dashboard.peers import PeerRequests, Rounds, one_line
 from deltabook.wire.http.peer import RefusedError
 from deltabook.wire.results import WEIGHT, Frame, FrameDecoder, FrameError
 
@@ -171,7 +171,7 @@ class OpenView(Protocol):
 class OpenViews:
     """All open views."""
 
-    def __init__(self, asker: Asker, clock: Any, number: Callable[[], int]) -> None:
+    def __init__(self, asker: PeerRequests, clock: Any, number: Callable[[], int]) -> None:
         self._asker, self._clock, self._number = asker, clock, number
         self._views: dict[str, OpenView] = {}
         self._wanted_s: dict[str, float] = {}

@@ -18,7 +18,7 @@ from deltabook.dashboard.errors import DashboardError, UnreachableError
 from deltabook.wire.http.peer import ClientError, HttpPeer
 from deltabook.wire.http.reactor import ReactorPort
 
-__all__ = ["Asker", "HttpAsker", "Link", "LinkLine", "LinkState", "Peer", "Rounds", "one_line"]
+__all__ = ["HttpAsker", "Link", "LinkLine", "LinkState", "Peer", "PeerRequests", "Rounds", "one_line"]
 
 _MOST_ADDRESS_BYTES = 64 * 1024
 
@@ -149,7 +149,7 @@ _TIMEOUT_S: Final = 5.0
 _LONGEST_REASON: Final = 300
 
 
-class Asker(Protocol):
+class PeerRequests(Protocol):
     """Sends requests for followers."""
 
     async def ask(self, path: str, *, method: str = "GET", body: bytes | None = None) -> bytes:
@@ -169,13 +169,13 @@ class HttpAsker:
         self._port = ReactorPort(asked, reactor, connect_s=_TIMEOUT_S, is_persistent=True)
 
     async def ask(self, path: str, *, method: str = "GET", body: bytes | None = None) -> bytes:
-        """See `Asker`."""
+        """See `PeerRequests`."""
         self._locate()
         asked: Deferred[bytes] = Deferred.fromCoroutine(self._port.ask(method, path, body))
         return await asked.addTimeout(_TIMEOUT_S, self._reactor)
 
     async def listen(self, path: str, listener: StreamProtocol) -> None:
-        """See `Asker`."""
+        """See `PeerRequests`."""
         self._locate()
         response = await self._port.begin("GET", path).addTimeout(_TIMEOUT_S, self._reactor)
         await self._port.listen(response, listener)

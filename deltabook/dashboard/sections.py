@@ -16,10 +16,10 @@ import msgspec
 
 from algo_engine.order import TERMINAL
 from deltabook.dashboard import records
-from deltabook.dashboard.bars import Bars, Trade
-from deltabook.dashboard.followers import Algos, Exchange, Results, ViewLine
-from deltabook.dashboard.history import Depth, Engine, Line, Mark, Money
-from deltabook.dashboard.market import Level, Market
+from deltabook.dashboard.bars import Bars, TapeTrade
+from deltabook.dashboard.followers import Algos, ExchangeFollower, ResultsFollower, ViewDescription
+from deltabook.dashboard.history import Depth, EnginePoint, FillMark, PriceLine, ProfitPoint
+from deltabook.dashboard.market import DisplayedLevel, DisplayedMarket
 from deltabook.dashboard.opened import OpenViews
 from deltabook.dashboard.scales import Scales
 from deltabook.wire.strategies import FillLine, OrderLine, PositionLine, StrategyLine
@@ -49,7 +49,7 @@ def clock_text(time_ns: int) -> str:
 class SymbolPanels:
     """The sections of one symbol."""
 
-    def __init__(self, market: Market, bars: Bars, scales: Scales, algos: Algos | None) -> None:
+    def __init__(self, market: DisplayedMarket, bars: Bars, scales: Scales, algos: Algos | None) -> None:
         self._market, self._bars, self._scales, self._algos = market, bars, scales, algos
 
     def book(self, symbol: str) -> records.BookSection:
@@ -95,7 +95,7 @@ class SymbolPanels:
 
     def tape(self, symbol: str) -> list[records.TradeRow]:
         """Return the newest trades, oldest first; trades of one order at one price are one row."""
-        groups: list[list[Trade]] = []
+        groups: list[list[TapeTrade]] = []
         read = list(self._market.trades(symbol, MOST_READ))
         for trade in read:  # newest first
             same = groups[-1][-1] if groups else None
@@ -132,13 +132,13 @@ class SymbolPanels:
             vwap_ask=texts[3],
         )
 
-    def line(self, symbol: str, time_s: int) -> Line:
+    def line(self, symbol: str, time_s: int) -> PriceLine:
         """Return the present prices for the chart, in ticks."""
         ratios = [round(total / count, 4) if count and total is not None else None
                   for total, count in self._averages(symbol)]  # fmt: skip
-        return Line(time_s, *ratios)
+        return PriceLine(time_s, *ratios)
 
-    def marks(self, placed: Iterable[tuple[FillLine, float]]) -> list[tuple[str, Mark]]:
+    def marks(self, placed: Iterable[tuple[FillLine, float]]) -> list[tuple[str, FillMark]]:
         """Return symbol and mark of own fills; the fills of a strategy at one price in a second are one mark."""
         merged: dict[tuple[str, str, int, str, int], tuple[int, int, float]] = {}
         for fill, time_s in placed:
@@ -146,7 +146,7 @@ class SymbolPanels:
             count, lots, _ = merged.get(key, (0, 0, 0.0))
             merged[key] = (count + 1, lots + fill.volume_lots, time_s)
         return [
-            (symbol, Mark(0, round(time_s, 3), ticks, side, lots, count, strategy))
+            (symbol, FillMark(0, round(time_s, 3), ticks, side, lots, count, strategy))
             for (symbol, strategy, ticks, side, _), (count, lots, time_s) in merged.items()
         ]
 
@@ -162,7 +162,7 @@ class SymbolPanels:
         )
         return [(mid, 2), *((each.price_volume, each.volume) if each else (None, 0) for each in averages)]
 
-    def _trades(self, symbol: str, group: list[Trade], before: list[Trade]) -> records.TradeRow:
+    def _trades(self, symbol: str, group: list[TapeTrade], before: list[TapeTrade]) -> records.TradeRow:
         newest, ticks, scales = group[0], group[0].price_ticks, self._scales
         other = before[0].price_ticks
         return records.TradeRow(
@@ -174,7 +174,7 @@ class SymbolPanels:
             len(group),
         )
 
-    def _levels(self, symbol: str, side: str) -> list[Level]:
+    def _levels(self, symbol: str, side: str) -> list[DisplayedLevel]:
         market = self._market
         if "book_depth" in market.known:
             return list(market.levels(symbol, side, DEPTH))
@@ -182,7 +182,7 @@ class SymbolPanels:
         if quote is None:
             return []
         ticks, lots = (quote.bid_ticks, quote.bid_lots) if side == "B" else (quote.ask_ticks, quote.ask_lots)
-        return [] if ticks is None else [Level(ticks, lots or 0, 0)]
+        return [] if ticks is None else [DisplayedLevel(ticks, lots or 0, 0)]
 
     def _own(self, symbol: str) -> dict[tuple[str, int], int]:
         """Return the lots of own orders that may still trade, by side and price in ticks."""
@@ -227,13 +227,13 @@ class Lists:
 
     def __init__(
         self,
-        market: Market,
+        market: DisplayedMarket,
         scales: Scales,
-        results: Results,
+        results: ResultsFollower,
         *,
         opened: OpenViews,
         algos: Algos | None,
-        exchange: Exchange | None,
+        exchange: ExchangeFollower | None,
     ) -> None:
         self._market, self._scales, self._results, self._opened = market, scales, results, opened
         self._algos, self._exchange = algos, exchange
@@ -248,11 +248,11 @@ class Lists:
         lane = {"spark": spark if isinstance(spark, str) else None}
         return msgspec.convert({**reported, **barriers, **lane}, records.EngineSection, strict=False)
 
-    def figures(self, time_s: int) -> Engine:
+    def figures(self, time_s: int) -> EnginePoint:
         """Return the runtime's figures for a chart."""
         engine = self.engine()
         barrier_ms = None if engine.barrier_p50_us is None else engine.barrier_p50_us / 1000
-        return Engine(
+        return EnginePoint(
             time_s,
             engine.messages_per_s,
             engine.express_lag_ms,
@@ -289,7 +289,7 @@ class Lists:
 
     def view(self, name: str) -> records.ViewSection | None:
         """Return the full description of a view; None if there is no such view."""
-        line: ViewLine | None = next((view for view in self._results.views if view.name == name), None)
+        line: ViewDescription | None = next((view for view in self._results.views if view.name == name), None)
         if line is None:
             return None
         opened = self._opened.get(name)
@@ -315,13 +315,13 @@ class Lists:
             views_connected=report.views_connected,
         )
 
-    def profits(self, time_s: int) -> Money | None:
+    def profits(self, time_s: int) -> ProfitPoint | None:
         """Return the profit of all strategies and of each, for a chart; None before they have answered."""
         report = self._algos.strategies if self._algos else None
         if report is None:
             return None
         profits = [_number(self._money(line.positions, _profit)) for line in report.strategies]
-        return Money(time_s, round(sum(profits), 2), tuple(profits))
+        return ProfitPoint(time_s, round(sum(profits), 2), tuple(profits))
 
     def strategies(self) -> tuple[records.StrategyRow, ...]:
         """Return all strategies; none before they have answered."""

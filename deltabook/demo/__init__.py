@@ -12,21 +12,21 @@ captures.py ─ file ──▶    │   ▲                              │
 from deltabook.demo.captures import capture_file
 from deltabook.demo.child import Child
 from deltabook.demo.errors import CaptureError, ChildError, DemoError, InterruptedDemoError
-from deltabook.demo.figures import Figures
+from deltabook.demo.figures import DemoFigures
 from deltabook.demo.plan import Feed, Flow, SparkPlace, Stage, make_run_folder, make_stages
 from deltabook.demo.screen import LineScreen, LiveScreen, Screen
-from deltabook.demo.supervisor import Limits, Supervisor
+from deltabook.demo.supervisor import DemoTimeouts, Supervisor
 
 __all__ = [
     "CaptureError",
     "Child",
     "ChildError",
     "DemoError",
+    "DemoFigures",
+    "DemoTimeouts",
     "Feed",
-    "Figures",
     "Flow",
     "InterruptedDemoError",
-    "Limits",
     "LineScreen",
     "LiveScreen",
     "Screen",

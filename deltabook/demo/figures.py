@@ -7,7 +7,7 @@ from typing import Final
 
 from deltabook.wire.symbols import Instrument
 
-__all__ = ["Figures"]
+__all__ = ["DemoFigures"]
 
 Figure = int | float | str | None
 
@@ -24,7 +24,7 @@ _RATE_SPAN_S: Final = 0.5
 """Least time in seconds over which rates are taken, so that a burst of status lines does not distort them."""
 
 
-class Figures:
+class DemoFigures:
     """The latest figures by role and name, and rates computed from them."""
 
     def __init__(self, clock: Callable[[], float], scale: Instrument | None = None) -> None:

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from deltabook.demo.figures import Figures
+from deltabook.demo.figures import DemoFigures
 
 __all__ = ["LineScreen", "LiveScreen", "Screen", "summary_table"]
 
@@ -35,7 +35,7 @@ class Screen(ABC):
         """Report a single event."""
 
     @abstractmethod
-    def draw(self, figures: Figures) -> None:
+    def draw(self, figures: DemoFigures) -> None:
         """Show the present figures; called about once a second."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class LineScreen(Screen):
     def say(self, line: str) -> None:
         self._write(f"demo: {line}")
 
-    def draw(self, figures: Figures) -> None:
+    def draw(self, figures: DemoFigures) -> None:
         if figures.age_s - self._drawn_s < _LINE_SPAN_S:
             return
         self._drawn_s = figures.age_s
@@ -91,7 +91,7 @@ class LiveScreen(Screen):
         self._lines = [*self._lines, line][-_RECENT_LINES:]
         self._show()
 
-    def draw(self, figures: Figures) -> None:
+    def draw(self, figures: DemoFigures) -> None:
         spark = "  Spark is starting, usually 20 s" if figures.spark == "starting" else ""
         self._body = summary_table(figures, f"Deltabook: {figures.age_s:.0f} s  {figures.page}{spark}".rstrip())
         self._show()
@@ -104,7 +104,7 @@ class LiveScreen(Screen):
         self._live.update(Group(news) if self._body is None else Group(self._body, news), refresh=True)
 
 
-def _loop_table(figures: Figures) -> Table:
+def _loop_table(figures: DemoFigures) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     for _ in range(3):
@@ -144,7 +144,7 @@ def _loop_table(figures: Figures) -> Table:
     return table
 
 
-def _strategy_table(figures: Figures) -> Table:
+def _strategy_table(figures: DemoFigures) -> Table:
     table = Table(box=None, padding=(0, 2))
     table.add_column("strategy", style="bold")
     for heading in _STRATEGY_COLUMNS.values():
@@ -155,7 +155,7 @@ def _strategy_table(figures: Figures) -> Table:
     return table
 
 
-def summary_table(figures: Figures, title: str) -> Table:
+def summary_table(figures: DemoFigures, title: str) -> Table:
     """Return all figures at a glance; the same while the demo runs and at its end."""
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_row(_loop_table(figures))

@@ -28,13 +28,13 @@ import msgspec
 
 from deltabook.demo.child import Child
 from deltabook.demo.errors import ChildError, DemoError, InterruptedDemoError
-from deltabook.demo.figures import Figures
+from deltabook.demo.figures import DemoFigures
 from deltabook.demo.plan import PEERS_FILE, Stage
 from deltabook.demo.screen import Screen
 from deltabook.wire.status import Ready
 from deltabook.wire.symbols import Instrument
 
-__all__ = ["Limits", "Supervisor"]
+__all__ = ["DemoTimeouts", "Supervisor"]
 
 _MOST_EARLY_DEATHS: Final = 3
 _SETTLED_S: Final = 20.0
@@ -68,7 +68,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DemoTimeouts:
     """Timeouts of the supervisor, in seconds."""
 
     ready_s: float = 300.0
@@ -114,7 +114,7 @@ class Supervisor:
         seconds: float,
         environ: Mapping[str, str],
         scale: Instrument | None = None,
-        limits: Limits | None = None,
+        limits: DemoTimeouts | None = None,
         clock: Callable[[], float] = time.monotonic,
         chaos_s: float = 0.0,
     ) -> None:
@@ -124,7 +124,7 @@ class Supervisor:
         self._screen = screen
         self._seconds = seconds
         self._environ = environ
-        self._limits = limits or Limits()
+        self._limits = limits or DemoTimeouts()
         self._clock = clock
         self._chaos_s = chaos_s
         self._chaos_at = 0.0
@@ -135,9 +135,9 @@ class Supervisor:
         self._signals: list[int] = []
         self._stopping = False
         self._drawn_at = clock()
-        self.figures = Figures(clock, scale)
+        self.figures = DemoFigures(clock, scale)
 
-    def run(self) -> Figures:
+    def run(self) -> DemoFigures:
         """Start the children, monitor them and stop them; return the figures."""
         try:
             with self._taking_signals():

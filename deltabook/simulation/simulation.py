@@ -27,11 +27,11 @@ from deltabook.backtest.errors import BacktestError, ConfigurationError
 from deltabook.backtest.latency import parse_latency
 from deltabook.backtest.recorder import Recorder
 from deltabook.backtest.result import Result, Totals, result_of
-from deltabook.backtest.views import BacktestViews, find_views
+from deltabook.backtest.views import BacktestViews, find_views, wanted_views
 from deltabook.simulation.config import SimulationConfig, checked, exchange_config, parse_halt, parse_span_s
 from deltabook.simulation.participant import Delays, Participant
 from deltabook.simulation.publication import BookQuotes, FeedCounter, Publication, PublishedQuotes
-from deltabook.simulation.venue import JournalledVenue, MemoryVenue, Operator
+from deltabook.simulation.venue import HaltOperator, JournalledVenue, MemoryVenue
 from exchange_server.agents import AgentFlow
 from exchange_server.config import ExchangeConfig, agent_instruments, rules_of
 from exchange_server.day import Day, MarketClock
@@ -39,7 +39,7 @@ from exchange_server.errors import ExchangeError
 from exchange_server.journal import Journal
 from exchange_server.matching import MarketRules, Now
 from exchange_server.outputs import encoders_of, protocols_of
-from exchange_server.upkeep import Upkeep
+from exchange_server.upkeep import JournalUpkeep
 from runtime.native.cache import default_kernels
 from runtime.relations.retention import Retention
 
@@ -110,7 +110,7 @@ class Simulation:
         if self.loaded:
             retention = Retention(config.trades_rows, config.trades_time_s * _SECOND_NS)
             self._counter = encoder = DeltaEncoder(rules, now, retention)
-            views = BacktestViews(find_views(*self._wanted()), default_kernels())
+            views = BacktestViews(find_views(*wanted_views(self.config.views, self.loaded)), default_kernels())
             encoder.gives_time = views.reads_time
             views.await_kernels(config.hours * 3600 * config.rate_per_s)
             self.publication = Publication(views, encoder, self.clock, config.step_us * 1000)
@@ -119,7 +119,7 @@ class Simulation:
         self.venue = self._open_venue(rules, now, directory)
         try:
             self._make_flows(given)
-            self._operator = Operator(self.venue, self.clock, halts, config.hours * 3600)
+            self._operator = HaltOperator(self.venue, self.clock, halts, config.hours * 3600)
             self._make_participants(rules, participants)
         except BaseException:
             self.close()
@@ -171,9 +171,9 @@ class Simulation:
                 )
             )
         self._day = Day(self.venue, self.clock, given.day, self._stop)
-        self._upkeep: Upkeep | None = None
+        self._upkeep: JournalUpkeep | None = None
         if isinstance(self.venue, JournalledVenue):
-            self._upkeep = Upkeep(
+            self._upkeep = JournalUpkeep(
                 self.venue,
                 self.clock,
                 self._stop,
@@ -224,16 +224,6 @@ class Simulation:
         ]
         self.hosts = [participant.host for participant in self.participants]
         self.recorder.follow(self.hosts)
-
-    def _wanted(self) -> tuple[list[str], dict[str, str]]:
-        """Return the names of all views, and the SQL of those that come with the configuration or a strategy."""
-        names, given = [QUOTE_VIEW], dict(self.config.views)
-        for loaded in self.loaded:
-            names += [*loaded.strategy.views, *loaded.strategy.queries]
-            for name, sql in loaded.strategy.queries.items():
-                if given.setdefault(name, sql).split() != sql.split():
-                    raise ConfigurationError(f"expected one view {name}, was another of the strategy {loaded.name}")
-        return names, given
 
     # -- life ----------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from exchange_server.matching import AnyInput, FeedEncoder, Market, MarketRules,
 from exchange_server.matching.order import Account
 from exchange_server.outputs import protocols_of
 
-__all__ = ["JournalledVenue", "MemoryVenue", "Operator", "Venue"]
+__all__ = ["HaltOperator", "JournalledVenue", "MemoryVenue", "Venue"]
 
 
 class Venue(Protocol):
@@ -135,7 +135,7 @@ _REASON = "MWC1"
 _SECOND_NS = 1_000_000_000
 
 
-class Operator:
+class HaltOperator:
     """Operator that declares each halt, begins its auction, and resumes trading; raises `ConfigurationError` for a halt
     of an unknown symbol, or outside the trading hours.
     """

@@ -8,9 +8,11 @@ import os
 import resource
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
@@ -18,7 +20,7 @@ from zope.interface import implementer
 
 from deltabook.wire.status import Failed, Ready, Status, Stopped, write_event
 
-__all__ = ["InputEnd", "Reporter", "allow_files", "count_steadily", "stop_on_signals"]
+__all__ = ["InputEnd", "Reporter", "SupervisedProcess", "allow_files", "count_steadily", "stop_on_signals"]
 
 Figures = Callable[[], dict[str, int | float | str | None]]
 
@@ -144,3 +146,53 @@ def allow_files(count: int) -> int:
         return count if soft == resource.RLIM_INFINITY else soft
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return wanted
+
+
+class SupervisedProcess(ABC):
+    """Base of a process that runs the reactor until a signal, the end of standard input, or a failure."""
+
+    def __init__(self, reactor: Any, *, exit_with_stdin: bool) -> None:
+        """Prepare the reactor; the subclass then makes ``self._reporter``."""
+        self._reactor = reactor
+        self._reporter: Reporter
+        self._failure: str | None = None
+        self._stopping = False
+        self._exit_with_stdin = exit_with_stdin
+        count_steadily(reactor)
+
+    @abstractmethod
+    def _begin(self) -> Any:
+        """Start; return the ports for `_ready`, or a Deferred of them."""
+
+    @abstractmethod
+    def _ready(self, ports: Any) -> None:
+        """Report that the process is ready."""
+
+    @abstractmethod
+    def _end(self) -> Deferred[Any]:
+        """Stop, cleanly if there is no failure."""
+
+    def _start(self) -> None:
+        if self._exit_with_stdin:
+            InputEnd(self._reactor, 0, lambda: self._stop("standard input ended")).start()
+        maybeDeferred(self._begin).addCallbacks(self._ready, self._failed_to_start)
+
+    def _failed_to_start(self, failure: Failure) -> None:
+        self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)
+
+    def _fail(self, reason: str) -> None:
+        if not self._stopping:
+            self._failure = reason
+            self._stop("failure")
+
+    def _stop(self, reason: str) -> None:
+        if self._stopping:
+            return
+        self._stopping = True
+
+        def ended(_: object) -> None:
+            if self._failure is None:
+                self._reporter.stopped(reason)
+            self._reactor.stop()
+
+        self._end().addBoth(ended)

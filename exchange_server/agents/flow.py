@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from deltabook.wire.symbols import Instrument
 from exchange_server.agents.settings import ActivitySettings, AgentSettings
 from exchange_server.agents.traders import Informed, Large, Maker, Momentum, Noise, Trader, Value
-from exchange_server.agents.view import Batch, View
+from exchange_server.agents.view import RequestBatch, View
 from exchange_server.errors import ExchangeError
 from exchange_server.matching.book import Book
 from exchange_server.matching.inputs import AnyInput
@@ -75,7 +75,7 @@ class Population:
         self.view.look()
         self._value.advance(turns, random)
 
-    def act(self, random: Random, batch: Batch) -> None:
+    def act(self, random: Random, batch: RequestBatch) -> None:
         """Let one trader take its turn."""
         view = self.view
         batch.view = view
@@ -179,7 +179,7 @@ class AgentFlow:
         self._rate_per_s = rate_per_s
         self._stop = stop
         self._delay_s = delay_s
-        self._under_way: deque[Batch] = deque()
+        self._under_way: deque[RequestBatch] = deque()
         self._settled_ns = 0
         self._arrival_s = 0.0
         self._random = Random(f"{seed}:{exchange.inputs}")
@@ -230,12 +230,12 @@ class AgentFlow:
 
         Return their number, smaller if agents pass. Raise `JournalError` if the requests cannot be journalled.
         """
-        batch = Batch(self._exchange.next_time_ns(count=orders))
+        batch = RequestBatch(self._exchange.next_time_ns(count=orders))
         self._decide(batch, orders)
         self._submit(batch, batch.inputs)
         return len(batch.inputs)
 
-    def _decide(self, batch: Batch, orders: int) -> None:
+    def _decide(self, batch: RequestBatch, orders: int) -> None:
         """Fill a batch with up to ``orders`` requests of the agents; fewer if agents pass."""
         random, populations = self._random, self.populations
         wanted, count = batch.inputs, len(populations)
@@ -249,7 +249,7 @@ class AgentFlow:
             taken += 1
         self.turns += taken
 
-    def _submit(self, batch: Batch, inputs: Sequence[AnyInput]) -> None:
+    def _submit(self, batch: RequestBatch, inputs: Sequence[AnyInput]) -> None:
         for owner, order_id in zip(batch.owners, self._exchange.submit(inputs), strict=True):
             if owner is not None and order_id:
                 owner.rested(order_id)  # type: ignore[arg-type]  # only `Wire` inputs answer in words
@@ -258,7 +258,7 @@ class AgentFlow:
         """Decide on requests now and submit them after the delay."""
         assert self._delay_s is not None
         decided = self._under_way[-1].first_ns if self._under_way else self._settled_ns
-        batch = Batch(decided + orders, self._settled_ns)
+        batch = RequestBatch(decided + orders, self._settled_ns)
         self._decide(batch, orders)
         now_s = self._clock.seconds()
         self._arrival_s = max(self._arrival_s, now_s + self._delay_s())

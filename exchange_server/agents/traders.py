@@ -15,7 +15,7 @@ from random import Random
 from typing import Final
 
 from exchange_server.agents.settings import LargeSettings, MakerSettings, MomentumSettings, NoiseSettings, ValueSettings
-from exchange_server.agents.view import Batch, View
+from exchange_server.agents.view import RequestBatch, View
 from exchange_server.matching.order import IOC, MARKET, Order, Side
 
 __all__ = ["Informed", "Large", "Maker", "Momentum", "Noise", "Trader", "Value"]
@@ -33,7 +33,7 @@ class Trader(ABC):
         """Broker ids of the trader's orders."""
 
     @abstractmethod
-    def act(self, view: View, random: Random, batch: Batch) -> None:
+    def act(self, view: View, random: Random, batch: RequestBatch) -> None:
         """Take a turn: make requests, or pass."""
 
     def adopt(self, order: Order) -> bool:
@@ -59,7 +59,7 @@ class Resting:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def cancel_oldest(self, view: View, batch: Batch) -> None:
+    def cancel_oldest(self, view: View, batch: RequestBatch) -> None:
         """Cancel the oldest order that is still in the book."""
         ids, orders = self.ids, view.book.orders
         while ids:
@@ -68,7 +68,7 @@ class Resting:
                 batch.cancel(order)
                 return
 
-    def cancel_any(self, view: View, random: Random, batch: Batch) -> None:
+    def cancel_any(self, view: View, random: Random, batch: RequestBatch) -> None:
         """Cancel a random order that is still in the book, each with equal probability."""
         ids, orders = self.ids, view.book.orders
         while ids:
@@ -108,7 +108,7 @@ class Noise(Trader):
         self.patient.rested(order.order_id)
         return True
 
-    def act(self, view: View, random: Random, batch: Batch) -> None:
+    def act(self, view: View, random: Random, batch: RequestBatch) -> None:
         """Place an order, or cancel one."""
         draw = random.random()
         if draw < self._market_from:
@@ -121,7 +121,7 @@ class Noise(Trader):
         else:
             self.wait(view, random, batch)
 
-    def wait(self, view: View, random: Random, batch: Batch) -> None:
+    def wait(self, view: View, random: Random, batch: RequestBatch) -> None:
         """Place a patient order."""
         away = exp(self._nearest + random.random() * self._range) * view.step
         lots = some_lots(random, self._settings.patient_clips * self._clip_lots, self._settings.size_spread)
@@ -131,7 +131,7 @@ class Noise(Trader):
         else:
             batch.enter(self.patient, broker_id, "S", lots, int(view.mid + away) + 1)
 
-    def _flit(self, view: View, random: Random, batch: Batch) -> None:
+    def _flit(self, view: View, random: Random, batch: RequestBatch) -> None:
         """Place a fleeting order at or inside the best prices, or cancel the oldest one if there are enough."""
         if len(self.fleeting) >= self._settings.fleeting_orders:
             self.fleeting.cancel_oldest(view, batch)
@@ -203,7 +203,7 @@ class Maker(Trader):
                 return True
         return False
 
-    def act(self, view: View, random: Random, batch: Batch) -> None:
+    def act(self, view: View, random: Random, batch: RequestBatch) -> None:
         """Move the next misplaced quote, or place it again if it was executed."""
         settings, step, orders, quotes = self._settings, view.step, view.book.orders, self.quotes
         self._learn(view)
@@ -260,7 +260,7 @@ class Momentum(Trader):
         self._lots = max(1, round(settings.clips * clip_lots))
         self._fast = self._slow = 0.0
 
-    def act(self, view: View, random: Random, batch: Batch) -> None:
+    def act(self, view: View, random: Random, batch: RequestBatch) -> None:
         """Update the averages; trade if their difference exceeds the threshold."""
         if not self._slow:
             self._fast = self._slow = view.mid
@@ -321,7 +321,7 @@ class Informed(Trader):
         self._lots = settings.clips * clip_lots
         self._value = value
 
-    def act(self, view: View, random: Random, batch: Batch) -> None:
+    def act(self, view: View, random: Random, batch: RequestBatch) -> None:
         """Trade if the best price offers enough gain."""
         edge = self._edge * view.step
         if view.ask and self._value.ticks - view.ask > edge:
@@ -349,7 +349,7 @@ class Large(Trader):
         self._wait = 0
         self._seen_lots = 0
 
-    def act(self, view: View, random: Random, batch: Batch) -> None:
+    def act(self, view: View, random: Random, batch: RequestBatch) -> None:
         """Send a slice if one is due; begin another order if the last is done and the rest is over."""
         if self._wait > 0:
             self._wait -= 1

@@ -11,7 +11,7 @@ from exchange_server.matching.book import Book
 from exchange_server.matching.inputs import AnyInput, Cancel, Enter, Replace
 from exchange_server.matching.order import Order
 
-__all__ = ["Batch", "Owner", "View"]
+__all__ = ["Owner", "RequestBatch", "View"]
 
 
 class View:
@@ -54,7 +54,7 @@ class Owner(Protocol):
         """Note that the order rests in the book under this id."""
 
 
-class Batch:
+class RequestBatch:
     """Requests of agents that are submitted together, at times one nanosecond apart."""
 
     __slots__ = ("_time_ns", "first_ns", "inputs", "owners", "settled_ns", "view")

@@ -14,28 +14,28 @@ directory.py  the lock, and all of these in one place     disk.py  the operation
 """
 
 from exchange_server.journal.directory import Journal
-from exchange_server.journal.disk import Disk
+from exchange_server.journal.disk import JournalDisk
 from exchange_server.journal.inputs_log import JOURNAL_VERSION, FsyncPolicy, InputsLog, JournalReader, SegmentHead
 from exchange_server.journal.numbered_file import LineFile, NumberedFile, PacketFile, Position
-from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
-from exchange_server.journal.streams import PRIVATE, Stream, Streams, feed_name, private_name
+from exchange_server.journal.snapshots import JournalSnapshots, Snapshot
+from exchange_server.journal.streams import PRIVATE, MessageStream, Streams, feed_name, private_name
 
 __all__ = [
     "JOURNAL_VERSION",
     "PRIVATE",
-    "Disk",
     "FsyncPolicy",
     "InputsLog",
     "Journal",
+    "JournalDisk",
     "JournalReader",
+    "JournalSnapshots",
     "LineFile",
+    "MessageStream",
     "NumberedFile",
     "PacketFile",
     "Position",
     "SegmentHead",
     "Snapshot",
-    "SnapshotDirectory",
-    "Stream",
     "Streams",
     "feed_name",
     "private_name",

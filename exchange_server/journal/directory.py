@@ -16,10 +16,10 @@ from exchange_server.errors import (
     JournalDamagedError,
     JournalError,
 )
-from exchange_server.journal.disk import LOCAL_DISK, Disk
+from exchange_server.journal.disk import LOCAL_DISK, JournalDisk
 from exchange_server.journal.inputs_log import FsyncPolicy, InputsLog, JournalReader, segment_name
 from exchange_server.journal.numbered_file import Position
-from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
+from exchange_server.journal.snapshots import JournalSnapshots, Snapshot
 from exchange_server.journal.streams import Streams
 from exchange_server.matching.inputs import MarketRules
 
@@ -38,7 +38,7 @@ _LEAST_SNAPSHOTS: Final = 2
 """The newest snapshot, and the one before it in case the newest is damaged."""
 
 
-def keeps_writes(directory: Path, disk: Disk = LOCAL_DISK) -> bool:
+def keeps_writes(directory: Path, disk: JournalDisk = LOCAL_DISK) -> bool:
     """Return True if the system has not restarted since the last write in a directory, so that none is lost."""
     try:
         descriptor = disk.open(directory / LOCK, read_only=True)
@@ -82,7 +82,7 @@ class Journal:
         fsync: FsyncPolicy = "interval",
         *,
         keep: int | None = None,
-        disk: Disk = LOCAL_DISK,
+        disk: JournalDisk = LOCAL_DISK,
         sync: Callable[[int], None] | None = None,
     ) -> None:
         """Open the journal; ``sync`` forces the inputs' descriptor to disk, in place of the disk's own method.
@@ -107,7 +107,7 @@ class Journal:
             raise
         self.session = self.reader.head.session
         self.rules = rules
-        self.snapshots = SnapshotDirectory(directory / SNAPSHOTS, disk)
+        self.snapshots = JournalSnapshots(directory / SNAPSHOTS, disk)
         self.streams = Streams(directory, disk)
         self._synced: Mapping[str, Position] = {}
         """Positions of the streams at the last snapshot."""

@@ -1,8 +1,8 @@
 """Disk operations of the journal, with their guarantees after a crash of the machine.
 
-The bytes and the name of a file become durable independently: bytes when `Disk.sync` of the file returns, a name
-(made, renamed or removed) when `Disk.sync_directory` of its directory returns. Until then a crash of the machine may
-leave any part of the changes, in any order. The death of the process alone loses nothing.
+The bytes and the name of a file become durable independently: bytes when `JournalDisk.sync` of the file returns, a name
+(made, renamed or removed) when `JournalDisk.sync_directory` of its directory returns. Until then a crash of the machine
+may leave any part of the changes, in any order. The death of the process alone loses nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-__all__ = ["LOCAL_DISK", "Disk", "write_whole"]
+__all__ = ["LOCAL_DISK", "JournalDisk", "write_whole"]
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Disk:
+class JournalDisk:
     """Files of this machine, by descriptor. Every operation may raise `OSError`.
 
     Tests replace the class with a disk that stops, fails and loses writes. It has no state.
@@ -109,4 +109,4 @@ def write_whole(
         offset, rest = offset + written, rest[written:]
 
 
-LOCAL_DISK: Final = Disk()
+LOCAL_DISK: Final = JournalDisk()

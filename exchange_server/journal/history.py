@@ -13,9 +13,9 @@ import msgspec
 
 from exchange_server.errors import JournalDamagedError, OperationError
 from exchange_server.journal.directory import INPUTS, SNAPSHOTS, keeps_writes
-from exchange_server.journal.disk import LOCAL_DISK, Disk
+from exchange_server.journal.disk import LOCAL_DISK, JournalDisk
 from exchange_server.journal.inputs_log import JournalReader, SegmentHead
-from exchange_server.journal.snapshots import SNAPSHOT_VERSION, Snapshot, SnapshotDirectory
+from exchange_server.journal.snapshots import SNAPSHOT_VERSION, JournalSnapshots, Snapshot
 from exchange_server.journal.streams import feed_name, private_name
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.market import AccountProtocol, Market
@@ -64,7 +64,7 @@ class MarketStarts:
     def nearest(
         self,
         head: SegmentHead,
-        snapshots: SnapshotDirectory,
+        snapshots: JournalSnapshots,
         is_wanted: Callable[[Snapshot], bool] = lambda snapshot: True,
         missing: Callable[[Snapshot], str] = lambda snapshot: "",
     ) -> tuple[Market, Snapshot | None]:
@@ -138,7 +138,7 @@ class Moment(msgspec.Struct, frozen=True):
 class History:
     """Past of the exchange whose journal is in a directory."""
 
-    def __init__(self, directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) -> None:
+    def __init__(self, directory: Path, make_outputs: MakeOutputs, disk: JournalDisk = LOCAL_DISK) -> None:
         """Open the journal for reading; raise `JournalError` where there is none."""
         self.directory = directory
         self._make_outputs = make_outputs
@@ -197,7 +197,7 @@ class History:
         if unknown := sorted(set(forms or ()) - set(made)):
             raise OperationError(f"expected a form of the feed ({', '.join(made)}), was {unknown[0]}")
         encoders = {form: encoder for form, encoder in made.items() if forms is None or form in forms}
-        snapshots = SnapshotDirectory(self.directory / SNAPSHOTS, self._disk)
+        snapshots = JournalSnapshots(self.directory / SNAPSHOTS, self._disk)
         starts = MarketStarts(head.rules, encoders, protocols, now)
         market, begin = starts.nearest(head, snapshots, is_wanted)
         return Walk(self.reader, encoders, market, begin, starts.passed_over)

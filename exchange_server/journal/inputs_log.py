@@ -28,7 +28,7 @@ from zlib import crc32
 import msgspec
 
 from exchange_server.errors import JournalDamagedError, JournalError
-from exchange_server.journal.disk import LOCAL_DISK, Disk, write_whole
+from exchange_server.journal.disk import LOCAL_DISK, JournalDisk, write_whole
 from exchange_server.matching.inputs import AnyInput, MarketRules
 
 __all__ = ["JOURNAL_VERSION", "FsyncPolicy", "InputsLog", "JournalReader", "SegmentHead", "segment_name"]
@@ -138,7 +138,7 @@ class InputsLog:
         end: JournalEnd,
         fsync: FsyncPolicy = "interval",
         *,
-        disk: Disk = LOCAL_DISK,
+        disk: JournalDisk = LOCAL_DISK,
         sync: Callable[[int], None] | None = None,
     ) -> None:
         """Continue the journal at ``end`` and cut its torn tail; ``sync`` forces a descriptor's bytes to disk.
@@ -171,7 +171,7 @@ class InputsLog:
             raise JournalError(f"expected to open {self._path}, was {error.strerror}") from error
 
     @staticmethod
-    def create(directory: Path, session: str, rules: MarketRules, disk: Disk = LOCAL_DISK) -> None:
+    def create(directory: Path, session: str, rules: MarketRules, disk: JournalDisk = LOCAL_DISK) -> None:
         """Create a log without inputs, first under a hidden name, so that no head is ever torn.
 
         Raise `JournalError` if the log cannot be written.
@@ -332,7 +332,7 @@ class JournalReader:
     write can be lost: then only the record whose write was interrupted by the end of the process is torn.
     """
 
-    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, keeps_writes: bool = False) -> None:
+    def __init__(self, directory: Path, disk: JournalDisk = LOCAL_DISK, *, keeps_writes: bool = False) -> None:
         """Open the journal.
 
         Raise `JournalError` where there is no journal of this version, and `JournalDamagedError`.

@@ -13,7 +13,7 @@ import msgspec
 
 from deltabook.wire.soupbin import SEQUENCED
 from exchange_server.errors import DamagedStreamError, JournalError
-from exchange_server.journal.disk import LOCAL_DISK, Disk
+from exchange_server.journal.disk import LOCAL_DISK, JournalDisk
 
 __all__ = ["BLOCK_BYTES", "INDEX_LIMIT", "LineFile", "NumberedFile", "PacketFile", "Position", "damage_before"]
 
@@ -51,7 +51,7 @@ def _checksum(number: int) -> bytes:
     return number.to_bytes(4, "little")
 
 
-def damage_before(position: Position, path: Path, disk: Disk = LOCAL_DISK) -> str:
+def damage_before(position: Position, path: Path, disk: JournalDisk = LOCAL_DISK) -> str:
     """Return why the bytes of a file before a position differ from those written; empty if they do not.
 
     Reads all of the bytes. Without checksums in the position only the number of bytes is compared.
@@ -101,7 +101,7 @@ class NumberedFile(ABC):
         path: Path,
         position: Position | None = None,
         *,
-        disk: Disk = LOCAL_DISK,
+        disk: JournalDisk = LOCAL_DISK,
         index_limit: int = INDEX_LIMIT,
         on_open: Callable[[NumberedFile], None] | None = None,
         is_cut: bool = True,

@@ -16,10 +16,10 @@ from zlib import crc32
 import msgspec
 
 from exchange_server.errors import JournalError
-from exchange_server.journal.disk import LOCAL_DISK, Disk, write_whole
+from exchange_server.journal.disk import LOCAL_DISK, JournalDisk, write_whole
 from exchange_server.journal.numbered_file import Position
 
-__all__ = ["SNAPSHOT_VERSION", "Snapshot", "SnapshotDirectory"]
+__all__ = ["SNAPSHOT_VERSION", "JournalSnapshots", "Snapshot"]
 
 SNAPSHOT_VERSION: Final = 1
 
@@ -47,10 +47,10 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Position of each stream's file, by its name in the directory."""
 
 
-class SnapshotDirectory:
+class JournalSnapshots:
     """The snapshots of one journal."""
 
-    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
+    def __init__(self, directory: Path, disk: JournalDisk = LOCAL_DISK) -> None:
         self._directory = directory
         self._disk = disk
         self.damaged: dict[Path, str] = {}

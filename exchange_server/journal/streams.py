@@ -9,10 +9,10 @@ from typing import Final
 from urllib.parse import quote
 
 from exchange_server.errors import JournalError
-from exchange_server.journal.disk import LOCAL_DISK, Disk
+from exchange_server.journal.disk import LOCAL_DISK, JournalDisk
 from exchange_server.journal.numbered_file import LineFile, NumberedFile, PacketFile, Position, damage_before
 
-__all__ = ["PRIVATE", "Stream", "Streams", "feed_name", "kind_of", "private_name"]
+__all__ = ["PRIVATE", "MessageStream", "Streams", "feed_name", "kind_of", "private_name"]
 
 PRIVATE: Final = "private"
 """Directory of the accounts' streams."""
@@ -36,7 +36,7 @@ def kind_of(name: str) -> type[NumberedFile]:
     return LineFile if name.endswith(".lines") else PacketFile
 
 
-class Stream:
+class MessageStream:
     """One sequence of messages: the file with all of them, and the listeners that are called for each burst.
 
     A listener may write or collect, and must not call the exchange.
@@ -64,12 +64,12 @@ class Streams:
     its account. At most ``most_open`` descriptors are open at once.
     """
 
-    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, most_open: int = _OPEN_FILES) -> None:
+    def __init__(self, directory: Path, disk: JournalDisk = LOCAL_DISK, *, most_open: int = _OPEN_FILES) -> None:
         self._directory = directory
         self._most_open = most_open
         self._disk = disk
         self._positions: Mapping[str, Position] = {}
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, MessageStream] = {}
         self._open: deque[NumberedFile] = deque()
         self._is_cut = False
 
@@ -122,11 +122,11 @@ class Streams:
         except OSError as error:
             raise JournalError(f"expected to write in {self._directory}, was {error.strerror}") from error
 
-    def get(self, name: str) -> Stream:
+    def get(self, name: str) -> MessageStream:
         """Return a stream; begin it if it does not exist yet."""
         stream = self._streams.get(name)
         if stream is None:
-            stream = self._streams[name] = Stream(self._opened_as(name))
+            stream = self._streams[name] = MessageStream(self._opened_as(name))
         return stream
 
     def _opened(self, records: NumberedFile) -> None:

@@ -10,10 +10,10 @@ import msgspec
 
 from exchange_server.errors import JournalError
 from exchange_server.journal.directory import INPUTS, SNAPSHOTS
-from exchange_server.journal.disk import LOCAL_DISK, Disk
+from exchange_server.journal.disk import LOCAL_DISK, JournalDisk
 from exchange_server.journal.history import History, MakeOutputs, Walk
 from exchange_server.journal.numbered_file import damage_before
-from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
+from exchange_server.journal.snapshots import JournalSnapshots, Snapshot
 from exchange_server.journal.streams import feed_name, kind_of
 from exchange_server.matching.outputs import Now
 
@@ -50,7 +50,7 @@ class Verified(msgspec.Struct, frozen=True):
     """
 
 
-def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) -> Verified:
+def verify(directory: Path, make_outputs: MakeOutputs, disk: JournalDisk = LOCAL_DISK) -> Verified:
     """Check every record, snapshot and stream in a directory; change nothing.
 
     A form of the feed without a file is not compared. If the journal grows meanwhile, an exchange is writing, and
@@ -60,7 +60,7 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
     history = History(directory, make_outputs, disk)
     head = history.reader.head
     made, _ = make_outputs(head.rules, Now())
-    snapshots = SnapshotDirectory(directory / SNAPSHOTS, disk)
+    snapshots = JournalSnapshots(directory / SNAPSHOTS, disk)
     newest = next(snapshots.newest(), None)
     written = set(newest.streams) if newest else set()
     forms = {form for form in made if feed_name(form) in written or disk.is_file(directory / feed_name(form))}
@@ -97,7 +97,7 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
 
 
 def _compare_snapshots(
-    history: History, snapshots: SnapshotDirectory, walk: Walk
+    history: History, snapshots: JournalSnapshots, walk: Walk
 ) -> tuple[list[int], list[str], dict[str, str]]:
     """Walk to the end, and compare each snapshot on the way except the one from which the walk began.
 
@@ -128,16 +128,16 @@ def _compare_snapshots(
     return good, problems, derived
 
 
-def _name(number: int, snapshots: SnapshotDirectory, directory: Path) -> str:
+def _name(number: int, snapshots: JournalSnapshots, directory: Path) -> str:
     return str(snapshots.path(number).relative_to(directory))
 
 
-def _words(number: int, snapshots: SnapshotDirectory, why: str) -> str:
+def _words(number: int, snapshots: JournalSnapshots, why: str) -> str:
     path = snapshots.path(number)
     return f"{path}: {snapshots.damaged.get(path, why)}"
 
 
-def _size(directory: Path, disk: Disk) -> int:
+def _size(directory: Path, disk: JournalDisk) -> int:
     """Return the size of all segments in bytes."""
     total = 0
     for name in disk.names(directory / INPUTS):
@@ -168,7 +168,7 @@ def _difference(history: History, snapshot: Snapshot | None, walk: Walk) -> str:
 class _Comparison:
     """Compares the streams' files with the output of the walk, a piece at a time."""
 
-    def __init__(self, directory: Path, disk: Disk, begin: Snapshot | None) -> None:
+    def __init__(self, directory: Path, disk: JournalDisk, begin: Snapshot | None) -> None:
         self._directory = directory
         self._disk = disk
         self._pending: dict[str, bytearray] = {}

@@ -15,7 +15,7 @@ from typing import Any, Final
 from deltabook.wire.glimpse import encode_snapshot_end
 from deltabook.wire.soupbin import SEQUENCED, LoginRequest, encode_packet
 from exchange_server.exchange import Exchange
-from exchange_server.logins import Gate
+from exchange_server.logins import LoginGate
 from exchange_server.matching.market import Market
 from exchange_server.matching.order import Order
 from exchange_server.nasdaq.itch import (
@@ -174,7 +174,7 @@ class GlimpseServer(ListeningServer):
         encoder: ItchEncoder,
         clock: Timers,
         limits: GlimpseLimits,
-        gate: Gate | None = None,
+        gate: LoginGate | None = None,
     ) -> None:
         super().__init__(clock, limits, gate)
         self.exchange = exchange

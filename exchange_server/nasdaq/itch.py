@@ -15,7 +15,7 @@ import msgspec
 from deltabook.wire.itch import MESSAGES, Kind, attribution_of, encode_message
 from deltabook.wire.soupbin import SEQUENCED, LoginRequest, encode_packet
 from exchange_server.exchange import Exchange
-from exchange_server.logins import Gate
+from exchange_server.logins import LoginGate
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import FeedEncoder, Imbalance, Now
@@ -529,7 +529,7 @@ class ItchServer(ListeningServer):
         encoder: ItchEncoder,
         clock: Timers,
         limits: SoupLimits,
-        gate: Gate | None = None,
+        gate: LoginGate | None = None,
     ) -> None:
         super().__init__(clock, limits, gate)
         self.exchange = exchange

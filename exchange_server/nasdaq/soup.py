@@ -35,7 +35,7 @@ from deltabook.wire.soupbin import (
     encode_packet,
     parse_login,
 )
-from exchange_server.logins import Gate, User
+from exchange_server.logins import LoginGate, User
 from exchange_server.readers import (
     Audience,
     Reader,
@@ -395,7 +395,7 @@ class SoupConnection(Protocol):
 class ListeningServer(SoupServer):
     """Server that admits the users of the gate, or every client if there is no gate."""
 
-    def __init__(self, clock: Timers, limits: SoupLimits, gate: Gate | None) -> None:
+    def __init__(self, clock: Timers, limits: SoupLimits, gate: LoginGate | None) -> None:
         super().__init__(clock, limits)
         self._gate = gate
 

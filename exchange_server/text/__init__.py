@@ -9,6 +9,6 @@ sockets ──lines──▶ server.py ──logins, requests──▶ protocol.
 """
 
 from exchange_server.text.protocol import TextEncoder, TextProtocol
-from exchange_server.text.server import Limits, TextServer
+from exchange_server.text.server import TextLimits, TextServer
 
-__all__ = ["Limits", "TextEncoder", "TextProtocol", "TextServer"]
+__all__ = ["TextEncoder", "TextLimits", "TextProtocol", "TextServer"]

@@ -19,7 +19,7 @@ from zope.interface import implementer
 from deltabook.wire import text
 from exchange_server.errors import ExchangeError
 from exchange_server.exchange import Exchange
-from exchange_server.journal import Stream
+from exchange_server.journal import MessageStream
 from exchange_server.matching.inputs import AnyInput, MassCancel, OpenAccount
 from exchange_server.matching.order import Account, AccountLimits, CancelReason, SelfTrade
 from exchange_server.readers import (
@@ -34,7 +34,7 @@ from exchange_server.readers import (
 )
 from exchange_server.text.protocol import PROTOCOL, account_name, input_of
 
-__all__ = ["Limits", "TextServer"]
+__all__ = ["TextLimits", "TextServer"]
 
 
 class Broker:
@@ -254,7 +254,7 @@ class TextConnection(LineOnlyReceiver):
 _DISCONNECT: Final = int(CancelReason.DISCONNECT)
 
 
-class Limits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class TextLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of the server."""
 
     brokers: int = 10_000
@@ -278,7 +278,7 @@ class TextServer(Factory):
     _log = Logger()
     noisy = False
 
-    def __init__(self, exchange: Exchange, clock: Timers, limits: Limits, stop: Callable[[str], None]) -> None:
+    def __init__(self, exchange: Exchange, clock: Timers, limits: TextLimits, stop: Callable[[str], None]) -> None:
         self.exchange = exchange
         self.clock = clock
         self.limits = limits
@@ -500,7 +500,7 @@ class TextServer(Factory):
         number = self._feed.stream.records.next_number
         return f"{number},{self.exchange.heartbeat_time_ns()},0,0,H,0,0,\n".encode("ascii")
 
-    def _private_beat(self, account: Account, stream: Stream) -> bytes:
+    def _private_beat(self, account: Account, stream: MessageStream) -> bytes:
         number, time_ns = stream.records.next_number, self.exchange.heartbeat_time_ns()
         return f"{number},{time_ns},0,{account.broker_id},H,0,0,,0,\n".encode("ascii")
 

@@ -25,7 +25,7 @@ the reason in words, which `explain` shows.
 from __future__ import annotations
 
 from runtime.compiler.compile import compile_program, extend_program, names_read
-from runtime.compiler.declarations import FileSource, SocketSource, StreamDeclaration
+from runtime.compiler.declarations import DeclaredFile, DeclaredSocket, StreamDeclaration
 from runtime.compiler.errors import MissingFileError, SqlError
 from runtime.compiler.explain import explain
 from runtime.compiler.relations import MARKET_RELATIONS, MARKET_TIMES, TOUCHES, TRADES
@@ -60,8 +60,9 @@ __all__ = [
     "Call",
     "Col",
     "Column",
+    "DeclaredFile",
+    "DeclaredSocket",
     "Expr",
-    "FileSource",
     "Input",
     "Key",
     "Lane",
@@ -74,7 +75,6 @@ __all__ = [
     "Reevaluated",
     "Relation",
     "Script",
-    "SocketSource",
     "SqlError",
     "StreamClauses",
     "StreamDeclaration",

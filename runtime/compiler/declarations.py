@@ -16,12 +16,12 @@ from runtime.compiler.errors import MissingFileError, SqlError
 from runtime.plan import Column, ColumnType, Relation
 
 __all__ = [
-    "Cursor",
-    "FileSource",
-    "SocketSource",
+    "DeclaredFile",
+    "DeclaredSocket",
     "StreamDeclaration",
     "Text",
     "Token",
+    "TokenCursor",
     "parse_declaration",
     "tokenise",
 ]
@@ -122,7 +122,7 @@ _ESCAPES = {"t": b"\t", "n": b"\n", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 
 @dataclass(frozen=True, slots=True)
-class FileSource:
+class DeclaredFile:
     """File that a stream reads to its end."""
 
     name: str
@@ -142,7 +142,7 @@ class FileSource:
 
 
 @dataclass(frozen=True, slots=True)
-class SocketSource:
+class DeclaredSocket:
     """Server that a stream connects to."""
 
     host: str
@@ -159,7 +159,7 @@ class StreamDeclaration:
     """Lower case."""
     columns: tuple[Column, ...]
     """Declared columns; in an order book every number is an exact integer."""
-    source: FileSource | SocketSource
+    source: DeclaredFile | DeclaredSocket
     """Source of the bytes."""
     delimiter: bytes
     """Delimiter of tuples."""
@@ -179,7 +179,7 @@ class StreamDeclaration:
         return Relation(name=self.name, columns=self.columns)
 
 
-class Cursor:
+class TokenCursor:
     """Position in a script's tokens."""
 
     def __init__(self, text: Text, tokens: list[Token]) -> None:
@@ -241,7 +241,7 @@ class Cursor:
 
 
 def parse_declaration(
-    cursor: Cursor, start: int, name: Token, is_table: bool, places: Callable[[str], tuple[Path, ...]]
+    cursor: TokenCursor, start: int, name: Token, is_table: bool, places: Callable[[str], tuple[Path, ...]]
 ) -> StreamDeclaration:
     """Parse the declaration after CREATE STREAM or CREATE TABLE and its name; ``places`` returns a file's paths."""
     columns, written = _columns(cursor)
@@ -265,7 +265,7 @@ def _exact(column: Column) -> Column:
     return Column(column.name, "int64") if column.type in ("float64", "int64", "int128") else column
 
 
-def _columns(cursor: Cursor) -> tuple[tuple[Column, ...], dict[str, str]]:
+def _columns(cursor: TokenCursor) -> tuple[tuple[Column, ...], dict[str, str]]:
     """Parse the columns, and the types of the input that are narrower than those of the columns."""
     cursor.symbol("(")
     columns: dict[str, Column] = {}
@@ -280,7 +280,7 @@ def _columns(cursor: Cursor) -> tuple[tuple[Column, ...], dict[str, str]]:
             return tuple(columns.values()), written
 
 
-def _column(cursor: Cursor, name: str, written: dict[str, str]) -> Column:
+def _column(cursor: TokenCursor, name: str, written: dict[str, str]) -> Column:
     token = cursor.word(f"a type for the column {name!r}")
     kind = token.text.upper()
     sizes: list[int] = []
@@ -314,15 +314,17 @@ def _column(cursor: Cursor, name: str, written: dict[str, str]) -> Column:
     return Column(name, _TYPES[kind], nullable)
 
 
-def _source(cursor: Cursor, places: Callable[[str], tuple[Path, ...]], position: str) -> FileSource | SocketSource:
+def _source(
+    cursor: TokenCursor, places: Callable[[str], tuple[Path, ...]], position: str
+) -> DeclaredFile | DeclaredSocket:
     if cursor.keyword("FILE", "SOCKET").is_word("FILE"):
         name = cursor.string("the path of a file in quotes").text
-        return FileSource(name, places(name), position)
+        return DeclaredFile(name, places(name), position)
     host = cursor.string("the address of a server in quotes").text
-    return SocketSource(host, int(cursor.number("a port").text))
+    return DeclaredSocket(host, int(cursor.number("a port").text))
 
 
-def _framing(cursor: Cursor) -> bytes:
+def _framing(cursor: TokenCursor) -> bytes:
     """Parse the delimiter of tuples: LINE DELIMITED, 'x' DELIMITED, or none, which is lines."""
     token = cursor.token
     if token.is_word("FIXEDWIDTH"):
@@ -337,7 +339,7 @@ def _framing(cursor: Cursor) -> bytes:
     return b"\n"
 
 
-def _unescaped(cursor: Cursor, token: Token) -> bytes:
+def _unescaped(cursor: TokenCursor, token: Token) -> bytes:
     """Return the bytes of a delimiter, written as in options of formats."""
     parts: list[bytes] = []
     place = 0
@@ -351,7 +353,7 @@ def _unescaped(cursor: Cursor, token: Token) -> bytes:
     return b"".join([*parts, token.text[place:].encode()])
 
 
-def _options(cursor: Cursor) -> dict[str, str]:
+def _options(cursor: TokenCursor) -> dict[str, str]:
     options: dict[str, str] = {}
     if not cursor.take_symbol("(") or cursor.take_symbol(")"):
         return options

@@ -34,7 +34,7 @@ from runtime.plan import Expr, Relation
 if TYPE_CHECKING:
     from runtime.compiler.reevaluated import QueryRewriter
 
-__all__ = ["Reference", "Rewriter", "Scope", "Source"]
+__all__ = ["FromTable", "Reference", "Rewriter", "Scope"]
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Reference:
 
 
 @dataclass(slots=True)
-class Source:
+class FromTable:
     """Table of a FROM clause."""
 
     alias: str
@@ -73,7 +73,7 @@ class Scope:
     """Query, for errors."""
     parent: Scope | None
     """Scope of the SELECT around it."""
-    sources: dict[str, Source] = field(default_factory=dict)
+    sources: dict[str, FromTable] = field(default_factory=dict)
     """Sources by alias."""
     outputs: dict[str, Type] = field(default_factory=dict)
     """Columns of the SELECT itself, visible to ORDER BY."""

@@ -13,7 +13,7 @@ import duckdb
 from sqlglot import exp
 
 from runtime.compiler.describe import Describer
-from runtime.compiler.expressions import Reference, Rewriter, Scope, Source
+from runtime.compiler.expressions import FromTable, Reference, Rewriter, Scope
 from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
 from runtime.compiler.flow.reading import free_columns
 from runtime.compiler.lower import columns_leaf, conjuncts, lower
@@ -254,12 +254,12 @@ class QueryRewriter:
         if isinstance(node, exp.Subquery) or node.name in self._tables:
             is_inline = isinstance(node, exp.Subquery)
             output = self.rewrite(node.this, scope.parent) if is_inline else self._tables[node.name]
-            scope.sources[alias] = Source(alias, dict(zip(output.names, output.types, strict=True)))
+            scope.sources[alias] = FromTable(alias, dict(zip(output.names, output.types, strict=True)))
             return exp.Subquery(this=output.sql, alias=shown) if is_inline else table
         relation = self._relations[node.name.lower()]
         reference = Reference(relation, table)
         self.references.append(reference)
-        scope.sources[alias] = Source(alias, types_of(relation), reference)
+        scope.sources[alias] = FromTable(alias, types_of(relation), reference)
         return table
 
     # --- order
@@ -302,7 +302,7 @@ def _push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
     return rest
 
 
-def _only_source(node: exp.Expr, scope: Scope) -> Source | None:
+def _only_source(node: exp.Expr, scope: Scope) -> FromTable | None:
     """Return the one source that a condition on rows of a map reads."""
     if node.find(exp.Query, exp.AggFunc, exp.Window) is not None:
         return None

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 import msgspec
 
-from runtime.compiler.declarations import Cursor, StreamDeclaration, Text, Token, parse_declaration, tokenise
+from runtime.compiler.declarations import StreamDeclaration, Text, Token, TokenCursor, parse_declaration, tokenise
 from runtime.compiler.errors import MissingFileError, SqlError
 from runtime.plan import Lane, Relation
 
@@ -61,7 +61,7 @@ DEFAULT_CLAUSES: Final = StreamClauses()
 """Clauses of a stream without any."""
 
 
-def parse_clauses(cursor: Cursor) -> StreamClauses:
+def parse_clauses(cursor: TokenCursor) -> StreamClauses:
     """Parse the clauses, in any order and each once, and AS after them; raise `SqlError` with its position."""
     rows: int | None = None
     age: int | None = None
@@ -82,13 +82,13 @@ def parse_clauses(cursor: Cursor) -> StreamClauses:
     )
 
 
-def _once(cursor: Cursor, token: Token, clause: str, before: int | None, value: int) -> int:
+def _once(cursor: TokenCursor, token: Token, clause: str, before: int | None, value: int) -> int:
     if before is not None:
         raise cursor.text.error(token.start, f"expected {clause} once, was a second")
     return value
 
 
-def _row_count(cursor: Cursor) -> int:
+def _row_count(cursor: TokenCursor) -> int:
     token = cursor.number("a number of rows")
     rows = int(token.text)
     if not 1 <= rows <= MOST_RETAINED_ROWS:
@@ -97,7 +97,7 @@ def _row_count(cursor: Cursor) -> int:
     return rows
 
 
-def _interval(cursor: Cursor) -> int:
+def _interval(cursor: TokenCursor) -> int:
     """Parse the nanoseconds of ``INTERVAL '5' MINUTE``, ``INTERVAL 5 MINUTES`` or ``INTERVAL '5 minutes'``."""
     cursor.keyword("INTERVAL")
     token = cursor.expect("a number in quotes", lambda following: following.kind in ("string", "number"))
@@ -215,7 +215,7 @@ class _Reader:
         self.read_text(Text(content, str(path)), path.parent, path.stem, (*chain, path.resolve()))
 
     def read_text(self, text: Text, folder: Path, stem: str, chain: tuple[Path, ...]) -> None:
-        cursor = Cursor(text, tokenise(text))
+        cursor = TokenCursor(text, tokenise(text))
         # Plain SELECTs get names only when their number is known.
         named: list[tuple[int, int, str | None, Lane | None]] = []
         while cursor.token.kind != "end":
@@ -238,7 +238,7 @@ class _Reader:
         for start, end, name, lane in named:
             self._add_select(text, start, end, (name or next(stems)).lower(), lane)
 
-    def _create(self, cursor: Cursor, start: int, folder: Path) -> tuple[str, Lane | None] | None:
+    def _create(self, cursor: TokenCursor, start: int, folder: Path) -> tuple[str, Lane | None] | None:
         """Read a declaration; for CREATE VIEW only up to its SELECT; return its name, and its lane if it has one."""
         is_replacing = cursor.take("OR")
         if is_replacing:
@@ -261,7 +261,7 @@ class _Reader:
         self.streams[stream.name] = (stream, cursor.text.name)
         return None
 
-    def _derive(self, cursor: Cursor, start: int, name: str, *, is_replacing: bool) -> None:
+    def _derive(self, cursor: TokenCursor, start: int, name: str, *, is_replacing: bool) -> None:
         """Read the rest of CREATE STREAM … AS SELECT."""
         text = cursor.text
         if is_replacing:
@@ -302,7 +302,7 @@ class _Reader:
         folders = [] if self.data_dir is None else [self.data_dir / path, self.data_dir / path.name]
         return tuple(dict.fromkeys((*folders, folder / path, Path.cwd() / path)))
 
-    def _include(self, cursor: Cursor, folder: Path, chain: tuple[Path, ...]) -> None:
+    def _include(self, cursor: TokenCursor, folder: Path, chain: tuple[Path, ...]) -> None:
         token = cursor.string("the path of a script in quotes")
         roots = [folder, *folder.absolute().parents, Path.cwd()] + ([self.data_dir] if self.data_dir else [])
         places = tuple(dict.fromkeys(root / token.text for root in roots))
@@ -326,7 +326,7 @@ class _Reader:
         )
 
 
-def _properties(cursor: Cursor) -> Lane:
+def _properties(cursor: TokenCursor) -> Lane:
     """Read the properties of a view, of which there is one: ``('lane' = 'express')``."""
     cursor.symbol("(")
     cursor.expect("'lane', the one property of a view", lambda t: t.kind == "string" and t.text.lower() == "lane")
@@ -338,7 +338,7 @@ def _properties(cursor: Cursor) -> Lane:
     return cast(Lane, lane.text.lower())
 
 
-def _statement(cursor: Cursor) -> tuple[int, int]:
+def _statement(cursor: TokenCursor) -> tuple[int, int]:
     """Return start and end of the query at the cursor, and move to the next ``;`` or the end."""
     start = end = cursor.token.start
     while cursor.token.kind != "end" and not cursor.token.is_symbol(";"):

@@ -17,9 +17,8 @@ from runtime.epochs.errors import EpochLogError, FencedError, MissingSegmentErro
 from runtime.epochs.log import CommitRecord, EpochLog, EpochLogReader, Prepared
 from runtime.epochs.results import ResultLog
 from runtime.epochs.retention import RetentionConfig, begin_behind, retire, write_first
-from runtime.epochs.segment import Cut, Footer, Section, Segment, read_segment
+from runtime.epochs.segment import Cut, Footer, Section, Segment, checksums_of, read_segment, with_checksums
 from runtime.epochs.snapshots import SnapshotDirectory, add_up, has_snapshot_of, rows_at
-from runtime.epochs.viewchecksums import checksums_of, with_checksums
 
 __all__ = [
     "CLAIM",

@@ -2,6 +2,10 @@
 
 Layout: the sections' Arrow IPC streams, each at a multiple of 64 bytes; a footer in MessagePack; the footer's length
 and CRC-32 and eight magic bytes. A reader starts at the end, so a file that was cut short is recognised at once.
+
+A footer may have checksums of the express lane's views, taken at the epoch's end. They are stored in one attribute, as
+JSON. A failed view is left out, and so are all views if the lane has failed; a view with a checksum was therefore whole
+at that epoch.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ import pyarrow as pa
 from runtime.epochs.disk import LOCAL_DISK, Disk
 from runtime.epochs.errors import TornSegmentError
 
-__all__ = ["Cut", "Footer", "Section", "Segment", "read_segment", "write_segment"]
+__all__ = ["Cut", "Footer", "Section", "Segment", "checksums_of", "read_segment", "with_checksums", "write_segment"]
+
 
 _MAGIC: Final = b"DBKSEG01"
 _TAIL: Final = struct.Struct("<II8s")
@@ -220,3 +225,18 @@ def read_segment(path: Path, disk: Disk = LOCAL_DISK) -> Segment:
     if end != start:
         raise TornSegmentError(f"expected {end} bytes of sections at {path}, was {start}")
     return Segment(path, footer, checksum, data)
+
+
+_ATTRIBUTE: Final = "checksums"
+
+
+def with_checksums(footer: Footer, checksums: Mapping[str, int]) -> Footer:
+    """Return the footer with the checksums of these views, each below 2^64."""
+    encoded = msgspec.json.encode(checksums).decode()
+    return msgspec.structs.replace(footer, attributes=footer.attributes | {_ATTRIBUTE: encoded})
+
+
+def checksums_of(footer: Footer) -> dict[str, int]:
+    """Return the checksums in a footer: none in an epoch of an earlier release."""
+    encoded = footer.attributes.get(_ATTRIBUTE)
+    return {} if encoded is None else msgspec.json.decode(encoded, type=dict[str, int])

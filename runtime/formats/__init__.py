@@ -46,7 +46,6 @@ from runtime.formats.format import (
     COALESCE_BYTES,
     BadTuple,
     Block,
-    Cut,
     Format,
     InputFormatIndexer,
     ParsedBlock,
@@ -54,6 +53,7 @@ from runtime.formats.format import (
     RunIndex,
     Section,
     SettledIndex,
+    TupleRange,
 )
 from runtime.formats.formatter import InputFormatter
 from runtime.formats.ordering import InOrder
@@ -73,7 +73,6 @@ __all__ = [
     "Condition",
     "CsvFormat",
     "CsvIndexer",
-    "Cut",
     "DeadLetter",
     "Decoder",
     "DuplicateSequenceError",
@@ -103,6 +102,7 @@ __all__ = [
     "SettledIndex",
     "Span",
     "TupleLayout",
+    "TupleRange",
     "ValueParser",
     "format_kind",
     "format_named",

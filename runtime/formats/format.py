@@ -1,8 +1,8 @@
 """Contract of a format: where tuples end in a run of bytes, and how whole tuples become columns.
 
 ```
- Run (neighbouring raw buffers) ──index──▶ RunIndex ──cut(state)──▶ Cut       phase 1: any order, any thread
- Block (whole tuples)           ──parse──▶ ParsedBlock                        phase 2: any order, any thread
+ Run (neighbouring raw buffers) ──index──▶ RunIndex ──cut(state)──▶ TupleRange   phase 1: any order, any thread
+ Block (whole tuples)           ──parse──▶ ParsedBlock                           phase 2: any order, any thread
 ```
 
 The meaning of a byte may depend on those before it: a line end inside quotes ends no tuple, a delimiter of two bytes
@@ -25,7 +25,6 @@ __all__ = [
     "COALESCE_BYTES",
     "BadTuple",
     "Block",
-    "Cut",
     "Format",
     "InputFormatIndexer",
     "ParsedBlock",
@@ -34,6 +33,7 @@ __all__ = [
     "RunIndex",
     "Section",
     "SettledIndex",
+    "TupleRange",
 ]
 
 COALESCE_BYTES: Final = 1 << 21
@@ -45,7 +45,7 @@ Piece = bytes | memoryview
 _LARGE_PIECE_BYTES: Final = 16 * 1024
 
 
-class Cut(msgspec.Struct, frozen=True):
+class TupleRange(msgspec.Struct, frozen=True):
     """Begin and end of the whole tuples of a run."""
 
     first: int
@@ -106,7 +106,7 @@ class RunIndex(ABC):
     """Result of phase 1 for a run, for any state in which it starts."""
 
     @property
-    def settled(self) -> Cut | None:
+    def settled(self) -> TupleRange | None:
         """The cut, if neither it nor its end state depends on the start state; then it is settled at once."""
         return None
 
@@ -116,7 +116,7 @@ class RunIndex(ABC):
         return None if self.settled is None else self.settled.end_state
 
     @abstractmethod
-    def cut(self, state: int) -> Cut:
+    def cut(self, state: int) -> TupleRange:
         """Return the cut for this start state; light work, done in stream order under the origin's lock."""
 
 
@@ -125,14 +125,14 @@ class SettledIndex(RunIndex):
 
     __slots__ = ("_cut",)
 
-    def __init__(self, cut: Cut) -> None:
+    def __init__(self, cut: TupleRange) -> None:
         self._cut = cut
 
     @property
-    def settled(self) -> Cut:
+    def settled(self) -> TupleRange:
         return self._cut
 
-    def cut(self, state: int) -> Cut:
+    def cut(self, state: int) -> TupleRange:
         del state
         return self._cut
 
@@ -227,6 +227,8 @@ class InputFormatIndexer(ABC):
     ordered: ClassVar[bool] = False
     """True if the format can only be indexed in stream order (synchronised mode): `index` is then called for run after
     run of an origin, by one worker at a time. Workers do not wait for their turn: one leaves its buffers to another."""
+    has_header: bool = False
+    """True if the first tuple of a stream names the columns; it is no row."""
 
     @abstractmethod
     def index(self, run: Run) -> RunIndex:

@@ -12,7 +12,7 @@ import msgspec
 from runtime.formats.assembly.blocks import Assembly, Parts
 from runtime.formats.assembly.shredder import SequenceShredder
 from runtime.formats.assembly.spanning import Unit
-from runtime.formats.assembly.stream import Stream
+from runtime.formats.assembly.stream import OriginStream
 from runtime.formats.buffers import FormatCounters, Formatted, FormattedBatch, RawBuffer
 from runtime.formats.codecs import Codec
 from runtime.formats.errors import FormatError
@@ -51,7 +51,7 @@ class InputFormatter:
         self._assembly = Assembly(schema, self._indexer, described)
         self._ring = {"slots": slots, "max_slots": max_slots, "highest_sequence": highest_sequence}
         self._lock = Lock()
-        self._streams: dict[int, Stream] = {}
+        self._streams: dict[int, OriginStream] = {}
         SequenceShredder(**self._ring)  # raises ValueError if the ring's sizes are wrong
 
     @property
@@ -85,7 +85,7 @@ class InputFormatter:
         buffers of the others are formatted.
         """
         again: list[RawBuffer] = []
-        work: list[tuple[Stream, list[Unit]]] = []
+        work: list[tuple[OriginStream, list[Unit]]] = []
         try:
             for stream, mine in self._by_stream(raws):
                 try:
@@ -167,7 +167,7 @@ class InputFormatter:
         """Return a record batch of the formatter's columns without rows."""
         return self._indexer.empty_rows()
 
-    def _by_stream(self, raws: Sequence[RawBuffer]) -> list[tuple[Stream, Sequence[RawBuffer]]]:
+    def _by_stream(self, raws: Sequence[RawBuffer]) -> list[tuple[OriginStream, Sequence[RawBuffer]]]:
         ids = set(map(_by_origin, raws))
         if len(ids) == 1:
             return [(self._stream(raws[0].origin_id), raws)]
@@ -176,15 +176,15 @@ class InputFormatter:
             groups[raw.origin_id].append(raw)
         return [(self._stream(origin_id), group) for origin_id, group in groups.items()]
 
-    def _stream(self, origin_id: int) -> Stream:
+    def _stream(self, origin_id: int) -> OriginStream:
         with self._lock:
             stream = self._streams.get(origin_id)
             if stream is None:
                 stream = self._streams[origin_id] = self._new(origin_id, 0, None)
             return stream
 
-    def _new(self, origin_id: int, offset: int, codec: Codec | None) -> Stream:
-        return Stream(
+    def _new(self, origin_id: int, offset: int, codec: Codec | None) -> OriginStream:
+        return OriginStream(
             origin_id,
             self._indexer,
             SequenceShredder(**self._ring),
@@ -193,15 +193,17 @@ class InputFormatter:
             codec=codec,
         )
 
-    def _admit(self, work: list[tuple[Stream, list[Unit]]], failed: list[FormatError] | None = None) -> list[Parts]:
+    def _admit(
+        self, work: list[tuple[OriginStream, list[Unit]]], failed: list[FormatError] | None = None
+    ) -> list[Parts]:
         """Index outside of locks (phase 1), then admit all units to their streams or none."""
         index = self._indexer.index
         for _, units in work:
             for unit in units:
                 if unit.index is None:
                     unit.index = index(unit.run)
-        locked: list[Stream] = []
-        sound: list[tuple[Stream, list[Unit]]] = []
+        locked: list[OriginStream] = []
+        sound: list[tuple[OriginStream, list[Unit]]] = []
         try:
             for stream, units in work:  # in order of origins, so that two calls never deadlock
                 stream.lock.acquire()

@@ -24,13 +24,13 @@ from runtime.formats.fields import Field, Malformed
 from runtime.formats.format import (
     BadTuple,
     Block,
-    Cut,
     InputFormatIndexer,
     ParsedBlock,
     Piece,
     Run,
     RunIndex,
     SettledIndex,
+    TupleRange,
     joined_array,
 )
 from runtime.formats.pushdown import Pushdown
@@ -272,17 +272,17 @@ class _UnplacedIndex(RunIndex):
     def __init__(self, length: int, size: int) -> None:
         self._length, self._size = length, size
 
-    def cut(self, state: int) -> Cut:
+    def cut(self, state: int) -> TupleRange:
         return _cut(self._length, state, self._size)
 
 
-def _cut(length: int, state: int, size: int) -> Cut:
+def _cut(length: int, state: int, size: int) -> TupleRange:
     """Return the cut of ``length`` bytes; ``state`` is the number of bytes of the open record before them."""
     first = (size - state) % size
     last = length - (length + state) % size
     if not length or first > length:
-        return Cut(-1, -1, (state + length) % size)
-    return Cut(first, last, length - last)
+        return TupleRange(-1, -1, (state + length) % size)
+    return TupleRange(first, last, length - last)
 
 
 class NativeIndexer(InputFormatIndexer):

@@ -2,7 +2,7 @@
 
 ```
 inputs/, readers/ ──▶ Ingest (runtime.engine) ──▶ lanes/ ──▶ results/ ──▶ subscriptions/ ──▶ http/, postgres/
-                        │                           ▲                      asking/ (ad-hoc questions) ──▲
+                        │                           ▲                      asking  (ad-hoc questions) ──▲
                         ▼                        catalogue/ (changes of views)    │
                       rundir/ (state, log, upkeep)                              sandbox/ (their processes)
                                                  health/ (lag, figures, metrics)

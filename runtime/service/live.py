@@ -28,12 +28,19 @@ from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamSelect
 from runtime.engine.express import Update
 from runtime.epochs import Footer
 from runtime.plan import EPOCH_TIME, Lane
-from runtime.service.catalogue.control import Control
+from runtime.service.catalogue import Control
 from runtime.service.config import LiveConfig
 from runtime.service.health.figures import RuntimeFigures
 from runtime.service.health.lag import Freshness, Lags
-from runtime.service.health.metrics import Noted, RuntimeMetrics, origin_metrics, view_metrics
-from runtime.service.health.metrics.parts import consumer_metrics, postgres_metrics, upstream_metrics
+from runtime.service.health.metrics import (
+    Noted,
+    RuntimeMetrics,
+    consumer_metrics,
+    origin_metrics,
+    postgres_metrics,
+    upstream_metrics,
+    view_metrics,
+)
 from runtime.service.health.watch import SignOfLife, Watch
 from runtime.service.http import ServiceParts, results_site
 from runtime.service.inputs.feed import FEED, FEED_ID

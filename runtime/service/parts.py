@@ -29,7 +29,7 @@ from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.native.cache import default_kernels
 from runtime.plan import Lane, Program, decode_program
 from runtime.service.asking import Asker
-from runtime.service.catalogue.catalogue import Catalogue
+from runtime.service.catalogue import Catalogue
 from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
 from runtime.service.health.lag import Lags
@@ -45,8 +45,7 @@ from runtime.service.readers import ReaderService
 from runtime.service.results import full_results
 from runtime.service.results.cursors import Cursors
 from runtime.service.results.hub import Hub
-from runtime.service.rundir.directory import RunDirectory
-from runtime.service.rundir.lock import left_as_found
+from runtime.service.rundir.directory import RunDirectory, left_as_found
 from runtime.service.rundir.upkeep import Upkeep
 from runtime.service.subscriptions import Epochs, History
 from runtime.spark.beginning import passed_epoch

@@ -30,7 +30,7 @@ from runtime.native.cache import default_kernels
 from runtime.spark.config import SparkConfig, SparkLaneError
 from runtime.spark.java import JavaNotFoundError, find_java, java_options
 from runtime.spark.settings import check_config, log4j_properties, read_secret, spark_settings, write_private
-from runtime.spark.source import EpochSource
+from runtime.spark.source import EpochDataSource
 
 if TYPE_CHECKING:
     import socketserver
@@ -231,7 +231,7 @@ def start_session(
             f"was {_reason(str(error), directory)} (see {directory / 'output.log'})"
         ) from None
     _ignore_closed_updates(session.sparkContext._accumulatorServer)
-    session.dataSource.register(EpochSource)
+    session.dataSource.register(EpochDataSource)
     return session
 
 

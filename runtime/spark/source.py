@@ -29,7 +29,7 @@ from runtime.spark.planning import (
     plan_backfill,
 )
 
-__all__ = ["SOURCE_SCHEMA", "EpochReader", "EpochSource"]
+__all__ = ["SOURCE_SCHEMA", "EpochDataSource", "EpochReader"]
 
 SOURCE_SCHEMA: Final = "shard int, epoch bigint, program bigint, map int, payload binary"
 _WAIT_SECONDS: Final = 0.05
@@ -149,7 +149,7 @@ class EpochReader(DataSourceStreamReader):
         self._log = EpochLogReader(Path(self._directory))
 
 
-class EpochSource(DataSource):
+class EpochDataSource(DataSource):
     """Source that is registered as format ``epochs``; its options are `SparkLane.source_options`."""
 
     @classmethod

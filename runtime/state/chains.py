@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from runtime.state.columnar.table import KeyedTable
 from runtime.state.errors import CorruptStateError
-from runtime.state.stores.store import Edit, LateEdit, Store
+from runtime.state.stores import Edit, LateEdit, Store
 
 __all__ = [
     "Chain",

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from exchange_server.journal import Disk
+from exchange_server.journal import JournalDisk
 
 __all__ = ["Choice", "DescriptorDisk", "StoppedError", "keep_all", "keep_none"]
 
@@ -43,7 +43,7 @@ class _File:
         """Writes since the last sync: offset and bytes, or None for a cut at the offset."""
 
 
-class DescriptorDisk(Disk):
+class DescriptorDisk(JournalDisk):
     """Counts its steps; not thread-safe.
 
     ``stop_after``: the step with this number, counted from 0, is not executed, and none after it; a stopped write has

@@ -8,14 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from hypothesis import strategies as st
 
 from runtime.engine.operators.evaluate import wide_array
 from runtime.native.cache import KernelCache
-from runtime.native.structures import RecordStructure
 from runtime.plan import (
     Aggregate,
     BoundNode,
@@ -50,9 +47,9 @@ from runtime.views.graph import GraphBuilder
 from runtime.views.nodes import flow_body
 from runtime.views.routing import Part
 from runtime.views.rows import change_schema, changes_of
-from runtime.views.strings import Strings
 from tests.generators.batch_rows import tuples_of
 from tests.generators.flows import NAN, Fields, Row, call, fields_of, plain
+from tests.generators.view_lab import ViewGraph
 
 __all__ = ["KINDS", "VALUES", "DrawnFlow", "GraphLab", "draw_deltas", "random_window"]
 
@@ -72,7 +69,7 @@ KINDS = ("select", "join", "semi", "bound", "group", "whole", "top", "window")
 """Methods of `DrawnFlow` that add a node."""
 
 
-class GraphLab:
+class GraphLab(ViewGraph):
     """One flow in a graph of its own, and the sum of its changes."""
 
     def __init__(
@@ -100,34 +97,15 @@ class GraphLab:
         self.nodes = tuple(nodes)
         self.fields = fields_of(self.maps, nodes)[-1]
         columns = tuple(Column(f"c{n}", type_, nullable=True) for n, (_, type_) in enumerate(self.fields))
-        self.view = View("v", columns, Flow(self.nodes), "ordered", "a test", "SELECT")
-        self.program = Program(relations, base, (self.view,), "dbtoaster" if mode == "dbtoaster" else "sql")
-        self.result: Counter[Row] = Counter()
-        self._kernels = kernels
-        self._from_payloads = from_payloads
-        self._has_begun = False
+        view = View("v", columns, Flow(self.nodes), "ordered", "a test", "SELECT")
+        program = Program(relations, base, (view,), "dbtoaster" if mode == "dbtoaster" else "sql")
+        super().__init__(program, kernels, from_payloads=from_payloads)
         self._begin({})
 
-    def _begin(self, records: Mapping[str, npt.NDArray[np.int64]], strings: Sequence[str] = ()) -> None:
-        self.strings = Strings(strings)
-        builder = GraphBuilder(self.program, self.strings, {}, part_of=_part_of, from_payloads=self._from_payloads)
-        with builder.of(self.view):
-            assert isinstance(self.view.body, Flow)
-            flow_body.lower(self.view, self.view.body, builder)
-        for identity, rows in records.items():
-            builder.structures[identity].load(rows)
-        self.graph = builder.build({})
-        if self._has_begun:
-            for node in self.graph.nodes:
-                node.numbers[1] = 1
-        if self._kernels is not None:
-            self._kernels.compile_now(self.graph.sources())
-            assert self.graph.use(self._kernels.get), self._kernels.failures
-
-    @property
-    def structures(self) -> dict[str, RecordStructure]:
-        """All structures of the state, by identity."""
-        return self.graph.structures
+    def lower(self, builder: GraphBuilder) -> None:
+        """See `ViewGraph.lower`."""
+        assert isinstance(self.view.body, Flow)
+        flow_body.lower(self.view, self.view.body, builder)
 
     def restart(self) -> None:
         """Restart with the records of every structure."""
@@ -177,21 +155,6 @@ class GraphLab:
                 arrays.append(pa.array(values, change_schema([Column("c", type_)]).field(0).type))
         arrays.append(pa.array([weight for _, weight in rows], pa.int64()))
         return pa.Table.from_arrays(arrays, names=[*(name for name, _ in fields), "weight"])
-
-    def records(self) -> dict[str, int]:
-        """Return the number of records in each structure."""
-        return {identity: len(held.dump()) for identity, held in self.structures.items()}
-
-    def check(self) -> None:
-        """Assert every invariant of the state."""
-        for held in self.structures.values():
-            check = getattr(held, "_check", None)
-            if check is not None:
-                check()
-
-
-def _part_of(view: View, number: int) -> Part:
-    return Part(number, True)
 
 
 class DrawnFlow:

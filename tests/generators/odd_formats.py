@@ -10,7 +10,6 @@ import pyarrow as pa
 from runtime.formats import (
     BadTuple,
     Block,
-    Cut,
     Field,
     InputFormatIndexer,
     Malformed,
@@ -19,6 +18,7 @@ from runtime.formats import (
     RunIndex,
     Schema,
     SettledIndex,
+    TupleRange,
 )
 
 __all__ = ["BYTE_PREFIXED", "BYTE_PREFIXED_OR_FAIL", "ORDERED_LINES", "BytePrefixed", "OrderedLines", "prefixed"]
@@ -71,7 +71,7 @@ class _PrefixedIndex(RunIndex):
     def __init__(self, data: bytes) -> None:
         self._data = data
 
-    def cut(self, state: int) -> Cut:
+    def cut(self, state: int) -> TupleRange:
         place, first, last = state, -1, -1
         while place <= len(self._data):
             if place > 0:
@@ -79,7 +79,7 @@ class _PrefixedIndex(RunIndex):
             if place == len(self._data):
                 break
             place += 1 + self._data[place]
-        return Cut(first, last, place - len(self._data))
+        return TupleRange(first, last, place - len(self._data))
 
 
 class BytePrefixed(_Words):
@@ -119,7 +119,9 @@ class OrderedLines(_Words):
             raise RuntimeError("a bug in the index")
         self.seen += run.data
         data = run.data
-        return SettledIndex(Cut(data.find(b"\n") + 1, data.rfind(b"\n") + 1) if b"\n" in data else Cut(-1, -1))
+        return SettledIndex(
+            TupleRange(data.find(b"\n") + 1, data.rfind(b"\n") + 1) if b"\n" in data else TupleRange(-1, -1)
+        )
 
     def split(self, data: bytes) -> tuple[list[bytes], list[int]]:
         words = data.split(b"\n")[:-1]

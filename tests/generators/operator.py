@@ -10,7 +10,7 @@ from unittest.mock import patch
 from click.testing import CliRunner, Result
 
 from deltabook.cli import main
-from deltabook.cli._options import ConfigurationError
+from deltabook.cli._options import ConfigFileError
 from deltabook.cli._ports import AdminPort
 from tests.generators.operated import Operated
 
@@ -42,7 +42,7 @@ class Operator:
             del port
             answer = self._operated.ask(path, method, body or b"")
             if answer.status != 200:
-                raise ConfigurationError(answer.text)
+                raise ConfigFileError(answer.text)
             return answer.body
 
         with patch.object(AdminPort, "ask", ask):

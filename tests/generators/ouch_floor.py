@@ -25,7 +25,7 @@ from deltabook.wire.soupbin import (
 from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
-from exchange_server.logins import Gate, PasswordHash, User, hash_password
+from exchange_server.logins import LoginGate, PasswordHash, User, hash_password
 from exchange_server.matching.inputs import AnyInput, Enter, MarketRules
 from exchange_server.matching.order import AccountLimits
 from exchange_server.matching.outputs import Now
@@ -130,7 +130,7 @@ class OuchFloor:
         protocols = (Ouch5(self._rules), Ouch42(self._rules))
         self.encoder = ItchEncoder(self._rules, now)
         self.exchange = Exchange(journal, market_clock, {"itch": self.encoder}, protocols, now=now)
-        gate = Gate(self.users, self.clock, in_thread=self._compare)
+        gate = LoginGate(self.users, self.clock, in_thread=self._compare)
         limits = OuchLimits(**self._limits)
         self.server = OuchServer(self.exchange, gate, self.clock, limits, self.failures.append)
         self.server.start()

@@ -22,7 +22,7 @@ from runtime.epochs import Footer
 from runtime.service.http.limits import SiteLimits
 from runtime.service.postgres import PostgresFactory, PostgresParts
 from runtime.service.results.hub import Hub
-from runtime.service.sandbox import AskLimits, Beside, CostlyError, Rows
+from runtime.service.sandbox import AnswerRows, AskLimits, Beside, CostlyError
 from runtime.service.sandbox.database import Sandbox
 from runtime.service.sandbox.messages import Given, GivenTable
 from runtime.service.sandbox.question import checked
@@ -103,7 +103,7 @@ class FakeAsker:
         waits: bool = False,
         describes: bool = False,
         explains: bool = False,
-    ) -> tuple[int, Rows]:
+    ) -> tuple[int, AnswerRows]:
         assert waits
         self.asked.append((sql, epoch))
         if self.waits is not None:
@@ -123,7 +123,7 @@ class FakeAsker:
             tables = (GivenTable("r", _R.columns), *(GivenTable(name) for name in beside.tables))
             given = Given(tables, None, tuple(beside.macros), most_rows, describes, explains)
             answer = sandbox.answer(sql, given, [_ROWS, *beside.tables.values()])
-            answered = Rows(answer.columns, pa.Table.from_batches(answer.batches, answer.schema))
+            answered = AnswerRows(answer.columns, pa.Table.from_batches(answer.batches, answer.schema))
         finally:
             sandbox.close()
         return self.epoch if epoch is None else epoch, answered

@@ -17,7 +17,7 @@ from deltabook.wire.catalogue import AddViews, NewView
 from deltabook.wire.readers import FileConnection, NewColumn, NewReader
 from runtime.compiler import NamedSelect
 from runtime.formats import RawBuffer
-from runtime.service.catalogue.control import Control
+from runtime.service.catalogue import Control
 from runtime.service.config import LiveConfig
 from runtime.service.live import LiveRuntime
 from runtime.service.waiting import epoch_of

@@ -15,7 +15,7 @@ from deltabook.wire.access import Access
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.epochs import Footer
 from runtime.plan import Program
-from runtime.service.catalogue.control import Control
+from runtime.service.catalogue import Control
 from runtime.service.health.metrics import EngineFigures, RuntimeMetrics
 from runtime.service.http import ServiceParts, SiteLimits, results_site
 from runtime.service.results.cursors import CursorLimits, Cursors

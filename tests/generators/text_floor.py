@@ -14,7 +14,7 @@ from exchange_server.exchange import Exchange
 from exchange_server.journal import FsyncPolicy, Journal
 from exchange_server.matching.inputs import AnyInput, Enter, MarketRules
 from exchange_server.matching.outputs import Now
-from exchange_server.text import Limits, TextEncoder, TextProtocol, TextServer
+from exchange_server.text import TextEncoder, TextLimits, TextProtocol, TextServer
 
 __all__ = ["RULES", "Floor", "Wire", "fields", "sequenced"]
 
@@ -62,7 +62,7 @@ class Floor:
             now,
         )
         self.failures: list[str] = []
-        self.server = TextServer(self.exchange, self.clock, Limits(**limits), self.failures.append)
+        self.server = TextServer(self.exchange, self.clock, TextLimits(**limits), self.failures.append)
         self.server.startFactory()
 
     def _sync(self, descriptor: int) -> None:

@@ -32,7 +32,7 @@ from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.matching import MarketRules, Now
-from exchange_server.text import Limits, TextEncoder, TextProtocol, TextServer
+from exchange_server.text import TextEncoder, TextLimits, TextProtocol, TextServer
 from runtime.compiler import MARKET_RELATIONS, Program, compile_program
 from runtime.engine.express import ExpressState, ExpressViews, Filling, Update
 from runtime.engine.ingest import Deltas
@@ -42,8 +42,8 @@ from runtime.formats import FEED_SCHEMA, InputFormatter, RawBuffer
 from runtime.plan import lane_program
 from runtime.relations import FeedAdaptor, Retention
 from runtime.service.results.hub import Hub
-from runtime.service.subscriptions.message import Message, arrow_frame
 from runtime.service.subscriptions.subscription import Listener
+from runtime.service.subscriptions.viewstream import Message, arrow_frame
 from runtime.state import MemoryStore, ObjectSpace
 
 __all__ = ["TradingLoop"]
@@ -154,7 +154,7 @@ class TradingLoop:
             now,
         )
         self.failures: list[str] = []
-        self.server = TextServer(self.exchange, self.clock, Limits(), self.failures.append)
+        self.server = TextServer(self.exchange, self.clock, TextLimits(), self.failures.append)
         self.server.startFactory()
         self.requests: list[bytes] = []
         self._assemble(directory, strategy, parameters)

@@ -1,4 +1,4 @@
-"""Factored view in a kernel graph of its own: the common part of the labs of joins and of selections."""
+"""View in a kernel graph of its own: the common part of the labs of joins, of selections and of flows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.generators.batch_rows import tuples_of
 from tests.generators.factored import FactoredState
 from tests.generators.programs import Row
 
-__all__ = ["Deltas", "LabOptions", "ViewLab"]
+__all__ = ["Deltas", "LabOptions", "ViewGraph", "ViewLab", "part_of"]
 
 Deltas = Mapping[str, Sequence[tuple[Row, int]]]
 
@@ -40,44 +40,23 @@ class LabOptions(TypedDict, total=False):
     """True if deltas are fed as payloads of maps, not as rows of relations."""
 
 
-class ViewLab(ABC):
-    """One view in a graph, and the sum of its changes."""
+class ViewGraph(ABC):
+    """Graph of the nodes of one view, which is built anew from records at a restart."""
 
-    body: ClassVar[type]
-    """Kind of body that the view must have for the graph to be built."""
-
-    def __init__(
-        self,
-        sql: str,
-        mode: str = "sql",
-        relations: Sequence[Relation] = (),
-        **options: Unpack[LabOptions],
-    ) -> None:
-        """Compile the query, unless ``options`` contain a program."""
-        program, kernels = options.get("program"), options.get("kernels")
-        from_payloads = options.get("from_payloads", False)
-        made = compile_program([NamedSelect("v", sql)], relations, mode=mode) if program is None else program  # type: ignore[arg-type]
-        self.program: Program = made
-        (self.view,) = self.program.views
+    def __init__(self, program: Program, kernels: KernelCache | None, *, from_payloads: bool) -> None:
+        """Prepare the graph of the program's only view; `_begin` builds it."""
+        self.program = program
+        (self.view,) = program.views
         self.result: Counter[Row] = Counter()
         self._kernels, self._from_payloads, self._has_begun = kernels, from_payloads, False
-        self._sums = FactoredState(self.program, self.view) if self.has_body else None
-        if self.has_body:
-            self._begin({})
 
     @abstractmethod
     def lower(self, builder: GraphBuilder) -> None:
         """Make the nodes of the view's body."""
 
-    @property
-    def has_body(self) -> bool:
-        """True if the compiler has made a body of this lab's kind from the query."""
-        return isinstance(self.view.body, self.body)
-
     def _begin(self, records: Mapping[str, np.ndarray], strings: Sequence[str] = ()) -> None:
         self.strings = Strings(strings)
-        builder = GraphBuilder(self.program, self.strings, {}, part_of=_part_of, from_payloads=self._from_payloads)
-        assert self.has_body
+        builder = GraphBuilder(self.program, self.strings, {}, part_of=part_of, from_payloads=self._from_payloads)
         with builder.of(self.view):
             self.lower(builder)
         for identity, rows in records.items():
@@ -97,7 +76,42 @@ class ViewLab(ABC):
 
     def records(self) -> dict[str, int]:
         """Return the number of records in each structure."""
-        return {identity: len(held.dump()) for identity, held in self.structures.items()}
+        return {identity: len(structure.dump()) for identity, structure in self.structures.items()}
+
+    def check(self) -> None:
+        """Assert every invariant of the state; some structures have none."""
+        for structure in self.structures.values():
+            check = getattr(structure, "_check", None)
+            if check is not None:
+                check()
+
+
+class ViewLab(ViewGraph):
+    """One factored view in a graph, and the sum of its changes."""
+
+    body: ClassVar[type]
+    """Kind of body that the view must have for the graph to be built."""
+
+    def __init__(
+        self,
+        sql: str,
+        mode: str = "sql",
+        relations: Sequence[Relation] = (),
+        **options: Unpack[LabOptions],
+    ) -> None:
+        """Compile the query, unless ``options`` contain a program."""
+        program, kernels = options.get("program"), options.get("kernels")
+        from_payloads = options.get("from_payloads", False)
+        made = compile_program([NamedSelect("v", sql)], relations, mode=mode) if program is None else program  # type: ignore[arg-type]
+        super().__init__(made, kernels, from_payloads=from_payloads)
+        self._sums = FactoredState(self.program, self.view) if self.has_body else None
+        if self.has_body:
+            self._begin({})
+
+    @property
+    def has_body(self) -> bool:
+        """True if the compiler has made a body of this lab's kind from the query."""
+        return isinstance(self.view.body, self.body)
 
     def restart(self) -> None:
         """Restart with the records of every structure, in another order."""
@@ -143,13 +157,9 @@ class ViewLab(ABC):
             names = [*(key.name for key in part.keys), *(total.name for total in part.sums), "weight"]
             feed.fill([pa.Table.from_arrays([*keys, *sums, weight], names=names)], self.strings)
 
-    def check(self) -> None:
-        """Assert every invariant of the state."""
-        for held in self.structures.values():
-            held._check()  # type: ignore[attr-defined]
 
-
-def _part_of(view: View, number: int) -> Part:
+def part_of(view: View, number: int) -> Part:
+    """Return the part of a map: each view has its own."""
     return Part(number, True)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.formats import CsvFormat, Cut, Field, Format, InputFormatter, Run, Schema
+from runtime.formats import CsvFormat, Field, Format, InputFormatter, Run, Schema, TupleRange
 from runtime.formats.csv import quotes
 from runtime.formats.csv.delimiters import index_unquoted
 from runtime.formats.csv.quotes import QuotedIndex, is_incomplete, scan
@@ -102,7 +102,7 @@ def test_delimiters_of_several_bytes(data: st.DataObject, parts: list[str], deli
     assert sum(batch.tuples for batch in batches) == len(tuples) + cut_off
 
 
-def by_bytes(dialect: CsvFormat, state: int, data: bytes) -> Cut:
+def by_bytes(dialect: CsvFormat, state: int, data: bytes) -> TupleRange:
     """The automaton of the states, one byte after the other."""
     delimiter, ends, part = dialect.tuple_delimiter, [], 0
     if state > 8:
@@ -135,7 +135,7 @@ def by_bytes(dialect: CsvFormat, state: int, data: bytes) -> Cut:
         state = part
     elif state == 1 and part:
         state = 8 + part
-    return Cut(ends[0] if ends else -1, ends[-1] if ends else -1, state)
+    return TupleRange(ends[0] if ends else -1, ends[-1] if ends else -1, state)
 
 
 @pytest.mark.parametrize("window", [4, 16, 4096])

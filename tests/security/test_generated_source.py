@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.compiler import Column, NamedSelect, Relation
-from runtime.service.catalogue.catalogue import _NAME
+from runtime.service.catalogue import _NAME
 from tests.generators.express_lab import ExpressLab
 
 HOSTILE = (

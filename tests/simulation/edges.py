@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from runtime.compiler import compile_program, extend_program
 from runtime.epochs import Disk, EpochLogReader, ResultLog, SnapshotDirectory, read_segment
-from runtime.service.catalogue import catalogue
+from runtime.service import catalogue
 from runtime.service.lanes import express
 from runtime.service.rundir import upkeep
 from runtime.spark import lane, planning, reading, source

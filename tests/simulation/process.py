@@ -15,7 +15,7 @@ from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListe
 from runtime.epochs import Cut, Footer, ResultLog
 from runtime.plan import with_record
 from runtime.relations import Retention, RowAdaptor, row_schema
-from runtime.service.catalogue.catalogue import Catalogue, begin_catalogue
+from runtime.service.catalogue import Catalogue, begin_catalogue
 from runtime.service.errors import ServiceError
 from runtime.service.inputs.protocols import FeedProtocol, begin_feed, make_adaptor
 from runtime.service.lanes.agreement import LaneAgreement

@@ -30,7 +30,7 @@ from exchange_server.matching.order import (
     Order,
     RefuseReason,
 )
-from exchange_server.nasdaq.ouch.protocol import DAY_NS, LARGEST_QUANTITY, MARKET_UNITS, SIDES, Refusal, Scales
+from exchange_server.nasdaq.ouch.protocol import DAY_NS, LARGEST_QUANTITY, MARKET_UNITS, SIDES, ListedScales, Refusal
 
 __all__ = ["BLOCK", "ORDER_BYTES", "PLAIN", "SHORTEST_RUN", "check_appendage", "echo_of", "order_of", "read_run"]
 
@@ -104,7 +104,7 @@ def echo_of(block: bytes) -> bytes:
     return b"%bL%b" % (block[:_STATE_AT], block[_STATE_AT:])
 
 
-def order_of(block: bytes, account: Account, scales: Scales, time_ns: int) -> Order:
+def order_of(block: bytes, account: Account, scales: ListedScales, time_ns: int) -> Order:
     """Return the order that an Enter Order after its type requests at a time.
 
     Raise `Refusal` for an impossible order, and `WireError` if the options are invalid.
@@ -234,7 +234,7 @@ _ECHO: Final = np.dtype([("block", "V27"), ("middle", "V3"), ("state", "u1"), ("
 _LIVE: Final = ord("L")
 
 
-def read_run(data: bytes, at: int, scales: Scales, account: Account) -> tuple[int, list[Order]]:
+def read_run(data: bytes, at: int, scales: ListedScales, account: Account) -> tuple[int, list[Order]]:
     """Return the locate and the plain orders of a run of messages of one account that begins at ``at``.
 
     The run ends before the first message that is no plain order or differs from the first one: its orders have one

@@ -34,11 +34,11 @@ __all__ = [
     "REJECTED_5",
     "REJECTED_42",
     "SIDES",
+    "ListedScales",
     "OuchProtocol",
     "OuchTeller",
     "Refusal",
     "Rejection",
-    "Scales",
 ]
 
 MARKET_UNITS: Final = 2_000_000_000
@@ -48,7 +48,7 @@ NO_SCALE: Final = (0, 1, 1)
 """Scale of a symbol that is not listed; never used in a message."""
 
 
-class Scales:
+class ListedScales:
     """Scales of the listed instruments: by the eight bytes of their name, and by their locate."""
 
     __slots__ = ("by_locate", "by_stock")
@@ -165,7 +165,7 @@ class OuchTeller(Teller):
 
     __slots__ = ("_entered", "_entered_ns", "_midnight_ns", "_now", "_packets", "_scales", "_touched", "account")
 
-    def __init__(self, account: Account, now: Now, touched: Touched, scales: Scales) -> None:
+    def __init__(self, account: Account, now: Now, touched: Touched, scales: ListedScales) -> None:
         self.account = account
         self._now = now
         self._touched = touched
@@ -253,7 +253,7 @@ class OuchProtocol(AccountProtocol):
     """Offset of the side in `Order.echo`."""
 
     def __init__(self, rules: MarketRules) -> None:
-        self._scales = Scales(rules.instruments)
+        self._scales = ListedScales(rules.instruments)
 
     def _lot_of(self, order: Order) -> int:
         return self._scales.by_locate[order.locate][2]

@@ -36,11 +36,11 @@ from exchange_server.nasdaq.ouch.protocol import (
     MARKET_UNITS,
     REJECTED_42,
     SIDES,
+    ListedScales,
     OuchProtocol,
     OuchTeller,
     Refusal,
     Rejection,
-    Scales,
 )
 
 __all__ = ["REMEMBERED_TOKENS", "Ouch42"]
@@ -64,7 +64,7 @@ _CROSSES: Final = {b"N": 0, b"O": OPENING, b"C": CLOSING, b"H": HALTED_ONLY}
 _AUCTIONS: Final = OPENING | CLOSING | HALTED_ONLY
 
 
-def order_of(echo: bytes, account: Account, scales: Scales, time_ns: int) -> Order:
+def order_of(echo: bytes, account: Account, scales: ListedScales, time_ns: int) -> Order:
     """Return the order that an `Order.echo` requests at a time; raise `Refusal` for an impossible order."""
     token, side, shares, stock, units, seconds, _, letters, minimum, cross = _BLOCK.unpack(echo)
     scale = scales.by_stock.get(stock)

@@ -11,7 +11,7 @@ from deltabook.wire.errors import WireError
 from deltabook.wire.soupbin import CLIENT_HEARTBEAT, CLIENT_PACKET_LIMIT_BYTES, DEBUG, LOGIN, LOGOUT, LoginRequest
 from exchange_server.errors import ExchangeError
 from exchange_server.exchange import Exchange
-from exchange_server.logins import Gate, User
+from exchange_server.logins import LoginGate, User
 from exchange_server.matching.inputs import AnyInput, MassCancel, OpenAccount, Wire
 from exchange_server.matching.order import Account, CancelReason
 from exchange_server.nasdaq.soup import SoupConnection, SoupLimits, SoupServer
@@ -55,7 +55,7 @@ class OuchServer(SoupServer):
     name = "ouch"
 
     def __init__(
-        self, exchange: Exchange, gate: Gate, clock: Timers, limits: OuchLimits, stop: Callable[[str], None]
+        self, exchange: Exchange, gate: LoginGate, clock: Timers, limits: OuchLimits, stop: Callable[[str], None]
     ) -> None:
         super().__init__(clock, limits)
         self._exchange = exchange

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from runtime.compiler.factored.tables import Tables
 
-__all__ = ["MIRRORED", "Comparison", "Condition", "comparison", "condition", "is_monotone", "line"]
+__all__ = ["MIRRORED", "Comparison", "RangeCondition", "comparison", "condition", "is_monotone", "line"]
 
 
 _COMPARISONS = ("lt", "le", "gt", "ge")
@@ -205,7 +205,7 @@ def comparison(test: Call) -> Comparison:
 
 
 @dataclass(slots=True)
-class Condition:
+class RangeCondition:
     """Condition between two relations, besides equalities."""
 
     names: tuple[str, str]
@@ -217,7 +217,7 @@ class Condition:
     constants: set[int] = field(default_factory=set)
     """Bounds as they were written, so that they are shown so."""
 
-    def also(self, other: Condition) -> None:
+    def also(self, other: RangeCondition) -> None:
         """Add a condition that must hold as well."""
         if self.keys != other.keys:
             raise NotIncremental("ranges of several columns between two relations")
@@ -243,7 +243,7 @@ class Condition:
         return tuple(_overlap(ranges) for ranges in itertools.product(*parts))
 
 
-def condition(test: Expr, tables: Tables) -> Condition:
+def condition(test: Expr, tables: Tables) -> RangeCondition:
     """Return a boolean combination of comparisons of the same two integers; raise `NotIncremental` for others."""
     if not isinstance(test, Call) or test.op not in ("not", "and", "or", *MIRRORED):
         raise NotIncremental("a condition on two relations that is no comparison")
@@ -252,7 +252,7 @@ def condition(test: Expr, tables: Tables) -> Condition:
     first, *others = (condition(arg, tables) for arg in test.args)
     if test.op == "not":
         outside = _complement(first.slopes[_only(first)])
-        return Condition(first.names, first.keys, {_only(first): outside}, first.constants)
+        return RangeCondition(first.names, first.keys, {_only(first): outside}, first.constants)
     (second,) = others
     if test.op == "and":
         first.also(second)
@@ -261,10 +261,10 @@ def condition(test: Expr, tables: Tables) -> Condition:
     if first.keys != second.keys or _only(second) != slope:
         raise NotIncremental("OR of ranges of several columns")
     either = _union(first.slopes[slope], second.slopes[slope])
-    return Condition(first.names, first.keys, {slope: either}, first.constants | second.constants)
+    return RangeCondition(first.names, first.keys, {slope: either}, first.constants | second.constants)
 
 
-def _condition(compared: Comparison, tables: Tables) -> Condition:
+def _condition(compared: Comparison, tables: Tables) -> RangeCondition:
     for name, key in zip(compared.names, compared.keys, strict=True):
         if not tables.is_narrow(name, key):
             raise NotIncremental("a range of what is no integer of 64 bits")
@@ -273,10 +273,10 @@ def _condition(compared: Comparison, tables: Tables) -> Condition:
         "lt": ((None, value - 1),), "le": ((None, value),), "gt": ((value + 1, None),), "ge": ((value, None),),
         "eq": ((value, value),), "ne": ((None, value - 1), (value + 1, None)),
     }  # fmt: skip
-    return Condition(compared.names, compared.keys, {compared.slopes: intervals[compared.op]}, {value})
+    return RangeCondition(compared.names, compared.keys, {compared.slopes: intervals[compared.op]}, {value})
 
 
-def _only(of: Condition) -> tuple[int, int]:
+def _only(of: RangeCondition) -> tuple[int, int]:
     if len(of.slopes) > 1:
         raise NotIncremental("OR of ranges with several factors")
     return next(iter(of.slopes))

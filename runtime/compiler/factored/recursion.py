@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from runtime.compiler.factored.polynomial import Monomial, Product, bounded, column_of, local, owners
-from runtime.compiler.factored.ranges import Condition, condition
+from runtime.compiler.factored.ranges import RangeCondition, condition
 from runtime.compiler.factored.tables import Tables, not_null
 from runtime.compiler.lower import lower
 from runtime.compiler.maps import Draft, named_key, unique
@@ -42,7 +42,7 @@ class JoinGraph:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._classes: list[_Class] = []
-        self.conditions: dict[frozenset[str], Condition] = {}
+        self.conditions: dict[frozenset[str], RangeCondition] = {}
         """Ranges between two members."""
         for part in tables.push_down():
             self._condition(part)

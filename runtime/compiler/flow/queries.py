@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from runtime.compiler.flow.graph import Graph, Rows, free_name
 from runtime.compiler.flow.groups import aggregates_of, group
-from runtime.compiler.flow.reading import Block, Link, Names, Part, read
+from runtime.compiler.flow.reading import Block, JoinedPart, Link, Names, read
 from runtime.compiler.flow.subqueries import Subqueries
 from runtime.compiler.flow.windows import attach_windows, windows_of
 from runtime.compiler.lower import conjuncts, lower
@@ -98,7 +98,7 @@ class Queries:
         finally:
             self._tables = before
 
-    def source(self, node: exp.Expr, select: exp.Select, names: Names) -> Part:
+    def source(self, node: exp.Expr, select: exp.Select, names: Names) -> JoinedPart:
         """Build a table or subquery in FROM."""
         alias = node.alias_or_name
         used = {column.name.lower() for column in select.find_all(exp.Column) if column.table == alias}
@@ -111,11 +111,11 @@ class Queries:
             rows = self.graph.scan(relation, used)
             names.tables[alias] = {name: Lowered(Col(key_name(name)), kind)
                                    for name, kind in types_of(relation).items() if name in used}  # fmt: skip
-            return Part(rows, {alias})
+            return JoinedPart(rows, {alias})
         else:
             raise NotIncremental(f"{node.key.upper()} in FROM")
         names.tables[alias] = dict(result.outputs)
-        return Part(result.rows, {alias})
+        return JoinedPart(result.rows, {alias})
 
     def one_row(self) -> Rows:
         """Return the row of a SELECT without FROM: the only group of no rows, for any content of the relations."""

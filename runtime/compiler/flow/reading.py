@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Block",
+    "JoinedPart",
     "Link",
     "Names",
-    "Part",
     "attach",
     "free_columns",
     "outer_join",
@@ -211,7 +211,7 @@ def paired(own: Sequence[Lowered], theirs: Sequence[Lowered]) -> tuple[list[Lowe
 
 Link = tuple[Lowered, str]
 """Expression of the query around a subquery, and the subquery's column that must equal it."""
-Equality = tuple["Condition", exp.Expr, exp.Expr]
+Equality = tuple["Conjunct", exp.Expr, exp.Expr]
 
 
 @dataclass(slots=True)
@@ -266,7 +266,7 @@ def read(queries: Queries, select: exp.Select, outer: Block | None, kept: Sequen
 
 
 @dataclass(slots=True, eq=False)
-class Condition:
+class Conjunct:
     """Conjunct of WHERE or ON."""
 
     node: exp.Expr
@@ -284,7 +284,7 @@ class Condition:
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class JoinedPart:
     """Sources that have been joined."""
 
     rows: Rows
@@ -293,20 +293,20 @@ class Part:
     """Names of the sources."""
 
 
-def _conditions(select: exp.Select) -> list[Condition]:
+def _conditions(select: exp.Select) -> list[Conjunct]:
     where = select.args.get("where")
-    conditions = [Condition(node, set()) for node in ([] if where is None else conjuncts(where.this))]
+    conditions = [Conjunct(node, set()) for node in ([] if where is None else conjuncts(where.this))]
     for place, join in enumerate(select.args.get("joins") or []):
         on = join.args.get("on")
         of_outer = bool(join.side) or (join.kind or "").upper() in ("SEMI", "ANTI")
-        conditions += [Condition(node, set(), place, of_outer) for node in ([] if on is None else conjuncts(on))]
+        conditions += [Conjunct(node, set(), place, of_outer) for node in ([] if on is None else conjuncts(on))]
     for condition in conditions:
         condition.tables = tables_of(condition.node)
         condition.late = bool(outermost_queries(condition.node)) or not (condition.tables or condition.of_outer)
     return conditions
 
 
-def _tie(condition: Condition, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
+def _tie(condition: Conjunct, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
     """Return both sides of an equality of an inner and an outer expression, in this order; else None."""
     if not isinstance(condition.node, exp.EQ) or condition.late or condition.of_outer:
         return None
@@ -316,7 +316,7 @@ def _tie(condition: Condition, own: set[str]) -> tuple[exp.Expr, exp.Expr] | Non
 class _Sources:
     """Sources of one SELECT while they are joined."""
 
-    def __init__(self, queries: Queries, conditions: list[Condition], kept: list[exp.Expr]) -> None:
+    def __init__(self, queries: Queries, conditions: list[Conjunct], kept: list[exp.Expr]) -> None:
         """Prepare the sources. ``kept`` is the rest of the SELECT, which determines the columns to keep."""
         self._queries = queries
         self._graph = queries.graph
@@ -328,7 +328,7 @@ class _Sources:
         """Return an expression over the sources."""
         return lower(node, self.names.leaf)
 
-    def _truth(self, part: Condition) -> Expr:
+    def _truth(self, part: Conjunct) -> Expr:
         """Return a condition over the sources, and mark it as applied."""
         truth = as_condition(self.lowered(part.node))
         part.done = True
@@ -336,7 +336,7 @@ class _Sources:
 
     def surroundings(
         self, outer: Block, outside: Sequence[exp.Column]
-    ) -> tuple[Part, list[tuple[Lowered, exp.Column]]]:
+    ) -> tuple[JoinedPart, list[tuple[Lowered, exp.Column]]]:
         """Return the columns of the query around that the subquery uses, as one more source of the subquery."""
         columns = {(column.table, column.name.lower()): column for column in outside}
         values = [lower(column, outer.leaf) for column in columns.values()]
@@ -345,10 +345,10 @@ class _Sources:
         for (table, name), (output, value) in zip(columns, outputs, strict=True):
             self.names.tables.setdefault(table, {})[name] = Lowered(Col(output), value.type)
         self._kept += columns.values()
-        part = Part(rows, {table for table, _ in columns})
+        part = JoinedPart(rows, {table for table, _ in columns})
         return part, list(zip(values, columns.values(), strict=True))
 
-    def joined(self, select: exp.Select, extra: Sequence[Part]) -> Rows:
+    def joined(self, select: exp.Select, extra: Sequence[JoinedPart]) -> Rows:
         """Return the rows of FROM for which all conditions are true."""
         start, joins = select.args.get("from_"), select.args.get("joins") or []
         sides = [(join.side or "").upper() for join in joins]
@@ -357,7 +357,7 @@ class _Sources:
             if condition.late and condition.join is not None and (condition.of_outer or condition.join < last):
                 raise NotIncremental("a subquery or a constant in ON of an outer join")
         if start is None:
-            parts = [Part(self._queries.one_row(), set())]
+            parts = [JoinedPart(self._queries.one_row(), set())]
         else:
             parts = [self._queries.source(start.this, select, self.names)]
         for place, join in enumerate(joins):
@@ -384,7 +384,7 @@ class _Sources:
 
     # --- conditions
 
-    def _filter(self, part: Part, ready: Iterable[Condition]) -> None:
+    def _filter(self, part: JoinedPart, ready: Iterable[Conjunct]) -> None:
         """Apply the conditions on this part alone, and drop the columns that nothing reads any more."""
         mine = [each for each in ready if not each.done and each.tables and each.tables <= part.tables]
         part.rows = self._graph.filter(part.rows, [self._truth(each) for each in mine if not each.late])
@@ -393,13 +393,13 @@ class _Sources:
                 part.rows = self._apply_late(part.rows, condition)
         self._prune(part)
 
-    def _apply_late(self, rows: Rows, condition: Condition) -> Rows:
+    def _apply_late(self, rows: Rows, condition: Conjunct) -> Rows:
         block = Block(rows, self.names.leaf)
         self._queries.subqueries.condition(block, condition.node)
         condition.done = True
         return block.rows
 
-    def _prune(self, part: Part) -> None:
+    def _prune(self, part: JoinedPart) -> None:
         nodes = [*self._kept, *(condition.node for condition in self._conditions if not condition.done)]
         read = {
             name
@@ -412,7 +412,7 @@ class _Sources:
 
     # --- joins
 
-    def _combine(self, parts: list[Part], ready: Sequence[Condition]) -> Part:
+    def _combine(self, parts: list[JoinedPart], ready: Sequence[Conjunct]) -> JoinedPart:
         """Join all parts: along equalities as long as there are any, else by product."""
         parts = list(parts)
         for part in parts:
@@ -426,14 +426,14 @@ class _Sources:
             self._filter(left, ready)
         return parts[0]
 
-    def _next_pair(self, parts: list[Part], ready: Sequence[Condition]) -> tuple[Part, Part]:
+    def _next_pair(self, parts: list[JoinedPart], ready: Sequence[Conjunct]) -> tuple[JoinedPart, JoinedPart]:
         for place, left in enumerate(parts):
             for right in parts[place + 1 :]:
                 if self._equalities(left, right, ready):
                     return left, right
         return parts[0], parts[1]
 
-    def _equalities(self, left: Part, right: Part, ready: Iterable[Condition]) -> list[Equality]:
+    def _equalities(self, left: JoinedPart, right: JoinedPart, ready: Iterable[Conjunct]) -> list[Equality]:
         """Return the conditions that equate an expression of the one with an expression of the other."""
         equalities = []
         for condition in ready:
@@ -445,7 +445,7 @@ class _Sources:
                 equalities.append((condition, *sides))
         return equalities
 
-    def _columns(self, left: Part, right: Part, pairs: Sequence[Equality]) -> list[tuple[str, str]]:
+    def _columns(self, left: JoinedPart, right: JoinedPart, pairs: Sequence[Equality]) -> list[tuple[str, str]]:
         """Return the equalities as pairs of columns; the right part's columns get names of their own."""
         values = [aligned(self.lowered(mine), self.lowered(theirs)) for _, mine, theirs in pairs]
         left.rows, left_names = self._graph.extended(left.rows, [mine for mine, _ in values])
@@ -458,7 +458,7 @@ class _Sources:
 
     # --- outer joins, SEMI and ANTI
 
-    def _outer_join(self, side: str, left: Part, right: Part, conditions: Sequence[Condition]) -> Part:
+    def _outer_join(self, side: str, left: JoinedPart, right: JoinedPart, conditions: Sequence[Conjunct]) -> JoinedPart:
         """Build a LEFT, RIGHT or FULL JOIN."""
         if side != "FULL":
             self._filter(right if side == "LEFT" else left, conditions)
@@ -472,9 +472,11 @@ class _Sources:
         self.names.make_optional(
             (right.tables if side != "RIGHT" else set()) | (left.tables if side != "LEFT" else set())
         )
-        return Part(rows, left.tables | right.tables)
+        return JoinedPart(rows, left.tables | right.tables)
 
-    def _semi_join(self, left: Part, right: Part, conditions: Sequence[Condition], *, anti: bool) -> Part:
+    def _semi_join(
+        self, left: JoinedPart, right: JoinedPart, conditions: Sequence[Conjunct], *, anti: bool
+    ) -> JoinedPart:
         """Build a SEMI JOIN or ANTI JOIN, after which the right source has no columns any more."""
         self._filter(right, conditions)
         on = self._columns(left, right, self._equalities(left, right, conditions))
@@ -486,4 +488,4 @@ class _Sources:
             used = {name for condition in rest for name in columns_read(condition)} | {left_name for left_name, _ in on}
             own = [value for name, value in left.rows.all() if name in used]
             rows = semi_of(self._graph, left.rows, matched, own, own, anti=anti)
-        return Part(rows, left.tables)
+        return JoinedPart(rows, left.tables)

@@ -12,8 +12,8 @@ source ──▶ Inlet ──RawBuffer─▶ Formatting ──Completed─▶ Ap
 writes dead letters. writer.py closes epochs, and makes a closed epoch durable while the next one fills.
 
 Each failure ends the smallest part that can end: an origin whose stream cannot continue, or an express lane whose
-pipeline raises (guard.py). If a commit raises, the whole ingest ends, because only the next start can find out whether
-the epoch is committed; the committer requests a barrier, so that it ends at once.
+pipeline raises (`GuardedView`). If a commit raises, the whole ingest ends, because only the next start can find out
+whether the epoch is committed; the committer requests a barrier, so that it ends at once.
 """
 
 from runtime.engine.ingest.applying import StreamsNode

@@ -24,7 +24,6 @@ instead of 29. A second thread would be worth it from 200,000 messages an epoch 
 """
 
 from runtime.engine.streams.declaring import explain_stream, with_streams
-from runtime.engine.streams.pipeline import StreamsPipeline
-from runtime.engine.streams.streams import DerivedStreams, StreamFigures
+from runtime.engine.streams.streams import DerivedStreams, StreamFigures, StreamsPipeline
 
 __all__ = ["DerivedStreams", "StreamFigures", "StreamsPipeline", "explain_stream", "with_streams"]

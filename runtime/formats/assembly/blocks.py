@@ -11,8 +11,8 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Any
 
-from runtime.formats.assembly.spanning import Part
-from runtime.formats.assembly.stream import Stream
+from runtime.formats.assembly.spanning import TuplePart
+from runtime.formats.assembly.stream import OriginStream
 from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch, TupleLayout
 from runtime.formats.fields import Malformed
 from runtime.formats.format import (
@@ -35,14 +35,14 @@ class Group:
 
     __slots__ = ("parts", "start", "stop", "stream")
 
-    def __init__(self, stream: Stream, start: int) -> None:
+    def __init__(self, stream: OriginStream, start: int) -> None:
         self.stream = stream
         self.start = start  # in the block
         self.stop = start
-        self.parts: list[Part] = []
+        self.parts: list[TuplePart] = []
 
 
-def batch_of(stream: Stream, parts: Sequence[Part], rows: Any, length: int, **more: Any) -> FormattedBatch:
+def batch_of(stream: OriginStream, parts: Sequence[TuplePart], rows: Any, length: int, **more: Any) -> FormattedBatch:
     """Return a batch at the place of these parts."""
     first, last, number = parts[0], parts[-1], stream.shredder.number
     return FormattedBatch(
@@ -197,7 +197,7 @@ class Cutting:
         return group.parts[-1].last
 
 
-Parts = tuple[Stream, list[Part]]
+Parts = tuple[OriginStream, list[TuplePart]]
 """Parts of one origin that a call has completed."""
 
 _by_place = attrgetter("from_place")
@@ -211,7 +211,6 @@ class Assembly:
         self._described = described
         self._malformed = schema.malformed
         self._tuple_bytes = schema.limits.tuple_bytes
-        self._header = bool(getattr(schema.format, "header", False))
         self._empty = indexer.empty_rows()
 
     def batches(self, completed: Sequence[Parts]) -> list[list[FormattedBatch]]:
@@ -249,20 +248,20 @@ class Assembly:
         block = Block(waiting.pieces, [section for group in groups for section in _sections(group)])
         return Cutting(groups, block, self._indexer.parse(block), self._malformed, self._described).batches()
 
-    def unfinished(self, stream: Stream, tail: Part) -> FormattedBatch:
+    def unfinished(self, stream: OriginStream, tail: TuplePart) -> FormattedBatch:
         """Return the batch of a tuple that the end of the stream has cut short."""
         tail.sample = b"".join(tail.pieces or ())[:DEAD_LETTER_BYTES]
         return self._refused(stream, tail, "a whole tuple at the end of the stream", f"only {tail.length} bytes of one")
 
-    def _alone(self, stream: Stream, part: Part) -> FormattedBatch | None:
+    def _alone(self, stream: OriginStream, part: TuplePart) -> FormattedBatch | None:
         """Return the batch of the header or of a tuple that is too long, which have no bytes in the block."""
-        if part.from_place == 0 and self._header and part.offset == 0:
+        if part.from_place == 0 and self._indexer.has_header and part.offset == 0:
             return batch_of(stream, [part], self._empty, part.length)
         if part.pieces is None:
             return self._refused(stream, part, f"at most {self._tuple_bytes} bytes", f"{part.length} bytes")
         return None
 
-    def _refused(self, stream: Stream, part: Part, expected: str, reason: str) -> FormattedBatch:
+    def _refused(self, stream: OriginStream, part: TuplePart, expected: str, reason: str) -> FormattedBatch:
         letter = DeadLetter(
             origin_id=stream.origin_id,
             sequence_number=stream.shredder.number(part.position),
@@ -295,13 +294,13 @@ class _Waiting:
         self.pieces: list[Piece] = []
         self.length = 0
 
-    def begin(self, stream: Stream) -> Group:
+    def begin(self, stream: OriginStream) -> Group:
         """Begin a group, as the next part is not adjacent to the last one."""
         group = Group(stream, self.length)
         self.groups.append(group)
         return group
 
-    def add(self, part: Part) -> None:
+    def add(self, part: TuplePart) -> None:
         """Add a part to the group that was begun last."""
         group = self.groups[-1]
         group.parts.append(part)

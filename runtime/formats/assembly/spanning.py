@@ -9,9 +9,9 @@ from typing import Final
 
 from runtime.formats.assembly.shredder import Found, Span
 from runtime.formats.buffers import DEAD_LETTER_BYTES
-from runtime.formats.format import Cut, Piece, Run, RunIndex
+from runtime.formats.format import Piece, Run, RunIndex, TupleRange
 
-__all__ = ["Part", "SpanningTuples", "Unit"]
+__all__ = ["SpanningTuples", "TuplePart", "Unit"]
 
 _MOST_WAITING_PIECES: Final = 64
 _TINY_PIECE_BYTES: Final = 1 << 12
@@ -27,7 +27,7 @@ class Unit:
         self.last = last
         self.run = run
         self.index: RunIndex | None = None
-        self.cut: Cut | None = None
+        self.cut: TupleRange | None = None
         self.state = 0
 
     def position_of(self, stop: int) -> int:
@@ -49,7 +49,7 @@ class Unit:
         return (memoryview(pieces[0])[start:stop],)
 
 
-class Part:
+class TuplePart:
     """Whole tuples that are adjacent in the stream: a spanning tuple, or the body of a unit."""
 
     __slots__ = ("first", "from_place", "last", "length", "offset", "pieces", "position", "sample", "to_place", "unit")
@@ -110,7 +110,7 @@ class SpanningTuples:
         if 0 in self._open:
             self._open[0].offset = offset
 
-    def enter(self, unit: Unit, cut: Cut) -> Part | None:
+    def enter(self, unit: Unit, cut: TupleRange) -> TuplePart | None:
         """Store the bytes outside a unit's delimiters; return the part between them."""
         run = unit.run
         if cut.first < 0:
@@ -127,7 +127,7 @@ class SpanningTuples:
             opened.append(self._kept(unit.between(last, length), length - last), length - last, self._limit)
         self._open[unit.last] = opened
         place = 2 * unit.last
-        body = Part(
+        body = TuplePart(
             (place - 1, place),
             (unit.first, unit.last),
             offset + first if offset >= 0 else -1,
@@ -137,7 +137,7 @@ class SpanningTuples:
         body.unit = unit
         return body
 
-    def put_together(self, completed: Found, parts: list[Part]) -> None:
+    def put_together(self, completed: Found, parts: list[TuplePart]) -> None:
         """Assemble the tuples that the shredder has completed."""
         if completed.ending is not None:
             parts.append(self._collect(completed.ending))
@@ -145,7 +145,7 @@ class SpanningTuples:
         if completed.open_first is not None:
             self._absorb(self._open[completed.open_first], completed.open_last)
 
-    def last(self, span: Span) -> Part | None:
+    def last(self, span: Span) -> TuplePart | None:
         """Return the tuple that lacks its delimiter at the end of the stream, None if there is none."""
         opened = self._open.pop(span.first)
         self._absorb(opened, span.last)
@@ -161,7 +161,7 @@ class SpanningTuples:
             + sum(_length(pieces) for pieces, _, _ in self._heads.values())
         )
 
-    def _collect(self, span: Span) -> Part:
+    def _collect(self, span: Span) -> TuplePart:
         opened = self._open.pop(span.first)
         self._absorb(opened, span.last)
         pieces, length, position = self._heads.pop(span.last)
@@ -181,8 +181,8 @@ class SpanningTuples:
         return (bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces),) if length else ()
 
 
-def _part(span: Span, to_place: int, opened: _Open, position: int) -> Part:
-    part = Part((2 * span.first, to_place), (span.first, span.last), opened.offset, opened.pieces, opened.length)
+def _part(span: Span, to_place: int, opened: _Open, position: int) -> TuplePart:
+    part = TuplePart((2 * span.first, to_place), (span.first, span.last), opened.offset, opened.pieces, opened.length)
     part.sample = opened.sample
     part.position = position
     return part

@@ -11,13 +11,13 @@ from operator import attrgetter, sub
 from threading import Lock
 
 from runtime.formats.assembly.shredder import SequenceShredder
-from runtime.formats.assembly.spanning import Part, SpanningTuples, Unit
+from runtime.formats.assembly.spanning import SpanningTuples, TuplePart, Unit
 from runtime.formats.buffers import FormatCounters, RawBuffer
 from runtime.formats.codecs import Codec
 from runtime.formats.errors import DuplicateSequenceError, FormatError, SequenceGapError
 from runtime.formats.format import InputFormatIndexer, Run
 
-__all__ = ["Settling", "Stream"]
+__all__ = ["OriginStream", "Settling"]
 
 
 class Settling:
@@ -98,7 +98,7 @@ _by_number = attrgetter("sequence_number")
 _data_of = attrgetter("data")
 
 
-class Stream:
+class OriginStream:
     """Stream of one origin. Any thread may call `units`; later steps need the lock, for light work only.
 
     Where buffers must be processed in stream order (a codec for the whole stream, an ordered format), a worker
@@ -184,9 +184,9 @@ class Stream:
             error.origin_id = self.origin_id
             raise
 
-    def admit(self, units: Sequence[Unit]) -> list[Part]:
+    def admit(self, units: Sequence[Unit]) -> list[TuplePart]:
         """Return the whole tuples that these units complete; the caller has the lock and has checked them."""
-        parts: list[Part] = []
+        parts: list[TuplePart] = []
         spanning = self._spanning
         for unit in self._settling.settle(units):
             cut = unit.cut
@@ -201,7 +201,7 @@ class Stream:
             spanning.put_together(completed, parts)
         return parts
 
-    def last(self) -> tuple[Part | None, int]:
+    def last(self) -> tuple[TuplePart | None, int]:
         """Return the tuple that lacks its delimiter at the end of the stream, and the state there, under the lock.
 
         Raise `SequenceGapError` if a buffer is missing.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from runtime.formats.format import Cut, Run, RunIndex, SettledIndex
+from runtime.formats.format import Run, RunIndex, SettledIndex, TupleRange
 
 __all__ = [
     "BYTE_ORDER_MARK",
@@ -42,7 +42,7 @@ def index_unquoted(run: Run, delimiter: bytes) -> RunIndex:
     return _LongIndex(run.data, delimiter)
 
 
-def _byte_cut(run: Run, delimiter: bytes) -> Cut:
+def _byte_cut(run: Run, delimiter: bytes) -> TupleRange:
     """Search the first and the last piece with the byte, without joining them."""
     first = last = -1
     start = 0
@@ -60,7 +60,7 @@ def _byte_cut(run: Run, delimiter: bytes) -> Cut:
             if at >= 0:
                 last = stop + at + 1
                 break
-    return Cut(first, last)
+    return TupleRange(first, last)
 
 
 def _bytes(piece: Any) -> bytes:
@@ -78,18 +78,18 @@ class _LongIndex(RunIndex):
         self._end_state = ends.pop() if len(ends) == 1 else None
 
     @property
-    def settled(self) -> Cut | None:
+    def settled(self) -> TupleRange | None:
         return self._settled
 
     @property
     def end_state(self) -> int | None:
         return self._end_state
 
-    def cut(self, state: int) -> Cut:
+    def cut(self, state: int) -> TupleRange:
         return self._cuts[0 if state == STREAM_START else state]
 
 
-def long_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
+def long_cut(data: bytes, delimiter: bytes, state: int) -> TupleRange:
     """Return the cut of a run that follows ``state`` bytes of the delimiter."""
     length = len(delimiter)
     if is_bordered(delimiter):
@@ -97,20 +97,20 @@ def long_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
     across = (delimiter[:state] + data[: length - 1]).find(delimiter)
     first = across + length - state if across >= 0 else data.find(delimiter) + length
     if across < 0 and first < length:
-        return Cut(-1, -1, matched(delimiter[:state] + data, delimiter))
+        return TupleRange(-1, -1, matched(delimiter[:state] + data, delimiter))
     at = data.rfind(delimiter)
     last = at + length if at >= 0 else first
-    return Cut(first, last, matched(data[last:], delimiter))
+    return TupleRange(first, last, matched(data[last:], delimiter))
 
 
-def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
+def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> TupleRange:
     """Cut a run with delimiters that may overlap: which of them count depends on the one before, so the last heap of
     them is resolved from its beginning, which is surely a delimiter."""
     length = len(delimiter)
     text = delimiter[:state] + data
     first = text.find(delimiter)
     if first < 0:
-        return Cut(-1, -1, matched(text, delimiter))
+        return TupleRange(-1, -1, matched(text, delimiter))
     start = text.rfind(delimiter)
     for _ in range(_LONGEST_HEAP):
         before = text.rfind(delimiter, max(start - length + 1, 0), start + length - 1)
@@ -120,7 +120,7 @@ def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
     else:
         start = first
     rest = text[start:].split(delimiter)[-1]
-    return Cut(first + length - state, len(data) - len(rest), matched(rest, delimiter))
+    return TupleRange(first + length - state, len(data) - len(rest), matched(rest, delimiter))
 
 
 def matched(text: bytes, delimiter: bytes) -> int:

@@ -115,6 +115,7 @@ class CsvIndexer(InputFormatIndexer):
 
     def __init__(self, schema: Schema, dialect: CsvFormat, pushdown: Pushdown) -> None:
         self._dialect = dialect
+        self.has_header = dialect.header
         self._width = len(schema.fields)
         self._limit = schema.limits.tuple_bytes
         fields = schema.select(pushdown.parsed_columns)

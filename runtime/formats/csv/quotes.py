@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from runtime.formats.csv.delimiters import BYTE_ORDER_MARK, QUOTE, STREAM_START, delimiter_ends, long_cut, matched
-from runtime.formats.format import Cut, RunIndex
+from runtime.formats.format import RunIndex, TupleRange
 
 if TYPE_CHECKING:
     from runtime.formats.csv.dialect import CsvFormat
@@ -194,43 +194,43 @@ class QuotedIndex(RunIndex):
         self._dialect = dialect
         self._is_plain = QUOTE not in data and not (dialect.escape and dialect.escape in data)
         self._tail = None if self._is_plain else self._settled_tail()
-        self._cuts: dict[int, Cut] = {}
+        self._cuts: dict[int, TupleRange] = {}
         self.cut(FIELD_START)  # while no lock is held; other starts are rarer
 
     @property
     def end_state(self) -> int | None:
         return self._tail.end_state if self._tail is not None else None
 
-    def cut(self, state: int) -> Cut:
+    def cut(self, state: int) -> TupleRange:
         cut = self._cuts.get(state)
         if cut is None:
-            cut = self._cuts[state] = self._cut(state) if self._data else Cut(-1, -1, state)
+            cut = self._cuts[state] = self._cut(state) if self._data else TupleRange(-1, -1, state)
         return cut
 
-    def _cut(self, state: int) -> Cut:
+    def _cut(self, state: int) -> TupleRange:
         if state >= STREAM_START:
             return self._opening(state - STREAM_START)
         if self._is_plain and state not in {_ESCAPE, _ESCAPE_IN_QUOTED}:
-            return Cut(-1, -1, _QUOTED) if state == _QUOTED else self._plain_cut(matched_bytes(state))
+            return TupleRange(-1, -1, _QUOTED) if state == _QUOTED else self._plain_cut(matched_bytes(state))
         if self._tail is None:
             return self._scanned(state, len(self._data))
         size = _WINDOW
         while (cut := self._scanned(state, size)).first < 0:
             size *= _GROWTH
-        return Cut(cut.first, self._tail.last, self._tail.end_state)
+        return TupleRange(cut.first, self._tail.last, self._tail.end_state)
 
-    def _opening(self, already: int) -> Cut:
+    def _opening(self, already: int) -> TupleRange:
         """Return the cut at the start of a stream: after a byte order mark its first field starts."""
         head = BYTE_ORDER_MARK[:already] + self._data[: len(BYTE_ORDER_MARK)]
         if head.startswith(BYTE_ORDER_MARK):
             rest = len(BYTE_ORDER_MARK) - already
             cut = QuotedIndex(self._data[rest:], self._dialect).cut(FIELD_START)
-            return Cut(cut.first + rest, cut.last + rest, cut.end_state) if cut.is_delimited else cut
+            return TupleRange(cut.first + rest, cut.last + rest, cut.end_state) if cut.is_delimited else cut
         if BYTE_ORDER_MARK.startswith(head):
-            return Cut(-1, -1, STREAM_START + len(head))
+            return TupleRange(-1, -1, STREAM_START + len(head))
         return self.cut(_FIELD if already else FIELD_START)
 
-    def _plain_cut(self, already: int) -> Cut:
+    def _plain_cut(self, already: int) -> TupleRange:
         """Return the cut of text outside of quotes, without any."""
         data = self._data
         cut = long_cut(data, self._dialect.tuple_delimiter, already)
@@ -240,18 +240,18 @@ class QuotedIndex(RunIndex):
             state = FIELD_START
         else:
             state = _FIELD
-        return Cut(cut.first, cut.last, state)
+        return TupleRange(cut.first, cut.last, state)
 
-    def _scanned(self, state: int, size: int) -> Cut:
+    def _scanned(self, state: int, size: int) -> TupleRange:
         """Return the cut of the run's first bytes, preceded by the matched bytes of a delimiter."""
         already = matched_bytes(state)
         text = self._dialect.tuple_delimiter[:already] + self._data[:size]
         scanned = scan(text, self._dialect, _FIELD if already else state)
         if len(scanned.ends) == 0:
-            return Cut(-1, -1, scanned.end_state)
-        return Cut(int(scanned.ends[0]) - already, int(scanned.ends[-1]) - already, scanned.end_state)
+            return TupleRange(-1, -1, scanned.end_state)
+        return TupleRange(int(scanned.ends[0]) - already, int(scanned.ends[-1]) - already, scanned.end_state)
 
-    def _settled_tail(self) -> Cut | None:
+    def _settled_tail(self) -> TupleRange | None:
         """Return the last delimiter and the end state, if no start state changes them."""
         size = _WINDOW
         while True:
@@ -262,7 +262,7 @@ class QuotedIndex(RunIndex):
             if outside.end_state == inside.end_state and len(outside.ends) and len(inside.ends):
                 last = int(outside.ends[-1])
                 if last == int(inside.ends[-1]):
-                    return Cut(-1, start + last, outside.end_state)
+                    return TupleRange(-1, start + last, outside.end_state)
             if size >= len(self._data):
                 return None
             size *= _GROWTH

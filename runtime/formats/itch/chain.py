@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltabook.wire.itch import LONGEST, MESSAGES
-from runtime.formats.format import Cut, RunIndex
+from runtime.formats.format import RunIndex, TupleRange
 
 __all__ = [
     "FILE",
@@ -243,14 +243,16 @@ class ItchRunIndex(RunIndex):
             guess = self._candidates.guess()
             self._chain = self._candidates.walk(0 if guess is None else guess)
 
-    def cut(self, state: int) -> Cut:
+    def cut(self, state: int) -> TupleRange:
         """Return the cut, by a search in the known chain if the guess is right."""
         size = len(self._data)
         start = self._start(state)
         if start is None:
-            return Cut(-1, -1, state if not size else state - size if state >= 0 else state_at_half(state, self._data))
+            return TupleRange(
+                -1, -1, state if not size else state - size if state >= 0 else state_at_half(state, self._data)
+            )
         chain = self.chain(state)
-        return Cut(start, chain.stop, state_at(self._data, chain.stop))
+        return TupleRange(start, chain.stop, state_at(self._data, chain.stop))
 
     def chain(self, state: int) -> Chain:
         """Return the messages that begin and end in the run, for this state at its start."""

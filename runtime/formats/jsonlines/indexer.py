@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.formats.fields import Malformed
-from runtime.formats.format import Block, Cut, InputFormatIndexer, ParsedBlock, Run, SettledIndex
+from runtime.formats.format import Block, InputFormatIndexer, ParsedBlock, Run, SettledIndex, TupleRange
 from runtime.formats.jsonlines.faults import FaultSearch
 from runtime.formats.jsonlines.lines import Lines
 from runtime.formats.pushdown import Pushdown
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonFormat", "JsonIndexer"]
 
-_NO_DELIMITER = SettledIndex(Cut(-1, -1))
+_NO_DELIMITER = SettledIndex(TupleRange(-1, -1))
 
 
 class JsonFormat(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class JsonIndexer(InputFormatIndexer):
         end = run.length
         for piece in reversed(run.pieces):
             if (last := bytes(piece).rfind(b"\n")) >= 0:
-                return SettledIndex(Cut(begin + first + 1, end - len(piece) + last + 1))
+                return SettledIndex(TupleRange(begin + first + 1, end - len(piece) + last + 1))
             end -= len(piece)
         raise AssertionError("a delimiter that was found from the left was not found from the right")
 

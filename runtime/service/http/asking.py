@@ -12,17 +12,17 @@ import pyarrow as pa
 from twisted.internet.defer import Deferred
 
 from deltabook.wire.service import ASK_PATH, Answered, Question
-from runtime.service.asking import Asker, GoneError, TooManyError, UnpublishedError
+from runtime.service.asking import Asker, EpochGoneError, TooManyError, UnpublishedError
 from runtime.service.http.routes import ARROW, JSON, Answer, Call, Refusal, Reply, Route
 from runtime.service.http.rows import INTEGERS
-from runtime.service.sandbox import AskError, CostlyError, Rows
+from runtime.service.sandbox import AnswerRows, AskError, CostlyError
 
 __all__ = ["AskRoutes"]
 
 InThread = Callable[[Callable[[], Any]], "Deferred[Any]"]
 
 _EXAMPLE: Final = Question("SELECT symbol, MAX(price) AS bid FROM bids GROUP BY symbol ORDER BY symbol")
-_STATUS: Final = {CostlyError: 413, GoneError: 410, TooManyError: 503, UnpublishedError: 503}
+_STATUS: Final = {CostlyError: 413, EpochGoneError: 410, TooManyError: 503, UnpublishedError: 503}
 _NUMBERS: Final = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -61,7 +61,7 @@ class AskRoutes:
         return Reply(200, body, call.media, headers)
 
 
-def _stream(rows: Rows, epoch: int) -> bytes:
+def _stream(rows: AnswerRows, epoch: int) -> bytes:
     table = rows.table.replace_schema_metadata({"deltabook.epoch": str(epoch)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -69,7 +69,7 @@ def _stream(rows: Rows, epoch: int) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _json(rows: Rows, epoch: int, *, as_text: bool) -> bytes:
+def _json(rows: AnswerRows, epoch: int, *, as_text: bool) -> bytes:
     columns = [column.to_pylist() for column in rows.table.columns]
     if as_text:
         columns = [

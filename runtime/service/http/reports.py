@@ -1,20 +1,24 @@
-"""Status, statistics and metrics of the runtime over HTTP."""
+"""Status, statistics and metrics of the runtime over HTTP, and the memory of its process."""
 
 from __future__ import annotations
 
+import os
+import resource
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from deltabook.wire.metrics import METRICS_PATH, counter, gauge, labelled
 from deltabook.wire.service import CursorFigures, PostgresLine, RuntimeStatus, SiteLine, Statistics, ViewFigures
-from runtime.service.health.memory import resident_bytes
 from runtime.service.health.metrics import RuntimeMetrics
 from runtime.service.http.routes import JSON, TEXT, Answer, Call, Reply, Route, json_reply
 from runtime.service.results.hub import Hub
 
 __all__ = ["ReportRoutes"]
+
 
 _LAGS = {"spark": "lag_ms", "express": "express_lag_ms"}
 """Lane → name of its lag in the status figures."""
@@ -113,3 +117,12 @@ class ReportRoutes:
             lag_ms=status[_LAGS[lane]] if lane in _LAGS else None,
             failed=hub.failed.get(name),
         )
+
+
+def resident_bytes() -> int:
+    """Return the memory of this process without its children, in bytes; its peak if the system reports nothing else."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024

@@ -14,7 +14,7 @@ from twisted.internet.threads import deferToThreadPool
 from deltabook.wire.access import Access
 from deltabook.wire.service import PostgresLine, SiteLine
 from runtime.service.asking import Asker
-from runtime.service.catalogue.control import Control
+from runtime.service.catalogue import Control
 from runtime.service.health.metrics import RuntimeMetrics
 from runtime.service.http.asking import AskRoutes
 from runtime.service.http.changes import ChangeRoutes, StreamRoutes

@@ -9,7 +9,7 @@ from deltabook.wire.advice import did_you_mean
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView, TimeoutSeconds
 from deltabook.wire.service import ColumnLine, RecordLine, Result, ViewLine
 from runtime.compiler import explain
-from runtime.service.catalogue.control import Control
+from runtime.service.catalogue import Control
 from runtime.service.http.limits import SiteLimits
 from runtime.service.http.routes import (
     ARROW,

@@ -15,7 +15,7 @@ from runtime.service.inputs.protocols import make_adaptor, make_source
 from runtime.sources import Backoff, Position
 from runtime.upstreams import SessionClaim, SessionClaims, UpstreamError
 
-__all__ = ["FEED", "FEED_ID", "Feed"]
+__all__ = ["FEED", "FEED_ID", "ExchangeFeed"]
 
 _FOR_EVER: Final = 1 << 30
 
@@ -25,7 +25,7 @@ FEED_ID: Final = 0
 """Number of the feed's origin."""
 
 
-class Feed:
+class ExchangeFeed:
     """Feed of the exchange. The adaptor's state belongs to the ingest, everything else to the reactor's thread."""
 
     def __init__(

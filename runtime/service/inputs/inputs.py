@@ -12,7 +12,7 @@ from runtime.engine.ingest.upstream import kept_names
 from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
 from runtime.service.health.lag import Lags
-from runtime.service.inputs.feed import FEED, FEED_ID, Feed
+from runtime.service.inputs.feed import FEED, FEED_ID, ExchangeFeed
 from runtime.service.inputs.upstreams import Upstreams, begin_symbols, check_upstreams
 
 __all__ = ["Inputs", "check_inputs"]
@@ -53,7 +53,7 @@ class Inputs:
             in_thread=in_thread,
         )
         """Other runtimes."""
-        self.feed = Feed(reactor, config, config.feed, writer, lags) if config.feed is not None else None
+        self.feed = ExchangeFeed(reactor, config, config.feed, writer, lags) if config.feed is not None else None
         """Feed of the exchange; None if it is not read here."""
         self.has_ended = False
         """True once the inputs have ended and epochs have all of their content; set by the owner."""

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from runtime.compiler import SqlError
-from runtime.service.asking import GoneError, TooManyError
+from runtime.service.asking import EpochGoneError, TooManyError
 from runtime.service.errors import ServiceError
 from runtime.service.sandbox import AskError, CostlyError
 
@@ -69,7 +69,7 @@ def explained(error: ServiceError | SqlError, sql: str = "") -> PostgresError:
     text = str(error)
     if isinstance(error, TooManyError):
         return PostgresError("53300", text)
-    if isinstance(error, GoneError):
+    if isinstance(error, EpochGoneError):
         return PostgresError(
             "55000", text, hint="The oldest epoch that can be asked about moves on; see --retain-epochs."
         )

@@ -19,7 +19,7 @@ from runtime.service.postgres.messages import Field
 from runtime.service.postgres.parts import HeldBytes
 from runtime.service.postgres.statements import Fetch, Question, Statement, question_of
 from runtime.service.postgres.types import ResultType, result_field, result_type
-from runtime.service.sandbox import Rows
+from runtime.service.sandbox import AnswerRows
 
 __all__ = ["Cursor", "Portal", "PortalTable", "Prepared", "PreparedTable", "ShownRows"]
 
@@ -182,7 +182,7 @@ _CHUNK_ROWS: int = 32 * 1024
 class ShownRows:
     """Rows of an answer, with the names and types of their columns."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: AnswerRows) -> None:
         self.columns: tuple[AnsweredColumn, ...] = rows.columns
         self.table = rows.table
         self.kinds: list[ResultType] = [result_type(column.type) for column in rows.columns]
@@ -194,7 +194,7 @@ class ShownRows:
         """Return an answer of text columns, such as settings."""
         columns = tuple(AnsweredColumn(name, "VARCHAR") for name in names)
         arrays = [pa.array([line[place] for line in lines], pa.string()) for place in range(len(names))]
-        return cls(Rows(columns, pa.Table.from_arrays(arrays, names=[str(place) for place in range(len(names))])))
+        return cls(AnswerRows(columns, pa.Table.from_arrays(arrays, names=[str(place) for place in range(len(names))])))
 
     def __len__(self) -> int:
         return int(self.table.num_rows)

@@ -14,8 +14,7 @@ import msgspec
 
 from deltabook.wire.readers import FileConnection, NewReader, SocketConnection
 from runtime.compiler import StreamDeclaration
-from runtime.compiler.declarations import FileSource as DeclaredFile
-from runtime.compiler.declarations import SocketSource as DeclaredSocket
+from runtime.compiler.declarations import DeclaredFile, DeclaredSocket
 from runtime.engine.ingest import Inlet, Origin
 from runtime.epochs import Cut
 from runtime.formats import FormatError, InputFormatter

@@ -26,11 +26,10 @@ from runtime.compiler import MARKET_RELATIONS, TOUCHES
 from runtime.engine.ingest import AtCut, EpochWriter, Ingest, Inlet, OnSealed, Origin
 from runtime.epochs import Cut, EpochLogError, EpochLogReader, SnapshotDirectory, rows_at
 from runtime.plan import EPOCH_TIME
-from runtime.service.catalogue.catalogue import Catalogue
-from runtime.service.catalogue.readers_of_views import needed_by
+from runtime.service.catalogue import Catalogue, needed_by
 from runtime.service.config import LiveConfig
 from runtime.service.errors import CatalogueError, ServiceError, UnknownReaderError
-from runtime.service.inputs.feed import FEED, FEED_ID, Feed
+from runtime.service.inputs.feed import FEED, FEED_ID, ExchangeFeed
 from runtime.service.inputs.inputs import Inputs
 from runtime.service.readers import kept as keeping
 from runtime.service.readers.kept import OWN_ADAPTOR, KeptReader, KeptReaders, own_relation, space_of
@@ -391,7 +390,7 @@ def input_status(inputs: Inputs, config: LiveConfig) -> list[ReaderStatus]:
     ]
 
 
-def _feed_status(feed: Feed, host: str, port: int) -> ReaderStatus:
+def _feed_status(feed: ExchangeFeed, host: str, port: int) -> ReaderStatus:
     cut = feed.origin.cut()
     return ReaderStatus(
         name=FEED,

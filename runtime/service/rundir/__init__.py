@@ -1,8 +1,8 @@
 """Run directory of a runtime, from the lock of its process to the retirement of files.
 
 ```
-lock.py       one process at a time        directory.py  state, log and catalogue of the process that has the lock
-upkeep.py     snapshots, retention, limit  clean_stop.py seals and publishes everything before the process ends
+directory.py  lock for one process, and its state, log and catalogue     upkeep.py  snapshots, retention, limit
+clean_stop.py seals and publishes everything before the process ends
 ```
 """
 

@@ -1,32 +1,101 @@
-"""Run directory that this process has locked: no other process writes there, and the contents fit the configuration."""
+"""Run directory that this process has locked: no other process writes there, and the contents fit the configuration.
+
+A directory whose first start fails is left as it was.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
-from deltabook.wire.directories import this_process
+from deltabook.wire.directories import CLAIM_LIMIT_BYTES, Claim, claimed_by, this_process
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamSelect
 from runtime.engine.express import Update
 from runtime.engine.ingest import CommitterThread, EpochWriter
-from runtime.epochs import DirectoryClaim, Disk, Footer
+from runtime.epochs import LOCAL_DISK, DirectoryClaim, Disk, Footer
 from runtime.native.cache import default_kernels
 from runtime.plan import Lane, Program, decode_program, encode_program, lane_program, with_record
-from runtime.service.catalogue.catalogue import begin_catalogue
+from runtime.service.catalogue import begin_catalogue
 from runtime.service.config import LiveConfig
-from runtime.service.errors import ServiceError
+from runtime.service.errors import DirectoryInUseError, ServiceError
 from runtime.service.inputs.event_time import MARKET_INPUTS
 from runtime.service.inputs.inputs import check_inputs
 from runtime.service.inputs.protocols import begin_feed
 from runtime.service.inputs.upstreams import missing_of
 from runtime.service.lanes.express import ExpressLane
 from runtime.service.lanes.spark import SparkHost
-from runtime.service.rundir.lock import DirectoryLock
 from runtime.spark.config import SparkLaneError
 from runtime.spark.requirements import missing_requirement
 
-__all__ = ["RunDirectory"]
+__all__ = ["DirectoryLock", "RunDirectory", "left_as_found"]
+
+
+class DirectoryLock:
+    """Exclusive lock of a run directory until it is released; the file names the process that holds it.
+
+    The operating system releases the lock with the process. On a disk without such locks there is no lock: then the
+    lock of the state database keeps a second process out, or else the first process detects the second by its claim.
+    Not thread-safe.
+    """
+
+    def __init__(self, directory: Path, holder: Claim) -> None:
+        """Create the directory if it is missing; raises `DirectoryInUseError` with the process that holds it."""
+        LOCAL_DISK.make_directory(directory)
+        descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        self._file = os.fdopen(descriptor, "r+b", buffering=0)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            held_by = claimed_by(os.pread(descriptor, CLAIM_LIMIT_BYTES, 0))
+            self._file.close()
+            raise DirectoryInUseError(
+                f"expected {directory} to be free, was in use by another runtime ({held_by})"
+            ) from None
+        except OSError:
+            return
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, holder.encoded(), 0)
+
+    def release(self) -> None:
+        """Release the lock; further calls do nothing."""
+        self._file.close()
+
+
+@contextmanager
+def left_as_found(directory: Path) -> Iterator[None]:
+    """Restore a missing or empty directory if the body of the ``with`` statement raises.
+
+    A runtime whose start is refused, for example because a view does not compile, would otherwise leave a directory
+    that the next start takes for an existing run. A directory that was not empty is not touched, nor one that another
+    process has taken meanwhile.
+    """
+    above = next((parent for parent in (directory, *directory.parents) if parent.exists()), None)
+    was_empty = not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
+    try:
+        yield
+    except DirectoryInUseError:
+        raise
+    except BaseException:
+        if was_empty and directory.is_dir():
+            _clear(directory, above)
+        raise
+
+
+def _clear(directory: Path, above: Path | None) -> None:
+    """Remove a directory with its contents, and the empty directories above it, up to ``above``."""
+    for entry in directory.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
+    for made in (directory, *directory.parents):
+        if made == above or any(made.iterdir()):
+            return
+        made.rmdir()
 
 
 class RunDirectory:

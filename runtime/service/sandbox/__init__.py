@@ -1,11 +1,11 @@
 """SQL of clients in separate processes: no question can stop or stall the runtime.
 
 ```
-runtime                                              process
-  Workers ─take─▶ Worker ──messages over pipes──▶ process ──▶ question    DuckDB's own parser: one SELECT, which names
-     ▲             │   └───numbers to interrupt──▶                        relations and views alone
-     └───give──────┘                                     └──▶ database    a DuckDB for each question: no files, no
-                                                                          settings, limits
+runtime                                                    process
+QuestionWorkers ─take─▶ Worker ──messages over pipes──▶ process ──▶ question    DuckDB's own parser: one SELECT, which
+     ▲                    │ └────numbers to interrupt──▶   │                    names relations and views alone
+     └────────give────────┘                                └──────▶ database    a DuckDB for each question: no files,
+                                                                                no settings, limits
 ```
 
 A process is started by the first question that needs it and then kept; there are as many processes as questions may run
@@ -14,7 +14,7 @@ imports little, as each process has to import it.
 """
 
 from runtime.service.sandbox.limits import AskError, AskLimits, CostlyError
-from runtime.service.sandbox.messages import Beside, Rows
-from runtime.service.sandbox.worker import Cancel, Worker, Workers
+from runtime.service.sandbox.messages import AnswerRows, Beside
+from runtime.service.sandbox.worker import Cancellation, QuestionWorkers, Worker
 
-__all__ = ["AskError", "AskLimits", "Beside", "Cancel", "CostlyError", "Rows", "Worker", "Workers"]
+__all__ = ["AnswerRows", "AskError", "AskLimits", "Beside", "Cancellation", "CostlyError", "QuestionWorkers", "Worker"]

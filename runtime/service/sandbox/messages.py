@@ -9,7 +9,7 @@ Worker ◀─Started── process
 ```
 
 At each of its turns the process replies with `Refused` instead if it cannot continue; at any of its turns the worker
-may send another `Asked`. A message is its length followed by msgpack; rows are Arrow's IPC streams, in batches.
+may send another `AskedQuestion`. A message is its length followed by msgpack; rows are Arrow's IPC streams, in batches.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from runtime.plan import Column
 from runtime.service.sandbox.question import CheckedQuestion
 
 __all__ = [
+    "AnswerRows",
     "Answered",
-    "Asked",
+    "AskedQuestion",
     "Beside",
     "Checked",
     "Ended",
     "Given",
     "GivenTable",
     "Refused",
-    "Rows",
     "Started",
     "arrow_stream",
     "is_readable",
@@ -56,7 +56,7 @@ class Beside(msgspec.Struct, frozen=True, eq=False):
     """Statements that create functions."""
 
 
-class Rows(msgspec.Struct, frozen=True, eq=False):
+class AnswerRows(msgspec.Struct, frozen=True, eq=False):
     """Rows of an answer."""
 
     columns: tuple[AnsweredColumn, ...]
@@ -67,7 +67,7 @@ class Started(msgspec.Struct, frozen=True, tag=True):
     """First message of a process, which then waits for its first question."""
 
 
-class Asked(msgspec.Struct, frozen=True, tag=True):
+class AskedQuestion(msgspec.Struct, frozen=True, tag=True):
     """Question to be checked."""
 
     number: int

@@ -28,7 +28,7 @@ from runtime.service.sandbox.database import Answer, Sandbox
 from runtime.service.sandbox.limits import AskError, AskLimits, CostlyError
 from runtime.service.sandbox.messages import (
     Answered,
-    Asked,
+    AskedQuestion,
     Checked,
     Ended,
     Given,
@@ -106,11 +106,11 @@ class _Questions:
     def run(self) -> None:
         """Answer questions; raises `EOFError` at the end of standard input."""
         send(self._replies, Started())
-        asked: Asked = receive(self._requests, Asked)
+        asked: AskedQuestion = receive(self._requests, AskedQuestion)
         while True:
             with self._running(asked.number):
                 question = self._checked(asked)
-            following: Asked | Given = receive(self._requests, Asked | Given)
+            following: AskedQuestion | Given = receive(self._requests, AskedQuestion | Given)
             if isinstance(following, Given):
                 with self._running(asked.number):
                     ended = self._answered(question, following)
@@ -118,11 +118,11 @@ class _Questions:
                 self._sandbox.close()
                 send(self._replies, msgspec.structs.replace(ended, is_spent=self._is_spent()))
                 self._sandbox = Sandbox(self._limits)
-                asked = receive(self._requests, Asked)
+                asked = receive(self._requests, AskedQuestion)
             else:
                 asked = following
 
-    def _checked(self, asked: Asked) -> str:
+    def _checked(self, asked: AskedQuestion) -> str:
         """Reply to a question; return its SELECT."""
         try:
             sql, epoch = with_epoch(asked.sql, asked.epoch)

@@ -20,12 +20,12 @@ from runtime.compiler import SqlError
 from runtime.service.sandbox.limits import AskError, AskLimits, CostlyError
 from runtime.service.sandbox.messages import (
     Answered,
-    Asked,
+    AnswerRows,
+    AskedQuestion,
     Checked,
     Ended,
     Given,
     Refused,
-    Rows,
     Started,
     arrow_stream,
     is_readable,
@@ -33,7 +33,7 @@ from runtime.service.sandbox.messages import (
     send,
 )
 
-__all__ = ["NUMBER_BYTES", "TOO_LARGE", "Cancel", "Worker", "Workers"]
+__all__ = ["NUMBER_BYTES", "TOO_LARGE", "Cancellation", "QuestionWorkers", "Worker"]
 
 NUMBER_BYTES: Final = 8
 """Size in bytes of the number of a question on the pipe of interrupts."""
@@ -121,10 +121,10 @@ class Worker:
         with self._lock:
             self._number += 1
         with self._conversing():
-            self._send(Asked(self._number, sql, epoch))
+            self._send(AskedQuestion(self._number, sql, epoch))
             return self._receive(Checked | Refused)  # type: ignore[no-any-return]
 
-    def answer(self, given: Given, tables: Sequence[tuple[pa.Schema, Iterator[pa.RecordBatch]]]) -> Rows:
+    def answer(self, given: Given, tables: Sequence[tuple[pa.Schema, Iterator[pa.RecordBatch]]]) -> AnswerRows:
         """Return the answer to the checked question; raises `SqlError`, `AskError`, `CostlyError`.
 
         ``tables`` are the rows of the tables in ``given``; errors of their iterators are raised, too.
@@ -142,7 +142,7 @@ class Worker:
             with arrow_stream(self._replies, most_bytes) as reader:
                 table = reader.read_all()
             self._receive(Ended | Refused)
-            return Rows(answered.columns, table)
+            return AnswerRows(answered.columns, table)
 
     def interrupt(self) -> None:
         """Interrupt the current question, or the one that was sent last if that has not begun yet."""
@@ -179,7 +179,7 @@ class Worker:
         except (EOFError, OSError, ValueError, pa.ArrowException, msgspec.MsgspecError) as error:
             self._raise_end(error)
 
-    def _send(self, message: Asked | Given) -> None:
+    def _send(self, message: AskedQuestion | Given) -> None:
         send(self._requests, message)
 
     def _receive(self, kind: Any) -> Any:
@@ -213,7 +213,7 @@ class Worker:
         raise AskError(f"expected an answer from the question's process, was its end with code {code}: {text}")
 
 
-class Cancel:
+class Cancellation:
     """Cancellation of a question, from any thread; the question ends at its next check, or with its process."""
 
     def __init__(self) -> None:
@@ -258,7 +258,7 @@ class Cancel:
                 self._worker = None
 
 
-class Workers:
+class QuestionWorkers:
     """Pool of processes, started when they are needed and then kept. May be called from any thread.
 
     The owner bounds the number of processes that are taken at a time, and so the number of all processes.

@@ -12,7 +12,7 @@ from typing import Final, Literal, cast
 import msgspec
 
 from runtime.compiler import StreamDeclaration
-from runtime.compiler.declarations import FileSource
+from runtime.compiler.declarations import DeclaredFile
 from runtime.engine.ingest import EpochWriter, Origin
 from runtime.epochs import Cut
 from runtime.native.cache import default_kernels
@@ -21,8 +21,7 @@ from runtime.relations import TRACE_SCHEMA, Adaptor, BookStream, RowAdaptor, Tra
 from runtime.service.errors import ServiceError
 from runtime.service.inputs.event_time import TIME_OPTION, time_of
 from runtime.service.scripts.options import Options, policies, stream_codec, stream_schema
-from runtime.sources import FileSource as FileReader
-from runtime.sources import Position
+from runtime.sources import FileSource, Position
 
 __all__ = ["script_inputs", "script_origins", "script_times"]
 
@@ -59,7 +58,7 @@ def script_origins(
             adaptor = _book_adaptor(group, options, writer, f"origin/{origin_id}", cut)
         else:
             adaptor = _row_adaptor(first, options, None if columns is None else columns[first.name], numbered=numbered)
-        source = FileReader(path, origin_id, codec=codec)
+        source = FileSource(path, origin_id, codec=codec)
         start = Position(str(path), cut.sequence + 1, cut.offset, cut.tuples)
         origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=first.is_table)
     return origins
@@ -96,7 +95,7 @@ def _sharing(declaration: StreamDeclaration) -> tuple[str, ...]:
 
 
 def _path(declaration: StreamDeclaration) -> Path:
-    if not isinstance(declaration.source, FileSource):
+    if not isinstance(declaration.source, DeclaredFile):
         raise ServiceError(
             f"expected stream {declaration.name} to read a FILE, was a SOCKET at "
             f"{declaration.source.host}:{declaration.source.port}; live feeds are read by `deltabook runtime`"

@@ -38,12 +38,12 @@ from runtime.plan import (
     stream_views,
     with_record,
 )
-from runtime.service.catalogue.catalogue import begun_program
+from runtime.service.catalogue import begun_program
 from runtime.service.errors import ServiceError
 from runtime.service.lanes.agreement import LaneAgreement
 from runtime.service.lanes.express import ExpressLane
 from runtime.service.results.materialised import json_rows
-from runtime.service.rundir.lock import left_as_found
+from runtime.service.rundir.directory import left_as_found
 from runtime.service.scripts.origins import script_inputs, script_origins, script_times
 from runtime.spark.config import SparkConfig, SparkLaneError
 from runtime.spark.kernels import request_kernels

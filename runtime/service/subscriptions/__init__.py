@@ -15,12 +15,10 @@ A message is encoded once in each format, however many subscribers receive it. L
 """
 
 from runtime.service.subscriptions.committed import CommittedViews, Epochs, Start
-from runtime.service.subscriptions.epochsubscription import EpochSubscription
-from runtime.service.subscriptions.history import History, Past
-from runtime.service.subscriptions.message import Message, arrow_frame
+from runtime.service.subscriptions.epochsubscription import EpochSubscription, History, Past
 from runtime.service.subscriptions.page import Page
 from runtime.service.subscriptions.subscription import Listener, Subscription, VersionSubscription
-from runtime.service.subscriptions.viewstream import ViewStream, queues
+from runtime.service.subscriptions.viewstream import Message, ViewStream, arrow_frame, queues
 from runtime.service.subscriptions.websocket import NotUpgradedError, WebSocket, upgraded
 
 __all__ = [

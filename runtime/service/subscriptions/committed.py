@@ -20,11 +20,9 @@ from deltabook.wire.results import FrameHeader
 from runtime.engine.express import ANEW, Update
 from runtime.epochs import Cut, Footer
 from runtime.plan import Lane, View
-from runtime.service.subscriptions.epochsubscription import EpochSubscription
-from runtime.service.subscriptions.history import History, Past, section_of
-from runtime.service.subscriptions.message import Message
+from runtime.service.subscriptions.epochsubscription import EpochSubscription, History, Past, section_of
 from runtime.service.subscriptions.subscription import Listener, Subscription
-from runtime.service.subscriptions.viewstream import QueueConfigured, ViewStream
+from runtime.service.subscriptions.viewstream import Message, QueueConfigured, ViewStream
 from runtime.views.rows import change_schema
 
 __all__ = ["CommittedViews", "Epochs", "Start"]

@@ -6,10 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
-from runtime.service.subscriptions.message import Message
-from runtime.service.subscriptions.viewstream import ViewStream
+from runtime.service.subscriptions.viewstream import Message, ViewStream
 
-__all__ = ["Listener", "Source", "Subscription", "VersionSource", "VersionSubscription"]
+__all__ = ["Listener", "Subscription", "SubscriptionSource", "VersionSource", "VersionSubscription"]
 
 
 class Listener(Protocol):
@@ -28,7 +27,7 @@ class Listener(Protocol):
         """Close the connection after all written messages have been sent."""
 
 
-class Source(Protocol):
+class SubscriptionSource(Protocol):
     """Source of views that subscriptions follow."""
 
     def stream(self, name: str) -> ViewStream:
@@ -38,7 +37,7 @@ class Source(Protocol):
         """Return True while a view is held back and none of its changes are sent."""
 
 
-class VersionSource(Source, Protocol):
+class VersionSource(SubscriptionSource, Protocol):
     """Source of views whose versions are sent as they are published."""
 
     def snapshot(self, name: str) -> Message:
@@ -59,7 +58,7 @@ class Subscription(ABC):
     has overrun.
     """
 
-    def __init__(self, names: Sequence[str], listener: Listener, source: Source) -> None:
+    def __init__(self, names: Sequence[str], listener: Listener, source: SubscriptionSource) -> None:
         self._names = list(names)
         self._listener = listener
         self._source = source

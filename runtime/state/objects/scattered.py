@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 
 from runtime.state.objects.slots import Home, Schema, Slots
-from runtime.state.stores.store import Edit
+from runtime.state.stores import Edit
 
 __all__ = ["Changes", "FreeSlots", "Scattered"]
 

@@ -21,7 +21,7 @@ import msgspec
 from runtime.state.codec import Codec
 from runtime.state.errors import CorruptStateError
 from runtime.state.objects.slots import Home, PersistedObject, Schema, Slots
-from runtime.state.stores.store import Edit
+from runtime.state.stores import Edit
 
 __all__ = ["Contiguous", "PersistedArray", "PersistedList", "PersistedQueue", "PersistedStack", "PersistedValue"]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from runtime.state.codec import Codec
 from runtime.state.errors import CorruptStateError, StateError
-from runtime.state.stores.store import Edit, Store
+from runtime.state.stores import Edit, Store
 
 __all__ = ["PLAIN", "Home", "PersistedObject", "Schema", "Slots"]
 

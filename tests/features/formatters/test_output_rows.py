@@ -19,7 +19,6 @@ from runtime.formats import (
     CodecError,
     Condition,
     CsvFormat,
-    Cut,
     InputFormatIndexer,
     InputFormatter,
     ParsedBlock,
@@ -29,6 +28,7 @@ from runtime.formats import (
     Schema,
     SchemaError,
     SettledIndex,
+    TupleRange,
     ValueParser,
     format_named,
     register,
@@ -110,7 +110,7 @@ class TurnIndexer(InputFormatIndexer):
     def index(self, run: Run) -> RunIndex:
         self.seen.append(run.data)
         text = run.data
-        return SettledIndex(Cut(text.find(b";") + 1 or -1, text.rfind(b";") + 1 or -1))
+        return SettledIndex(TupleRange(text.find(b";") + 1 or -1, text.rfind(b";") + 1 or -1))
 
     def parse(self, block: Block) -> ParsedBlock:
         texts = bytes(block.data).split(b";")[:-1]

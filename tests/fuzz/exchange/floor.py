@@ -16,8 +16,7 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
-from exchange_server.logins import PasswordHash, User
-from exchange_server.logins.users import UserProtocol
+from exchange_server.logins import PasswordHash, User, UserProtocol
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import AccountLimits, SelfTrade
 from exchange_server.matching.outputs import Now
@@ -26,7 +25,7 @@ from exchange_server.nasdaq.itch import ItchEncoder, ItchServer
 from exchange_server.nasdaq.mold import MoldRequestServer, RequestLimits
 from exchange_server.nasdaq.ouch import Ouch5, Ouch42, OuchLimits, OuchServer
 from exchange_server.nasdaq.soup import SoupLimits
-from exchange_server.text import Limits, TextEncoder, TextProtocol, TextServer
+from exchange_server.text import TextEncoder, TextLimits, TextProtocol, TextServer
 from tests.fuzz.exchange import corpus
 from tests.fuzz.exchange.mutation import mutated, pieces
 
@@ -128,7 +127,7 @@ class FuzzFloor:
             "itch": ItchServer(self.exchange, itch, self.clock, SoupLimits()),
             "glimpse": GlimpseServer(self.exchange, itch, self.clock, GlimpseLimits(), users),
             "ouch": OuchServer(self.exchange, users, self.clock, OuchLimits(), stop),
-            "text": TextServer(self.exchange, self.clock, Limits(account=AccountLimits(open_orders=500)), stop),
+            "text": TextServer(self.exchange, self.clock, TextLimits(account=AccountLimits(open_orders=500)), stop),
         }
         self.servers["ouch"].start()
         self.servers["text"].startFactory()

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from deltabook.audit.conservation import replay_private_streams
-from deltabook.audit.ledger import Ledger
+from deltabook.audit import Ledger, replay_private_streams
 from deltabook.backtest import Result
 from deltabook.wire.text import Response
 from exchange_server.journal.history import History

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 from typing import Final
 
-from exchange_server.journal.disk import Disk
+from exchange_server.journal.disk import JournalDisk
 from tests.simulation.faults import Faults
 
 __all__ = ["Platter", "SimulatedDisk"]
@@ -100,7 +100,7 @@ def _apply(names: dict[Path, _File], change: dict[Path, _File | None]) -> None:
             names[path] = file
 
 
-class SimulatedDisk(Disk):
+class SimulatedDisk(JournalDisk):
     """Disk as seen by one process; once the process is dead none of its writes reaches the platter."""
 
     def __init__(self, platter: Platter, faults: Faults) -> None:

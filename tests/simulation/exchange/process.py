@@ -13,14 +13,14 @@ from twisted.internet.task import Clock
 from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
-from exchange_server.logins import Gate, User
+from exchange_server.logins import LoginGate, User
 from exchange_server.matching.inputs import AnyInput
 from exchange_server.matching.outputs import Now
 from exchange_server.nasdaq.itch import ItchEncoder, ItchServer
 from exchange_server.nasdaq.ouch import Ouch5, Ouch42, OuchLimits, OuchServer
 from exchange_server.nasdaq.soup import SoupLimits
 from exchange_server.text.protocol import TextEncoder, TextProtocol
-from exchange_server.text.server import Limits, TextServer
+from exchange_server.text.server import TextLimits, TextServer
 from tests.simulation.exchange.disk import SimulatedDisk
 from tests.simulation.exchange.shape import Shape
 
@@ -79,12 +79,12 @@ class Process:
             raise
         self.exchange.before, self.exchange.behind = before, behind
         recovered(self)
-        gate = Gate(users, self.clock, in_thread=lambda call: defer.succeed(call()))
+        gate = LoginGate(users, self.clock, in_thread=lambda call: defer.succeed(call()))
         timers: Any = self.clock
         text = TextServer(
             self.exchange,
             timers,
-            shape.limits(Limits, account=shape.account_limits, self_trade=shape.self_trade),
+            shape.limits(TextLimits, account=shape.account_limits, self_trade=shape.self_trade),
             self.fail,
         )
         ouch = OuchServer(self.exchange, gate, timers, shape.limits(OuchLimits), self.fail)

@@ -15,7 +15,7 @@ from runtime.compiler import MARKET_RELATIONS
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut, DirectoryClaim, EpochLogError, RetentionConfig, SnapshotDirectory, retire
 from runtime.relations import Retention
-from runtime.service.catalogue.catalogue import begin_catalogue
+from runtime.service.catalogue import begin_catalogue
 from runtime.service.inputs.protocols import FeedProtocol, make_adaptor
 from runtime.service.inputs.upstreams import UpstreamConfig, Upstreams
 from runtime.sources import Position

@@ -16,8 +16,7 @@ from deltabook.dashboard.process import DashboardMetrics
 from deltabook.wire.service import UpstreamLine
 from runtime.compiler import NamedSelect
 from runtime.service.config import LiveConfig
-from runtime.service.health.metrics.parts import consumer_metrics, upstream_metrics
-from runtime.service.health.metrics.runtime import figure_metrics
+from runtime.service.health.metrics import consumer_metrics, figure_metrics, upstream_metrics
 from runtime.service.live import LiveRuntime
 from runtime.upstreams import Consumer
 from tests.cluster.alert_cases import CASES

@@ -8,7 +8,7 @@ from typing import get_args
 
 import msgspec
 
-from deltabook.facts.figures import ROWS
+from deltabook.facts import ROWS
 from exchange_server.agents import PRESETS, AgentSettings
 from exchange_server.replay import SCALES, RecordingFormat
 

@@ -15,7 +15,7 @@ from exchange_server.journal.inputs_log import JOURNAL_VERSION
 from exchange_server.journal.snapshots import SNAPSHOT_VERSION
 from runtime.plan import FORMAT_VERSION
 from runtime.spark.beginning import MARK, wanted
-from runtime.state.stores import sqlite
+from runtime.state import stores
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "runs.md").read_text()
@@ -53,7 +53,7 @@ def test_the_formats_are_those_of_this_version() -> None:
     }
     assert formats["`inputs/*.inputs`"] == str(JOURNAL_VERSION)
     assert formats["`snapshots/*.snapshot` of an exchange"] == str(SNAPSHOT_VERSION)
-    assert formats["`state.db`"] == str(sqlite._FORMAT)
+    assert formats["`state.db`"] == str(stores._FORMAT)
     assert formats[f"`checkpoint/{MARK}`"] == str(wanted(Path(), 1).format)
     assert formats["`orders.log`"] == str(Checkpoint(broker_id=1).format)
     assert f"| view programs in the epochs | {FORMAT_VERSION} |" in PAGE

@@ -21,7 +21,7 @@ from exchange_server.agents import (
 )
 from exchange_server.agents.settings import MakerSettings
 from exchange_server.agents.traders import Informed, Large, Maker, Momentum, Noise, Value
-from exchange_server.agents.view import Batch, View
+from exchange_server.agents.view import RequestBatch, View
 from exchange_server.config import DEFAULT_INSTRUMENTS
 from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.matching.inputs import Cancel, Enter, MarketRules, Phase, Replace
@@ -43,13 +43,13 @@ class Stall:
         self.view = View(self.market.books["ACME"], DEFAULT_INSTRUMENTS[0], 2.0)
         self.random = Random(1)
 
-    def batch(self) -> Batch:
+    def batch(self) -> RequestBatch:
         self.view.look()
-        batch = Batch(self.market.last_time_ns + 1)
+        batch = RequestBatch(self.market.last_time_ns + 1)
         batch.view = self.view
         return batch
 
-    def submit(self, batch: Batch) -> None:
+    def submit(self, batch: RequestBatch) -> None:
         for item, owner in zip(batch.inputs, batch.owners, strict=True):
             order_id = self.market.apply(item)
             if owner is not None and order_id:
@@ -245,7 +245,7 @@ def test_momentum_follows_a_run_and_rests_without_one() -> None:
         momentum.act(stall.view, stall.random, batch)
         assert batch.inputs == []
     stall.view.mid = 10_100.0
-    batch = Batch(1)
+    batch = RequestBatch(1)
     batch.view = stall.view
     momentum.act(stall.view, stall.random, batch)
     assert [(item.side, item.volume, item.flags) for item in batch.inputs if isinstance(item, Enter)] == [

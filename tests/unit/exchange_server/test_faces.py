@@ -13,9 +13,10 @@ from twisted.internet.defer import succeed
 from twisted.internet.testing import MemoryReactorClock
 
 from deltabook.wire.soupbin import LoginRequest, encode_login
+from exchange_server import logins
 from exchange_server.config import ExchangeConfig
 from exchange_server.faces import Faces
-from exchange_server.logins import Gate, gate, hash_password
+from exchange_server.logins import LoginGate, hash_password
 from tests.generators.ouch_desk import enter
 from tests.generators.ouch_floor import PASSWORD, Client, OuchFloor
 
@@ -31,7 +32,7 @@ def users(path: Path, *names: str, more: str = "") -> None:
 
 
 def test_a_changed_users_file_ends_sessions_of_removed_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "Gate", partial(Gate, in_thread=lambda compare: succeed(compare())))
+    monkeypatch.setattr(logins, "LoginGate", partial(LoginGate, in_thread=lambda compare: succeed(compare())))
     file, floor, reactor = tmp_path / "users.toml", OuchFloor(tmp_path / "exchange"), MemoryReactorClock()
     users(file, "ALPHA", "BRAVO")
     config = ExchangeConfig(directory=str(tmp_path), port=None, ouch_port=0, users_file=str(file))

@@ -13,8 +13,8 @@ from twisted.logger import globalLogPublisher
 
 from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.logins import (
-    Gate,
     GateLimits,
+    LoginGate,
     PasswordHash,
     User,
     UsersWatch,
@@ -181,7 +181,9 @@ class Door:
         self.at_once = True
         self.compared = 0
         self.answers: list[tuple[str, str]] = []
-        self.gate = Gate(load_users(write(path, entry() + entry("BRAVO"))), self.clock, GateLimits(**limits), self._run)
+        self.gate = LoginGate(
+            load_users(write(path, entry() + entry("BRAVO"))), self.clock, GateLimits(**limits), self._run
+        )
 
     def _run(self, compare: Callable[[], bool]) -> Deferred[bool]:
         self.compared += 1
@@ -328,7 +330,7 @@ def test_a_file_with_an_error_changes_nothing(tmp_path: Path, text: str) -> None
 
 def test_a_password_of_before_is_not_right_any_more(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
-    gate = Gate(watched.watch.gate.users, watched.clock, in_thread=lambda compare: succeed(compare()))
+    gate = LoginGate(watched.watch.gate.users, watched.clock, in_thread=lambda compare: succeed(compare()))
     said: list[object] = []
     gate.check("ALPHA", "secret", "h", lambda user, reason: said.append(reason))
     gate.replace(load_users(write(tmp_path, entry(secret=hash_password("other")))))
@@ -340,7 +342,7 @@ def test_a_password_of_before_is_not_right_any_more(tmp_path: Path) -> None:
 def test_a_comparison_begun_before_the_change_admits_nobody(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
     waiting: Deferred[bool] = Deferred()
-    gate = Gate(watched.watch.gate.users, watched.clock, in_thread=lambda compare: waiting)
+    gate = LoginGate(watched.watch.gate.users, watched.clock, in_thread=lambda compare: waiting)
     said: list[object] = []
     gate.check("ALPHA", "secret", "h", lambda user, reason: said.append(user))
     gate.replace(load_users(write(tmp_path, entry("BRAVO"))))

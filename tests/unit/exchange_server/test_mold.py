@@ -23,7 +23,7 @@ from deltabook.wire.mold import (
 )
 from deltabook.wire.soupbin import SEQUENCED
 from deltabook.wire.soupbin import encode_packet as soup_packet
-from exchange_server.journal import PacketFile, Stream
+from exchange_server.journal import MessageStream, PacketFile
 from exchange_server.nasdaq.mold import MoldRequestServer, MoldSender, RequestLimits, datagrams
 from tests.generators.mold_receiver import MoldReceiver
 
@@ -63,7 +63,7 @@ class Lab:
     def __init__(self, path: Path, to: tuple[str, int] = GROUP, **limits: Any) -> None:
         self.clock = Clock()
         self.records = PacketFile(path / "feed.itch")
-        self.stream = Stream(self.records)
+        self.stream = MessageStream(self.records)
         self.messages: list[bytes] = []
         self.is_over = False
         self.network: Any = Datagrams()

@@ -11,7 +11,7 @@ import pytest
 
 from exchange_server.errors import JournalError
 from exchange_server.exchange import Exchange
-from exchange_server.journal import SnapshotDirectory
+from exchange_server.journal import JournalSnapshots
 from exchange_server.journal.verification import verify
 from tests.generators.descriptor_disk import DescriptorDisk
 from tests.generators.journals import make_outputs, open_exchange, random_inputs
@@ -149,7 +149,7 @@ def test_a_snapshot_with_any_byte_changed_is_no_snapshot(tmp_path: Path) -> None
     run(tmp_path, 0, 150)
     path = tmp_path / "snapshots" / f"{150:015d}.snapshot"
     data = bytearray(path.read_bytes())
-    directory = SnapshotDirectory(path.parent)
+    directory = JournalSnapshots(path.parent)
     for place in [*range(40), *range(40, len(data), 23)]:
         data[place] ^= 1 << place % 8
         path.write_bytes(data)

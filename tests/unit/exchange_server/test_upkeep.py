@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
 
 from exchange_server.errors import JournalError
-from exchange_server.upkeep import Upkeep
+from exchange_server.upkeep import JournalUpkeep
 from tests.generators.text_floor import Floor
 
 
@@ -41,9 +41,9 @@ class Thread:
         done.callback(None)
 
 
-def begun(floor: Floor, thread: Thread | None = None, **settings: Any) -> Upkeep:
+def begun(floor: Floor, thread: Thread | None = None, **settings: Any) -> JournalUpkeep:
     found = {"sync_interval_s": None, "snapshot_inputs": 0, "snapshot_interval_s": 0.0, **settings}
-    upkeep = Upkeep(floor.exchange, floor.clock, floor.failures.append, thread or Thread(), **found)
+    upkeep = JournalUpkeep(floor.exchange, floor.clock, floor.failures.append, thread or Thread(), **found)
     upkeep.start()
     return upkeep
 

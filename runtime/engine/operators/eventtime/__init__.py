@@ -3,13 +3,11 @@
 ```
 rows as they arrive ──▶ sequencer: held until the watermark has passed them ──▶ in order of time, then arrival
    windows (tumbling, hopping): rows with the start of each window they are in      sessions: likewise, by gaps
-   previous: rows with values of the row before      distinct: the first row of each key      ordered: unions
+   ordered: rows with values of the row before, the first row of each key, unions
 ```
 """
 
-from runtime.engine.operators.eventtime.distinct import Deduplicate
-from runtime.engine.operators.eventtime.ordered import InOrder, Union
-from runtime.engine.operators.eventtime.previous import Previous
+from runtime.engine.operators.eventtime.ordered import Deduplicate, InOrder, Previous, Union
 from runtime.engine.operators.eventtime.sequencer import Sequencer
 from runtime.engine.operators.eventtime.windows import Sessions, Windows
 

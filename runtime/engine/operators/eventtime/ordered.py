@@ -1,4 +1,6 @@
-"""Union and order: rows of several inputs in order of time."""
+"""Operators on rows in order of time: the order itself, unions, the previous row of a key as LAG returns it, and the
+first row of a key, which is remembered until event time has passed the key.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.engine.operators.columns import as_schema, concat, ticks_of
-from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
+from runtime.engine.operators.columns import as_schema, concat, take, ticks_of
+from runtime.engine.operators.keyedrows import KeyedRows
+from runtime.engine.operators.keys import group_codes
+from runtime.engine.operators.operator import ENDED, MOST_ROWS, Batches, Operator, pieces
+from runtime.state import ObjectSpace
 
-__all__ = ["InOrder", "Union"]
+__all__ = ["Deduplicate", "InOrder", "Previous", "Union"]
 
 
 class InOrder(Operator):
@@ -54,3 +59,119 @@ class Union(Operator):
 
     def held_rows(self) -> int:
         return sum(int(batch.num_rows) for rows in self._rows for batch in rows)
+
+
+class Previous(Operator):
+    """Operator that appends the values that some columns had in the previous row of the same key, as last columns.
+
+    The values are NULL for the first row of a key. The last values of every key lie in the object space; a key is never
+    forgotten.
+    """
+
+    keeps = "the last values of each key"
+    holds_state = True
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: Sequence[str],
+        columns: Sequence[tuple[str, str]],
+        *,
+        name: str,
+        space: ObjectSpace,
+        most_rows: int = MOST_ROWS,
+    ) -> None:
+        """Create the operator; ``columns`` pairs each column with the name of its previous value."""
+        made = [pa.field(new, schema.field(old).type, nullable=True) for old, new in columns]
+        super().__init__(pa.schema([*schema, *made]))
+        self.most_rows = most_rows
+        self._keys = tuple(keys)
+        self._columns = tuple(old for old, _ in columns)
+        kept = [schema.field(key) for key in keys]
+        self._last = KeyedRows(pa.schema([*kept, *made]), len(kept), name, space)
+
+    def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
+        if not batch.num_rows:
+            return iter(())
+        keys = [batch.column(key) for key in self._keys]
+        codes, first = group_codes(keys, batch.num_rows)
+        order = np.argsort(codes, kind="stable")
+        sorted_codes = codes[order]
+        heads = np.flatnonzero(np.append(True, sorted_codes[1:] != sorted_codes[:-1]))
+        distinct = take(keys, first)
+        slots = self._last.find(distinct, len(first))
+        known = slots >= 0
+        values = pa.RecordBatch.from_arrays([batch.column(name) for name in self._columns], schema=self._values)
+        carried = pa.RecordBatch.from_arrays(self._last.rows(slots[known], len(self._keys)), schema=self._values)
+        places = np.empty(batch.num_rows, np.int64)
+        places[order[1:]] = order[:-1]
+        old = np.full(len(first), -1)
+        old[known] = batch.num_rows + np.arange(int(known.sum()))
+        places[order[heads]] = old
+        previous = take(concat([values, carried], self._values).columns, places)
+        tails = order[np.append(heads[1:], len(order)) - 1]
+        last = take(values.columns, tails)
+        self._last.put(pa.RecordBatch.from_arrays([*distinct, *last], schema=self._last.schema))
+        made = pa.RecordBatch.from_arrays([*batch.columns, *previous], schema=self.schema)
+        return pieces(made, self.most_rows)
+
+    @property
+    def _values(self) -> pa.Schema:
+        return pa.schema(list(self._last.schema)[len(self._keys) :])
+
+    def held_rows(self) -> int:
+        return len(self._last)
+
+
+class Deduplicate(Operator):
+    """Operator that yields the first row of each key; NULL is equal to NULL.
+
+    One of the keys is a time: a key is forgotten once event time is ``span`` past it, when no further row can have the
+    key. Other keys lie in the object space. The end of the input forgets none of them, because rows may be appended to
+    it.
+    """
+
+    keeps = "each key until event time has passed it"
+    holds_state = True
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: Sequence[str],
+        time: str,
+        span: int,
+        *,
+        name: str,
+        space: ObjectSpace,
+        most_rows: int = MOST_ROWS,
+    ) -> None:
+        super().__init__(schema)
+        self.most_rows = most_rows
+        self._keys = (time, *(key for key in keys if key != time))  # the time becomes the first word
+        self._span = span
+        kept = pa.schema([schema.field(key).with_nullable(schema.field(key).nullable and key != time)
+                          for key in self._keys])  # fmt: skip
+        self._seen = KeyedRows(kept, len(kept), name, space)
+
+    def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
+        if not batch.num_rows:
+            return iter(())
+        columns = [batch.column(key) for key in self._keys]
+        _, first = group_codes(columns, batch.num_rows)
+        keys = take(columns, first)
+        slots = self._seen.find(keys, len(first))
+        fresh = np.flatnonzero(slots < 0)
+        self._seen.put(pa.RecordBatch.from_arrays(take(keys, fresh), schema=self._seen.schema))
+        rows = np.sort(first[fresh])
+        chosen = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
+        return pieces(chosen, self.most_rows)
+
+    def advance(self, bound: int) -> Batches:
+        slots = self._seen.live_slots()
+        if len(slots) and bound != ENDED:
+            times = self._seen.first_words(slots)
+            self._seen.delete_at(slots[times <= bound - self._span])
+        return iter(())
+
+    def held_rows(self) -> int:
+        return len(self._seen)

@@ -2,13 +2,12 @@
 
 ```
 sorted blocks ──▶ matching: pairs, a window at a time ──▶ merge (six kinds)        asof: keeps each key's last row
-rows ──▶ lookup: pairs with the rows of a table ◀── tableindex: its rows by key, in the object space
+rows ──▶ lookup: pairs with the rows of a table ◀── its index: rows by key, in the object space
 ```
 """
 
 from runtime.engine.operators.joins.asof import AsofJoin
-from runtime.engine.operators.joins.lookup import LookupJoin
+from runtime.engine.operators.joins.lookup import LookupJoin, TableIndex
 from runtime.engine.operators.joins.merge import MergeJoin
-from runtime.engine.operators.joins.tableindex import TableIndex
 
 __all__ = ["AsofJoin", "LookupJoin", "MergeJoin", "TableIndex"]

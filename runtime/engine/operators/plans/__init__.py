@@ -1,7 +1,7 @@
 """Plans of derived streams: from SQL to running operators.
 
 ```
-sql: SELECT (sqlsources, sqlscope, grouping, spans, expressions; dialect)
+sql: SELECT (sqlsources, sqlscope, grouping, expressions; dialect)
    │ building: checks of inputs, times and order of the output
    ▼
 steps ──▶ derived: operators in work, rows as they come, a close at every barrier        drawing: `explain`

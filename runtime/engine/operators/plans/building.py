@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runtime.compiler.operands import Lowered
-from runtime.engine.operators.aggregation import Aggregate, WindowAggregation, WindowSpan
+from runtime.engine.operators.aggregation import WindowAggregate, WindowAggregation, WindowSpan
 from runtime.engine.operators.columns import matched, type_of
 from runtime.engine.operators.counting import Limit, RowNumber
 from runtime.engine.operators.eventtime import Deduplicate, InOrder, Previous, Sessions, Union, Windows
 from runtime.engine.operators.joins.asof import AsofJoin
-from runtime.engine.operators.joins.lookup import LookupJoin, LookupKind
+from runtime.engine.operators.joins.lookup import LookupJoin, LookupKind, TableIndex
 from runtime.engine.operators.joins.merge import JoinKind, MergeJoin, join_schema
-from runtime.engine.operators.joins.tableindex import TableIndex
 from runtime.engine.operators.operator import PlanError
 from runtime.engine.operators.plans.expressions import column_of, schema_of
 from runtime.engine.operators.plans.steps import Place, Port, Step
@@ -145,7 +144,7 @@ def deduplicated(step: Step, time: str, keys: Sequence[str], bound: str, span: i
 
 
 def aggregated(
-    step: Step, time: str, keys: Sequence[str], aggregates: Sequence[Aggregate], span: WindowSpan, *, label: str
+    step: Step, time: str, keys: Sequence[str], aggregates: Sequence[WindowAggregate], span: WindowSpan, *, label: str
 ) -> Step:
     """Return a step with the groups of each window."""
     lag = _checked_time(step, time)

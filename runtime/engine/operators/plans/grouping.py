@@ -12,8 +12,7 @@ from runtime.compiler.lower import Leaf
 from runtime.compiler.operands import Lowered, choose
 from runtime.compiler.sums import is_accumulated
 from runtime.compiler.types import INT, NULL
-from runtime.engine.operators.aggregation import Aggregate, WindowSpan
-from runtime.engine.operators.aggregation.cells import Kind
+from runtime.engine.operators.aggregation import Kind, WindowAggregate, WindowSpan
 from runtime.engine.operators.columns import type_of
 from runtime.engine.operators.operator import PlanError
 from runtime.engine.operators.plans import building
@@ -95,12 +94,12 @@ def grouped(step: Step, grouping: Grouping, leaf: Leaf) -> Step:
     called = {
         node.unnest().sql(): name for name, node in reversed(grouping.outputs) if name not in (*names, start, end)
     }
-    aggregates: list[Aggregate] = []
+    aggregates: list[WindowAggregate] = []
     for part in {part.sql(): part for part in aggregates_of(nodes)}.values():
         kind, argument = _argument(part, leaf, grouping.time)
         column = "" if argument is None else _placed(inner, argument, "argument")
         name = called.get(part.sql(), f"aggregate_{len(aggregates) + 1}")
-        aggregates.append(Aggregate(name, kind, column))
+        aggregates.append(WindowAggregate(name, kind, column))
         known[part.sql()] = name
     before = step
     if not all(value.expr == Col(name) for name, value in inner):

@@ -17,12 +17,15 @@ from runtime.engine.operators.columns import type_of
 from runtime.engine.operators.operator import PlanError
 from runtime.engine.operators.plans import building
 from runtime.engine.operators.plans.expressions import (
+    WindowCall,
     about,
     column_of,
     condition,
     first_free,
     lowered,
     numbered_names,
+    span_of,
+    window_call,
 )
 from runtime.engine.operators.plans.grouping import (
     WINDOW_END,
@@ -32,7 +35,6 @@ from runtime.engine.operators.plans.grouping import (
     grouped,
     window_bound,
 )
-from runtime.engine.operators.plans.spans import WindowCall, span_of, window_call
 from runtime.engine.operators.plans.sqlscope import HIDDEN, column_names
 from runtime.engine.operators.plans.sqlsources import Sources
 from runtime.engine.operators.plans.steps import Step

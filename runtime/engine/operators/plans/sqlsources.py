@@ -20,8 +20,8 @@ from runtime.engine.operators.plans.expressions import (
     first_free,
     lowered,
     numbered_names,
+    span_of,
 )
-from runtime.engine.operators.plans.spans import span_of
 from runtime.engine.operators.plans.sqlscope import HIDDEN, SqlScope
 from runtime.engine.operators.plans.steps import Step
 

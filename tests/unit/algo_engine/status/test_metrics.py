@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from algo_engine.status import metrics
+from algo_engine import status
 from tests.generators.monitored import Samples, read_samples
 from tests.unit.algo_engine.status.test_http import Port
 
@@ -56,7 +56,7 @@ def test_a_state_is_another_once_the_switch_is_thrown() -> None:
 
 
 def test_only_so_many_positions_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "MOST_POSITIONS", 0)
+    monkeypatch.setattr(status, "MOST_POSITIONS", 0)
     port = Port()
     port.traded()
     assert not [key for key in told(port) if key[0] == "position_lots"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from deltabook.cli._options import ConfigurationError
+from deltabook.cli._options import ConfigFileError
 from deltabook.cli._ports import AdminPort
 from deltabook.wire import admin
 
@@ -46,29 +46,29 @@ def test_an_exchange_that_cannot_be_found_is_one_line(
 ) -> None:
     if content is not None:
         (tmp_path / admin.PORTS_FILE).write_bytes(content)
-    with pytest.raises(ConfigurationError, match=words):
+    with pytest.raises(ConfigFileError, match=words):
         AdminPort(where, tmp_path, None)
 
 
 def test_neither_an_address_nor_a_directory_is_one_line() -> None:
-    with pytest.raises(ConfigurationError, match="expected --admin HOST:PORT or --dir DIRECTORY"):
+    with pytest.raises(ConfigFileError, match="expected --admin HOST:PORT or --dir DIRECTORY"):
         AdminPort(None, None, None)
 
 
 def test_a_port_where_nobody_is_is_one_line() -> None:
-    with pytest.raises(ConfigurationError, match=r"expected an exchange's admin port at 127.0.0.1:1, was: .*refused"):
+    with pytest.raises(ConfigFileError, match=r"expected an exchange's admin port at 127.0.0.1:1, was: .*refused"):
         AdminPort("127.0.0.1:1", None, None).get(admin.STATUS_PATH, admin.Status)
 
 
 def test_a_token_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="expected a token in"):
+    with pytest.raises(ConfigFileError, match="expected a token in"):
         AdminPort("127.0.0.1:1", None, tmp_path / "nothing")
 
 
 def test_a_file_that_is_no_token_is_refused_without_its_content(tmp_path: Path) -> None:
     (tmp_path / "users").write_text('name = "JOE"\npassword = "secret"\n')
     words = r"expected a token of 16 to 1000 characters without blanks in \S+users, was one of \d+$"
-    with pytest.raises(ConfigurationError, match=words):
+    with pytest.raises(ConfigFileError, match=words):
         AdminPort("127.0.0.1:1", None, tmp_path / "users")
 
 
@@ -92,6 +92,6 @@ def test_a_port_that_answers_otherwise_is_one_line(said: bytes, words: str) -> N
                 peer.sendall(said)
 
         answered = pool.submit(answer)
-        with pytest.raises(ConfigurationError, match=words):
+        with pytest.raises(ConfigFileError, match=words):
             AdminPort(f"127.0.0.1:{server.getsockname()[1]}", None, None).get(admin.STATUS_PATH, admin.Status)
         answered.result()

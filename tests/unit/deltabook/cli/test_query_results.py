@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deltabook.cli._options import ConfigurationError
+from deltabook.cli._options import ConfigFileError
 from deltabook.cli._views import print_rows
 from deltabook.cli.query import _read
 from runtime.plan import Column
@@ -43,5 +43,5 @@ def test_scripts_that_share_a_stream_declare_it_alike(tmp_path: Path, other: str
     if agrees:
         assert list(_read(files, None)[1]) == ["r"]
         return
-    with pytest.raises(ConfigurationError, match=r"expected one declaration of r, was another in .*two\.sql"):
+    with pytest.raises(ConfigFileError, match=r"expected one declaration of r, was another in .*two\.sql"):
         _read(files, None)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deltabook.cli._options import ConfigurationError
+from deltabook.cli._options import ConfigFileError
 from deltabook.cli._results import ResultsPort
 from tests.generators.certificates import make_certificate
 
@@ -57,14 +57,14 @@ def test_who_knows_the_token_and_the_authority_is_let_in(guarded: tuple[str, Pat
 
 def test_a_missing_token_is_refused_with_the_option_for_it(guarded: tuple[str, Path]) -> None:
     where, folder = guarded
-    with pytest.raises(ConfigurationError, match=r"expected the token, was another or none \(--token-file\)"):
+    with pytest.raises(ConfigFileError, match=r"expected the token, was another or none \(--token-file\)"):
         ResultsPort(where, None, folder / "cert.pem").ask("GET", "/v1/views")
 
 
 def test_a_certificate_of_somebody_else_is_not_trusted(guarded: tuple[str, Path], tmp_path: Path) -> None:
     where, folder = guarded
     other, _ = make_certificate(tmp_path)
-    with pytest.raises(ConfigurationError, match=r"results service at .*certificate verify failed"):
+    with pytest.raises(ConfigFileError, match=r"results service at .*certificate verify failed"):
         ResultsPort(where, folder / "token", other).ask("GET", "/v1/views")
 
 
@@ -72,12 +72,12 @@ def test_a_certificate_of_somebody_else_is_not_trusted(guarded: tuple[str, Path]
 def test_files_that_are_none_are_said(tmp_path: Path, name: str) -> None:
     missing = tmp_path / "missing"
     files = (missing, None) if name == "token" else (None, missing)
-    with pytest.raises(ConfigurationError, match=rf"expected .* in {missing}, was"):
+    with pytest.raises(ConfigFileError, match=rf"expected .* in {missing}, was"):
         ResultsPort("127.0.0.1:1", *files)
 
 
 def test_the_token_is_in_no_message(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("short")
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(ConfigFileError) as raised:
         ResultsPort("127.0.0.1:1", tmp_path / "token")
     assert "short" not in str(raised.value).replace(str(tmp_path), "")

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from deltabook.cli._options import ConfigurationError
+from deltabook.cli._options import ConfigFileError
 from deltabook.cli._spark_options import parse_settings, spark_options
 from runtime.spark.config import SparkConfig, SparkLaneError
 
@@ -62,7 +62,7 @@ def test_what_is_said_is_the_configuration(tmp_path: Path) -> None:
 
 
 def test_pages_beyond_loopback_need_a_private_network() -> None:
-    with pytest.raises(ConfigurationError, match="--private-network"):
+    with pytest.raises(ConfigFileError, match="--private-network"):
         given("--spark-ui", "--spark-ui-interface", "0.0.0.0")
     assert given("--spark-ui", "--spark-ui-interface", "0.0.0.0", "--private-network").ui_interface == "0.0.0.0"
 
@@ -70,7 +70,7 @@ def test_pages_beyond_loopback_need_a_private_network() -> None:
 def test_what_cannot_work_is_told_before_spark_is_started() -> None:
     with pytest.raises(SparkLaneError, match="as Spark's master"):
         given("--master", "mesos://h:1")
-    with pytest.raises(ConfigurationError, match=r"expected spark\.KEY=VALUE for --spark-conf, was 'shards'"):
+    with pytest.raises(ConfigFileError, match=r"expected spark\.KEY=VALUE for --spark-conf, was 'shards'"):
         parse_settings(["shards=2"])
     with pytest.raises(click.BadParameter, match="expected a size such as 512m or 2g, was '2'"):
         given("--driver-memory", "2")

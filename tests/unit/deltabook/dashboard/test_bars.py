@@ -9,9 +9,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltabook.dashboard.bars import Bar, Bars, Trade
+from deltabook.dashboard.bars import Bar, Bars, TapeTrade
 from deltabook.dashboard.history import History
-from deltabook.dashboard.market import Market
+from deltabook.dashboard.market import DisplayedMarket
 from deltabook.wire.results import Frame, FrameHeader
 from tests.unit.deltabook.dashboard.test_market import frame
 
@@ -25,10 +25,10 @@ def candles(history: History, width: str = "bars_1s") -> list[Any]:
     return sorted(msgspec.json.decode(news)["rows"]) if news else []
 
 
-def rig() -> tuple[History, Bars, Market]:
+def rig() -> tuple[History, Bars, DisplayedMarket]:
     history = History()
     bars = Bars(history, lambda: 1)
-    return history, bars, Market(bars)
+    return history, bars, DisplayedMarket(bars)
 
 
 TRADES = st.lists(st.tuples(st.integers(0, 40 * SECOND), st.integers(90, 110), st.integers(1, 9)), max_size=40)
@@ -37,7 +37,7 @@ TRADES = st.lists(st.tuples(st.integers(0, 40 * SECOND), st.integers(90, 110), s
 @given(TRADES, st.integers(0, 40), st.integers(0, 40))
 def test_candles_of_the_tape_are_those_of_its_trades(found: list[tuple[int, int, int]], cut: int, back: int) -> None:
     """However the trades are cut into frames, and if a snapshot repeats some of them."""
-    trades = [Trade(number, *each) for number, each in enumerate(sorted(found), 1)]
+    trades = [TapeTrade(number, *each) for number, each in enumerate(sorted(found), 1)]
     history, bars, _ = rig()
     bars.enter_trades("A", trades[:cut], is_snapshot=True)
     bars.enter_trades("A", trades[max(0, cut - back) :], is_snapshot=True)
@@ -58,11 +58,11 @@ def bars_frame(kind: Any, rows: list[tuple[Any, ...]], weight: int = 1) -> Frame
 
 def test_a_bar_of_the_stream_replaces_the_local_bar() -> None:
     history, bars, market = rig()
-    bars.enter_trades("A", [Trade(1, 5 * SECOND, 100, 1), Trade(2, 6 * SECOND, 101, 1)], is_snapshot=True)
+    bars.enter_trades("A", [TapeTrade(1, 5 * SECOND, 100, 1), TapeTrade(2, 6 * SECOND, 101, 1)], is_snapshot=True)
     market.apply(bars_frame("snapshot", [("A", 5 * SECOND, 99, 103, 98, 100, 7, 4)]))
     assert candles(history) == [[5, 99, 103, 98, 100, 7, 4], [6, 101, 101, 101, 101, 1, 1]]
     market.apply(bars_frame("changes", [("A", 6 * SECOND, 100, 101, 100, 101, 9, 2)]))
-    bars.enter_trades("A", [Trade(3, 6 * SECOND + 1, 500, 1)], is_snapshot=False)
+    bars.enter_trades("A", [TapeTrade(3, 6 * SECOND + 1, 500, 1)], is_snapshot=False)
     assert candles(history)[1] == [6, 100, 101, 100, 101, 9, 2], "what the stream has said is complete"
     assert market.symbols == ["A"]
 
@@ -78,10 +78,10 @@ def test_bars_that_leave_their_stream_stay() -> None:
 def test_a_snapshot_of_an_earlier_time_begins_anew() -> None:
     """A recorded day that is played again; one that is a little behind is the same market."""
     history, bars, _ = rig()
-    bars.enter_trades("A", [Trade(9, 10_000 * SECOND, 100, 1)], is_snapshot=True)
-    bars.enter_trades("A", [Trade(8, 9_990 * SECOND, 100, 1)], is_snapshot=True)
+    bars.enter_trades("A", [TapeTrade(9, 10_000 * SECOND, 100, 1)], is_snapshot=True)
+    bars.enter_trades("A", [TapeTrade(8, 9_990 * SECOND, 100, 1)], is_snapshot=True)
     assert [bar[0] for bar in candles(history)] == [10_000]
-    bars.enter_trades("A", [Trade(1, 50 * SECOND, 90, 1)], is_snapshot=True)
+    bars.enter_trades("A", [TapeTrade(1, 50 * SECOND, 90, 1)], is_snapshot=True)
     assert [bar[0] for bar in candles(history)] == [50]
     assert bars.time_ns == 50 * SECOND
     assert bars.first("A") == Bar(50, 90, 90, 90, 90, 0, 0)

@@ -10,8 +10,8 @@ import pytest
 from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock
 
-from deltabook.dashboard.followers import Algos, Exchange, Results
-from deltabook.dashboard.market import VIEWS, Market
+from deltabook.dashboard.followers import Algos, ExchangeFollower, ResultsFollower
+from deltabook.dashboard.market import VIEWS, DisplayedMarket
 from deltabook.dashboard.peers import Link, Peer
 from deltabook.dashboard.scales import Scales
 from deltabook.wire.admin import Book, Statistics, SymbolLine
@@ -56,11 +56,11 @@ class Runtime:
     """A follower of a runtime on a clock."""
 
     def __init__(self) -> None:
-        self.clock, self.peer, self.market = Clock(), Saying(), Market()
+        self.clock, self.peer, self.market = Clock(), Saying(), DisplayedMarket()
         self.peer.answers = {"/v1/status": {"epoch": 3}, "/v1/views": offer({"best_quote": "express", "tape": "spark"})}
         self.link = Link(Peer("127.0.0.1:1"), lambda: int(self.clock.seconds() * 1000))
         self.rounds = 0
-        self.results = Results(self.peer, self.link, self.market, self.clock, self._round)
+        self.results = ResultsFollower(self.peer, self.link, self.market, self.clock, self._round)
 
     def _round(self) -> None:
         self.rounds += 1
@@ -295,7 +295,7 @@ def test_scales_and_phases_are_the_exchanges() -> None:
         "/v1/statistics": Statistics(1, 0, 0, 0, 0, 0, {}, (line, msgspec.structs.replace(line, symbol="B")), 2),
         "/v1/books/A?depth=1": Book("A", "halted", 1, "0.05", "0.001", None, (), ()),
     }
-    exchange = Exchange(peer, Link(Peer("127.0.0.1:1"), lambda: 0), scales, lambda symbol: symbol == "A", clock)
+    exchange = ExchangeFollower(peer, Link(Peer("127.0.0.1:1"), lambda: 0), scales, lambda symbol: symbol == "A", clock)
     exchange.start()
     clock.pump([1.0] * 3)
     assert exchange.phases == {"A": "halted", "B": "halted"}

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltabook.dashboard.history import MOST_MINUTES, MOST_SECONDS, MOST_SYMBOLS, History, Line, Mark, Series
+from deltabook.dashboard.history import MOST_MINUTES, MOST_SECONDS, MOST_SYMBOLS, FillMark, History, PriceLine, Series
 
 
 def rows(series: Series, have: int = 0) -> list[Any]:
@@ -48,7 +48,7 @@ def test_seconds_and_minutes_of_a_symbol_are_bounded() -> None:
     charted = history.of("S")
     assert charted is not None
     for second in range(0, 60 * (MOST_MINUTES + 3), 30):
-        charted.add_line(1, Line(second, 1.0 * second, None, None, None))
+        charted.add_line(1, PriceLine(second, 1.0 * second, None, None, None))
     assert len(charted.lines_1s) == MOST_SECONDS
     assert [line[0] for line in rows(charted.lines_1m)][:2] == [180, 240]
     assert rows(charted.lines_1m)[0][1] == 210.0, "the last of a minute stands for it"
@@ -65,7 +65,7 @@ def test_marks_are_numbered_so_that_two_of_a_second_are_two() -> None:
     charted = History().of("S")
     assert charted is not None
     for side in "BS":
-        charted.add_mark(1, Mark(0, 5.0, 100, side, 3, 1, "sobi"))
+        charted.add_mark(1, FillMark(0, 5.0, 100, side, 3, 1, "sobi"))
     assert [(mark[0], mark[3]) for mark in rows(charted.marks)] == [(1, "B"), (2, "S")]
 
 
@@ -85,7 +85,7 @@ def test_a_market_with_another_clock_keeps_its_candles_alone() -> None:
     charted = history.of("S")
     assert charted is not None
     charted.bars_1s.put(1, 5, (5,))
-    charted.add_line(1, Line(1_700_000_000, 1.0, None, None, None))
+    charted.add_line(1, PriceLine(1_700_000_000, 1.0, None, None, None))
     history.follow(1, 1_700_000_000, is_live=False)
     history.begin_anew(2)
     assert [len(each) for each in (charted.bars_1s, charted.lines_1s, charted.lines_1m, history.gaps)] == [1, 0, 0, 0]

@@ -11,8 +11,8 @@ import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltabook.dashboard.bars import BAR_VIEWS, Trade
-from deltabook.dashboard.market import MOST_SYMBOLS, VIEWS, Level, Market
+from deltabook.dashboard.bars import BAR_VIEWS, TapeTrade
+from deltabook.dashboard.market import MOST_SYMBOLS, VIEWS, DisplayedLevel, DisplayedMarket
 from deltabook.wire.results import Frame, FrameHeader
 from queries import query_path
 from runtime.compiler import MARKET_RELATIONS, compile_program, read_script
@@ -41,7 +41,7 @@ def test_ladders_are_the_best_levels_of_the_newest_version(
     versions: list[tuple[bool, dict[Row, tuple[int, int]]]], depth: int
 ) -> None:
     """Each version is told as a snapshot, or as the difference to the last one, in any order of its rows."""
-    market = Market()
+    market = DisplayedMarket()
     before: dict[Row, int] = {}
     market.apply(frame("snapshot", "book_depth", {}))
     for is_snapshot, levels in versions:
@@ -54,31 +54,31 @@ def test_ladders_are_the_best_levels_of_the_newest_version(
         assert market.changed >= {row[0] for row, weight in change.items() if weight}, "whoever shows it draws it anew"
         for symbol in "AB":
             for side in "BS":
-                own = [Level(r[2], r[3], r[4]) for r in rows if (r[0], r[1]) == (symbol, side)]
+                own = [DisplayedLevel(r[2], r[3], r[4]) for r in rows if (r[0], r[1]) == (symbol, side)]
                 own.sort(key=lambda level: level.price_ticks, reverse=side == "B")
                 assert list(market.levels(symbol, side, depth)) == own[:depth]
         before = rows
 
 
 def test_a_tape_is_newest_first_and_loses_what_the_view_loses() -> None:
-    market = Market()
+    market = DisplayedMarket()
     rows: dict[Row, int] = {("A", n, 100 * n, 10 + n, n): 1 for n in (3, 1, 2)}
     market.apply(frame("snapshot", "tape", rows))
     assert [trade.number for trade in market.trades("A", 2)] == [3, 2]
     market.apply(frame("changes", "tape", {("A", 3, 300, 13, 3): -1, ("A", 4, 400, 9, 1): 1}))
-    assert list(market.trades("A", 9)) == [Trade(4, 400, 9, 1), Trade(2, 200, 12, 2), Trade(1, 100, 11, 1)]
-    assert market.last("A") == Trade(4, 400, 9, 1)
+    assert list(market.trades("A", 9)) == [TapeTrade(4, 400, 9, 1), TapeTrade(2, 200, 12, 2), TapeTrade(1, 100, 11, 1)]
+    assert market.last("A") == TapeTrade(4, 400, 9, 1)
     assert market.last("B") is None
 
 
 def test_changes_before_a_snapshot_are_of_nothing_that_is_known() -> None:
-    market = Market()
+    market = DisplayedMarket()
     market.apply(frame("changes", "tape", {("A", 1, 1, 1, 1): 1}))
     assert (market.symbols, market.known) == ([], set())
 
 
 def test_a_view_that_the_runtime_drops_is_unknown_and_not_empty() -> None:
-    market = Market()
+    market = DisplayedMarket()
     market.apply(frame("snapshot", "best_quote", {("A", 1, 2, None, None): 1}))
     assert market.known == {"best_quote"}
     market.changed.clear()
@@ -88,7 +88,7 @@ def test_a_view_that_the_runtime_drops_is_unknown_and_not_empty() -> None:
 
 
 def test_wide_sums_come_as_decimals_and_are_whole_numbers() -> None:
-    market = Market()
+    market = DisplayedMarket()
     table = pa.table(
         {
             "symbol": ["A"],
@@ -104,7 +104,7 @@ def test_wide_sums_come_as_decimals_and_are_whole_numbers() -> None:
 
 
 def test_symbols_are_bounded() -> None:
-    market = Market()
+    market = DisplayedMarket()
     market.apply(frame("snapshot", "best_quote", {(f"S{n}", 1, 1, 2, 1): 1 for n in range(MOST_SYMBOLS + 3)}))
     assert len(market.symbols) == len(market.quotes) == MOST_SYMBOLS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from twisted.internet.task import Clock
 
-from deltabook.demo import Figures
+from deltabook.demo import DemoFigures
 from deltabook.wire.symbols import Instrument
 
 
@@ -15,11 +15,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def figures(clock: Clock) -> Figures:
-    return Figures(clock.seconds)
+def figures(clock: Clock) -> DemoFigures:
+    return DemoFigures(clock.seconds)
 
 
-def test_nothing_yet_is_five_shortfalls(figures: Figures) -> None:
+def test_nothing_yet_is_five_shortfalls(figures: DemoFigures) -> None:
     assert figures.shortfalls() == [
         "expected messages above 0, was 0",
         "expected epochs above 0, was 0",
@@ -29,7 +29,7 @@ def test_nothing_yet_is_five_shortfalls(figures: Figures) -> None:
     ]
 
 
-def test_the_rate_is_over_the_time_between_two_statuses(figures: Figures, clock: Clock) -> None:
+def test_the_rate_is_over_the_time_between_two_statuses(figures: DemoFigures, clock: Clock) -> None:
     clock.advance(2)
     figures.take("runtime", {"messages": 1000}, 1)
     assert figures.messages_per_s == 500
@@ -40,7 +40,7 @@ def test_the_rate_is_over_the_time_between_two_statuses(figures: Figures, clock:
     assert figures.messages_per_s == 300
 
 
-def test_seconds_count_from_the_start(figures: Figures, clock: Clock) -> None:
+def test_seconds_count_from_the_start(figures: DemoFigures, clock: Clock) -> None:
     clock.advance(5)
     assert figures.elapsed_s == 0
     figures.start()
@@ -48,7 +48,7 @@ def test_seconds_count_from_the_start(figures: Figures, clock: Clock) -> None:
     assert figures.elapsed_s == 3
 
 
-def test_gauges_stay_at_the_finish_and_counts_continue(figures: Figures, clock: Clock) -> None:
+def test_gauges_stay_at_the_finish_and_counts_continue(figures: DemoFigures, clock: Clock) -> None:
     clock.advance(1)
     figures.take("runtime", {"messages": 100, "rows_per_s": 50}, 1)
     figures.finish()
@@ -60,25 +60,25 @@ def test_gauges_stay_at_the_finish_and_counts_continue(figures: Figures, clock: 
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "-"), (0, "0"), (12345, "12,345"), (1.234, "1.23"), (1234.5, "1,234"), ("busy", "busy")]
 )
-def test_figures_read_well(figures: Figures, value: int | float | str | None, text: str) -> None:
+def test_figures_read_well(figures: DemoFigures, value: int | float | str | None, text: str) -> None:
     figures.take("runtime", {"epoch": value}, 1)
     assert figures.text("runtime", "epoch") == text
 
 
 def test_position_and_profit_are_read_in_the_scale(clock: Clock) -> None:
-    figures = Figures(clock.seconds, Instrument("BTCUSD", "0.01", "0.00000001"))
+    figures = DemoFigures(clock.seconds, Instrument("BTCUSD", "0.01", "0.00000001"))
     assert figures.position(-53_027_938) == "-0.53027938"
     assert figures.money(-3_295_584_852_132) == "-329.56"
     assert figures.money(None) == "-"
-    assert Figures(clock.seconds).money(1234) == "1,234"
+    assert DemoFigures(clock.seconds).money(1234) == "1,234"
 
 
-def test_a_figure_that_is_no_number_counts_as_none(figures: Figures) -> None:
+def test_a_figure_that_is_no_number_counts_as_none(figures: DemoFigures) -> None:
     figures.take("runtime", {"messages": "many"}, 1)
     assert figures.messages == 0
 
 
-def test_counts_do_not_go_back_when_a_part_is_started_again(figures: Figures) -> None:
+def test_counts_do_not_go_back_when_a_part_is_started_again(figures: DemoFigures) -> None:
     """What a process counts goes on; what stands in its directory is as high as it ever was."""
     figures.take("runtime", {"messages": 1000, "epoch": 20, "view_updates": 60}, 5)
     figures.take("runtime", {}, 0)

@@ -8,13 +8,13 @@ import pytest
 from rich.console import Console
 from twisted.internet.task import Clock
 
-from deltabook.demo import Figures, LineScreen, LiveScreen
+from deltabook.demo import DemoFigures, LineScreen, LiveScreen
 
 
 @pytest.fixture
-def figures() -> Figures:
+def figures() -> DemoFigures:
     clock = Clock()
-    figures = Figures(clock.seconds)
+    figures = DemoFigures(clock.seconds)
     clock.advance(6)
     figures.start()
     figures.take("exchange", {"sequence": 61234}, 1)
@@ -35,7 +35,7 @@ def figures() -> Figures:
     return figures
 
 
-def test_a_pipe_gets_whole_lines(figures: Figures) -> None:
+def test_a_pipe_gets_whole_lines(figures: DemoFigures) -> None:
     stream = io.StringIO()
     screen = LineScreen(stream)
     screen.say("starting exchange")
@@ -53,7 +53,7 @@ def test_a_pipe_gets_whole_lines(figures: Figures) -> None:
 def test_a_pipe_gets_a_sign_of_life_before_anything_runs() -> None:
     clock = Clock()
     stream = io.StringIO()
-    screen, figures = LineScreen(stream), Figures(clock.seconds)
+    screen, figures = LineScreen(stream), DemoFigures(clock.seconds)
     for _ in range(12):
         clock.advance(1)
         screen.draw(figures)
@@ -66,7 +66,7 @@ def test_a_pipe_gets_a_sign_of_life_before_anything_runs() -> None:
 def test_a_pipe_gets_figures_before_spark_is_up() -> None:
     clock = Clock()
     stream = io.StringIO()
-    screen, figures = LineScreen(stream), Figures(clock.seconds)
+    screen, figures = LineScreen(stream), DemoFigures(clock.seconds)
     figures.take("runtime", {"view_updates": 9, "spark": "starting", "express_lag_ms": 2.0}, 1)
     for _ in range(9):
         clock.advance(1)
@@ -75,7 +75,7 @@ def test_a_pipe_gets_figures_before_spark_is_up() -> None:
     assert "lag: express 2.00 ms, Spark is starting" in line
 
 
-def test_a_terminal_gets_one_screen_that_is_gone_at_the_end(figures: Figures) -> None:
+def test_a_terminal_gets_one_screen_that_is_gone_at_the_end(figures: DemoFigures) -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=100, height=30, color_system=None)
     screen = LiveScreen(console)

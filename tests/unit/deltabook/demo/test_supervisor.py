@@ -13,13 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from deltabook.demo import ChildError, DemoError, Figures, InterruptedDemoError, Limits, Screen, Stage, Supervisor
+from deltabook.demo import (
+    ChildError,
+    DemoError,
+    DemoFigures,
+    DemoTimeouts,
+    InterruptedDemoError,
+    Screen,
+    Stage,
+    Supervisor,
+)
 
 pytestmark = pytest.mark.process
 
 FAKE_CHILD = Path(__file__).with_name("fake_child.py")
 ROOT = Path(__file__).parents[4]
-LIMITS = Limits(ready_s=60, first_update_s=60, stop_s=30, kill_s=30, tick_s=0.1)
+LIMITS = DemoTimeouts(ready_s=60, first_update_s=60, stop_s=30, kill_s=30, tick_s=0.1)
 ENVIRON = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT)}
 
 
@@ -36,7 +45,7 @@ class Recorder(Screen):
         self.lines.append(line)
         self._on_say(line)
 
-    def draw(self, figures: Figures) -> None:
+    def draw(self, figures: DemoFigures) -> None:
         del figures
         self.drawn += 1
 
@@ -58,7 +67,7 @@ def stages(exchange: str = "well", runtime: str = "well", algo: str = "well", pa
 
 
 def supervisor(
-    folder: Path, of: list[Stage], screen: Screen | None = None, seconds: float = 0.2, limits: Limits = LIMITS
+    folder: Path, of: list[Stage], screen: Screen | None = None, seconds: float = 0.2, limits: DemoTimeouts = LIMITS
 ) -> Supervisor:
     return Supervisor(of, folder, screen or Recorder(), seconds=seconds, environ=ENVIRON, limits=limits)
 
@@ -125,7 +134,7 @@ def test_a_page_is_named_first_and_the_others_when_ready(tmp_path: Path) -> None
 
 def test_children_are_stopped_in_their_order(tmp_path: Path) -> None:
     order = tmp_path / "order"
-    limits = Limits(ready_s=60, first_update_s=60, stop_s=30, tick_s=0.1)
+    limits = DemoTimeouts(ready_s=60, first_update_s=60, stop_s=30, tick_s=0.1)
     modes = stages("order", "order", "order", order)
     supervisor(tmp_path, modes, limits=limits).run()
     assert order.read_text().split() == ["algo", "exchange", "runtime"]
@@ -220,7 +229,7 @@ def test_the_demos_time_counts_from_the_start_of_spark(tmp_path: Path) -> None:
 
 def test_a_child_that_ignores_sigterm_is_killed_and_named(tmp_path: Path) -> None:
     screen = Recorder()
-    limits = Limits(ready_s=60, first_update_s=60, stop_s=0.2, kill_s=30, tick_s=0.1)
+    limits = DemoTimeouts(ready_s=60, first_update_s=60, stop_s=0.2, kill_s=30, tick_s=0.1)
     with pytest.raises(ChildError, match=r"^exchange: expected to stop within 0\.2 s, was killed$"):
         supervisor(tmp_path, stages(exchange="hang"), screen, limits=limits).run()
     assert_gone(pids(screen.lines))
@@ -232,14 +241,14 @@ def test_a_child_that_ends_badly_when_stopped_is_named(tmp_path: Path) -> None:
 
 
 def test_a_child_that_never_gets_ready_is_named(tmp_path: Path) -> None:
-    limits = Limits(ready_s=0.2, stop_s=30, tick_s=0.1)
+    limits = DemoTimeouts(ready_s=0.2, stop_s=30, tick_s=0.1)
     with pytest.raises(DemoError, match=r"^expected exchange to be ready within 0\.2 s, was not; ") as failed:
         supervisor(tmp_path, stages(exchange="mute"), limits=limits).run()
     assert f"{tmp_path / 'exchange.log'} says how far it has come" in str(failed.value)
 
 
 def test_a_demo_without_view_updates_fails(tmp_path: Path) -> None:
-    limits = Limits(ready_s=60, first_update_s=0.2, stop_s=30, tick_s=0.1)
+    limits = DemoTimeouts(ready_s=60, first_update_s=0.2, stop_s=30, tick_s=0.1)
     with pytest.raises(DemoError, match=r"expected a first view update within 0\.2 s") as failed:
         supervisor(tmp_path, stages(runtime="idle"), limits=limits).run()
     assert str(tmp_path / "runtime.log") in str(failed.value)

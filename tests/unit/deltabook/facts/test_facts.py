@@ -14,8 +14,21 @@ from click.testing import CliRunner
 from deltabook.backtest import ConfigurationError, DataFile
 from deltabook.cli import main
 from deltabook.demo.captures import capture_file
-from deltabook.facts import RECORDED, Observation, draw, facts_of, watch_capture, watch_files, watch_journal
-from deltabook.facts.figures import BANDS, MORE_ROWS, ROWS, Band, autocorrelation, kurtosis
+from deltabook.facts import (
+    BANDS,
+    MORE_ROWS,
+    RECORDED,
+    ROWS,
+    Band,
+    Observation,
+    autocorrelation,
+    draw,
+    facts_of,
+    kurtosis,
+    watch_capture,
+    watch_files,
+    watch_journal,
+)
 from deltabook.simulation import Simulation, SimulationConfig
 from exchange_server.config import DEFAULT_INSTRUMENTS
 from exchange_server.journal.history import History

@@ -13,8 +13,7 @@ gymnasium = pytest.importorskip("gymnasium")
 from gymnasium.utils.env_checker import check_env  # noqa: E402 - behind the check for the extra
 
 from deltabook.backtest import ConfigurationError  # noqa: E402
-from deltabook.gym import Execution, MarketMaking  # noqa: E402
-from deltabook.gym.environment import compressed  # noqa: E402
+from deltabook.gym import Execution, MarketMaking, compressed  # noqa: E402
 from deltabook.simulation import SimulationConfig  # noqa: E402
 
 MARKET = SimulationConfig(agents="lively", rate_per_s=80, warm_up_s=5)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from queries import QUERIES_DIR
-from runtime.compiler import Column, FileSource, MissingFileError, Script, SocketSource, SqlError, read_script
+from runtime.compiler import Column, DeclaredFile, DeclaredSocket, MissingFileError, Script, SqlError, read_script
 from runtime.compiler import parse_script as parse
 from tests.generators.traces import trace
 
@@ -61,7 +61,7 @@ def test_types() -> None:
 
 def test_a_socket(tmp_path: Path) -> None:
     (stream,) = script("CREATE STREAM x(a INT) FROM SOCKET '127.0.0.1' 1234 LINE DELIMITED CSV", tmp_path).streams
-    assert stream.source == SocketSource("127.0.0.1", 1234)
+    assert stream.source == DeclaredSocket("127.0.0.1", 1234)
 
 
 def test_names_of_views(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_data_files_are_looked_for_in_the_data_folder_first(tmp_path: Path) -> N
     data.mkdir()
     text = "CREATE STREAM x(a INT) FROM FILE 'sub/x.csv'"
     (stream,) = parse(text, name="s.sql", base_dir=tmp_path, data_dir=data).streams
-    assert isinstance(stream.source, FileSource)
+    assert isinstance(stream.source, DeclaredFile)
     with pytest.raises(MissingFileError) as error:
         _ = stream.source.path
     for place in (data / "sub/x.csv", data / "x.csv", tmp_path / "sub/x.csv", Path.cwd() / "sub/x.csv"):
@@ -174,6 +174,6 @@ def test_what_ends_a_tuple_is_written_as_in_options(written: str, delimiter: byt
 def test_a_directory_is_no_file_and_the_message_says_so(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     (stream,) = script("CREATE STREAM x(a INT) FROM FILE 'x'", tmp_path).streams
-    assert isinstance(stream.source, FileSource)
+    assert isinstance(stream.source, DeclaredFile)
     with pytest.raises(MissingFileError, match=r"tried .*x, which is a directory"):
         _ = stream.source.path

@@ -14,7 +14,7 @@ from runtime.engine.streams import DerivedStreams, StreamsPipeline
 from runtime.epochs import Cut, EpochLogReader
 from runtime.plan import Program, encode_program
 from runtime.relations import FeedAdaptor, Retention
-from runtime.service.catalogue.catalogue import begun_program
+from runtime.service.catalogue import begun_program
 from runtime.service.lanes.express import ExpressLane
 from runtime.sources import Position
 from tests.generators.ingest_lab import WAIT_SECONDS, ListSource, ScriptListener, at_sequence, feed

@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from runtime.formats import Cut, DuplicateSequenceError, InputFormatter, Run, RunIndex, SequenceGapError
+from runtime.formats import DuplicateSequenceError, InputFormatter, Run, RunIndex, SequenceGapError, TupleRange
 from runtime.formats.assembly.spanning import Unit
 from runtime.formats.assembly.stream import Settling
 from tests.generators.odd_formats import BYTE_PREFIXED, BYTE_PREFIXED_OR_FAIL, prefixed
@@ -22,30 +22,30 @@ WORDS = ["", "a", "bc", "", "", "d" * 60, "e", "f" * 200, "gh", "i"] * 4
 class Table(RunIndex):
     """A cut for each of the states 0 to 2."""
 
-    def __init__(self, cuts: list[Cut]) -> None:
+    def __init__(self, cuts: list[TupleRange]) -> None:
         self.cuts = cuts
 
     @property
-    def settled(self) -> Cut | None:
+    def settled(self) -> TupleRange | None:
         return self.cuts[0] if len(set(self.cuts)) == 1 else None
 
     @property
     def end_state(self) -> int | None:
         return self.cuts[0].end_state if len({cut.end_state for cut in self.cuts}) == 1 else None
 
-    def cut(self, state: int) -> Cut:
+    def cut(self, state: int) -> TupleRange:
         return self.cuts[state]
 
 
 def table(generator: random.Random) -> Table:
     """Settled; only its end state known; or nothing."""
     kind = generator.randrange(3)
-    first = Cut(generator.randrange(5), generator.randrange(5, 9), generator.randrange(3))
+    first = TupleRange(generator.randrange(5), generator.randrange(5, 9), generator.randrange(3))
     if kind == 0:
         return Table([first] * 3)
     if kind == 1:
-        return Table([Cut(n, n, first.end_state) for n in generator.sample(range(9), 3)])
-    return Table([Cut(n, n, generator.randrange(3)) for n in range(3)])
+        return Table([TupleRange(n, n, first.end_state) for n in generator.sample(range(9), 3)])
+    return Table([TupleRange(n, n, generator.randrange(3)) for n in range(3)])
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -79,11 +79,11 @@ def test_a_known_end_state_precedes_the_settling_of_the_run() -> None:
     """Row 17: who can tell what follows tells it, though its own cut waits."""
     settling = Settling(0)
     middle, last = Unit(5, 6, Run([b"x"], -1)), Unit(7, 7, Run([b"x"], -1))
-    middle.index = Table([Cut(1, 1, 2), Cut(2, 2, 2), Cut(3, 3, 2)])
-    last.index = Table([Cut(-1, -1, 0), Cut(-1, -1, 1), Cut(4, 4, 2)])
+    middle.index = Table([TupleRange(1, 1, 2), TupleRange(2, 2, 2), TupleRange(3, 3, 2)])
+    last.index = Table([TupleRange(-1, -1, 0), TupleRange(-1, -1, 1), TupleRange(4, 4, 2)])
     assert settling.settle([middle]) == []
     assert settling.settle([last]) == [last]
-    assert last.cut == Cut(4, 4, 2)
+    assert last.cut == TupleRange(4, 4, 2)
     assert settling.holds(6, 9)
     assert not settling.holds(7, 9)
     assert settling.held_bytes() == 1

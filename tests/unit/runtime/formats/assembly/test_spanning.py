@@ -9,8 +9,8 @@ import itertools
 
 import pytest
 
-from runtime.formats import Cut, Found, Run, Span
-from runtime.formats.assembly.spanning import Part, SpanningTuples, Unit
+from runtime.formats import Found, Run, Span, TupleRange
+from runtime.formats.assembly.spanning import SpanningTuples, TuplePart, Unit
 
 
 @pytest.mark.parametrize("joined", [False, True])
@@ -38,12 +38,12 @@ def test_pieces_come_together() -> None:
     spanning.start_at(1_000)
     first, middle = Unit(1, 2, Run([b"a\nb", b"\ncd"], 1_000)), Unit(3, 4, Run([b"ef", b"g"], 1_006))
     last = Unit(5, 6, Run([b"h", b"i\nj\n"], 1_009))
-    body = spanning.enter(last, Cut(3, 5))
-    assert spanning.enter(middle, Cut(-1, -1)) is None
+    body = spanning.enter(last, TupleRange(3, 5))
+    assert spanning.enter(middle, TupleRange(-1, -1)) is None
     assert body is not None
     assert (body.from_place, body.to_place, body.offset, body.length) == (11, 12, 1_012, 2)
-    assert spanning.enter(first, Cut(2, 4)) is not None
-    parts: list[Part] = []
+    assert spanning.enter(first, TupleRange(2, 4)) is not None
+    parts: list[TuplePart] = []
     spanning.put_together(Found(Span(0, 2), (Span(2, 6),)), parts)
     assert [b"".join(part.pieces or ()) for part in parts] == [b"a\n", b"cdefghi\n"]
     assert [(part.from_place, part.to_place, part.offset, part.position) for part in parts] == [
@@ -56,9 +56,9 @@ def test_pieces_come_together() -> None:
 def test_small_pieces_do_not_hold_large_buffers() -> None:
     """Row 24: what is kept of a buffer is a copy of its ends, and only the start of what is too long."""
     spanning = SpanningTuples(limit=100)
-    spanning.enter(Unit(3, 3, Run([b"ab\n" + b"x" * 10_000 + b"\ncd"], -1)), Cut(3, 10_004))
+    spanning.enter(Unit(3, 3, Run([b"ab\n" + b"x" * 10_000 + b"\ncd"], -1)), TupleRange(3, 10_004))
     assert spanning.held_bytes() == 5
-    spanning.enter(Unit(4, 5, Run([b"y" * 5_000, b"\n" + b"z" * 300], -1)), Cut(5_001, 5_001))
+    spanning.enter(Unit(4, 5, Run([b"y" * 5_000, b"\n" + b"z" * 300], -1)), TupleRange(5_001, 5_001))
     assert spanning.held_bytes() == 5 + 256 + 256
     heads = [pieces for pieces, _, _ in spanning._heads.values()]
     assert all(isinstance(piece, bytes) for pieces in heads for piece in pieces)
@@ -68,7 +68,7 @@ def test_many_tiny_pieces_are_joined() -> None:
     """Row 24: a long tuple of tiny buffers is held in few pieces."""
     spanning = SpanningTuples(limit=10_000)
     for position in range(1, 1_001):
-        spanning.enter(Unit(position, position, Run([b"x"], -1)), Cut(-1, -1))
+        spanning.enter(Unit(position, position, Run([b"x"], -1)), TupleRange(-1, -1))
         spanning.put_together(Found(open_first=0, open_last=position), [])
     pieces = spanning._open[0].pieces
     assert pieces is not None
@@ -85,7 +85,7 @@ def test_tiny_pieces_are_joined_and_large_ones_are_not_copied(size: int, most: i
     held = []
     for number in range(1, 1_001):
         unit = Unit(number, number, Run((b"x" * size,), -1))
-        spanning.enter(unit, Cut(-1, -1))
+        spanning.enter(unit, TupleRange(-1, -1))
         spanning.put_together(Found(open_first=0, open_last=number), [])
         pieces = spanning._open[0].pieces
         assert pieces is not None

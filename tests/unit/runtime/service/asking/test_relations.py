@@ -12,9 +12,8 @@ import pytest
 
 from runtime.compiler import Column, Relation
 from runtime.epochs.retention import retire_epochs
-from runtime.service.asking import GoneError
-from runtime.service.asking.relations import RelationsAtEpochs
-from runtime.service.sandbox import Cancel, CostlyError
+from runtime.service.asking import EpochGoneError, RelationsAtEpochs
+from runtime.service.sandbox import Cancellation, CostlyError
 from tests.unit.runtime.epochs.test_snapshots import Log
 
 R = Relation("r", (Column("a", "int64"), Column("weight_", "string", nullable=True)))
@@ -38,7 +37,7 @@ def test_any_epoch_in_any_order(tmp_path: Path, seed: int) -> None:
         if chance.random() < 0.3:
             lab.change(len(lab.at))
         epoch = chance.randrange(len(lab.at))
-        assert rows(found.at(R, epoch, Cancel())) == lab.at[epoch]
+        assert rows(found.at(R, epoch, Cancellation())) == lab.at[epoch]
 
 
 def test_the_newest_that_was_asked_for_is_kept_within_a_bound(tmp_path: Path) -> None:
@@ -46,11 +45,11 @@ def test_the_newest_that_was_asked_for_is_kept_within_a_bound(tmp_path: Path) ->
     other = Relation("never", (Column("x", "int64"),))
     found = RelationsAtEpochs(tmp_path / "epochs", tmp_path / "snapshots", 10_000_000)
     for epoch in (4, 20, 9):
-        found.at(R, epoch, Cancel())
-    assert found.at(other, 3, Cancel()).num_rows == 0
+        found.at(R, epoch, Cancellation())
+    assert found.at(other, 3, Cancellation()).num_rows == 0
     assert found.kept() == {"r": 20, "never": 3}
     small = RelationsAtEpochs(tmp_path / "epochs", tmp_path / "snapshots", 1)
-    small.at(R, 20, Cancel())
+    small.at(R, 20, Cancellation())
     assert small.kept() == {}
 
 
@@ -59,15 +58,15 @@ def test_a_retired_epoch_is_gone_unless_it_has_a_snapshot(tmp_path: Path) -> Non
     lab.take(12)
     retire_epochs(lab.log, 13)
     found = RelationsAtEpochs(tmp_path / "epochs", tmp_path / "snapshots", 10_000_000)
-    assert rows(found.at(R, 12, Cancel())) == lab.at[12]
-    assert rows(found.at(R, 25, Cancel())) == lab.at[25]
-    with pytest.raises(GoneError, match="expected an epoch from 13 on, as earlier ones are retired, was 5"):
-        found.at(R, 5, Cancel())
+    assert rows(found.at(R, 12, Cancellation())) == lab.at[12]
+    assert rows(found.at(R, 25, Cancellation())) == lab.at[25]
+    with pytest.raises(EpochGoneError, match="expected an epoch from 13 on, as earlier ones are retired, was 5"):
+        found.at(R, 5, Cancellation())
 
 
 def test_what_is_cancelled_is_not_kept(tmp_path: Path) -> None:
     Log(tmp_path)
-    cancel = Cancel()
+    cancel = Cancellation()
     cancel.stop("enough")
     found = RelationsAtEpochs(tmp_path / "epochs", tmp_path / "snapshots", 10_000_000)
     with pytest.raises(CostlyError, match="enough"):

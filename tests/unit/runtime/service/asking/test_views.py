@@ -11,9 +11,8 @@ from twisted.python.failure import Failure
 
 from runtime.compiler import extend_program
 from runtime.epochs import EpochLogReader, Footer
-from runtime.service.asking import GoneError
-from runtime.service.asking.views import PublishedView, ViewsAtEpochs, published_views
-from runtime.service.sandbox import AskError, Cancel
+from runtime.service.asking import EpochGoneError, PublishedView, ViewsAtEpochs, published_views
+from runtime.service.sandbox import AskError, Cancellation
 from runtime.service.subscriptions import History
 from tests.generators.epochs_lab import RELATION, EpochsLab, select
 
@@ -38,7 +37,7 @@ class Lab(EpochsLab):
         """A view's rows at an epoch."""
         (found,) = self.published(name)
         assert isinstance(found[name], PublishedView)
-        table = self.views.at(found[name], epoch, Cancel())
+        table = self.views.at(found[name], epoch, Cancellation())
         assert set(table["weight"].to_pylist()) <= {1}
         return sorted(table["a"].to_pylist())
 
@@ -51,7 +50,7 @@ def test_a_view_at_each_epoch_of_either_lane(tmp_path: Path) -> None:
     lab.spark(3, {"two": [6, -5]})
     assert [lab.at("one", epoch) for epoch in range(5)] == [[], [1, 2], [2, 3], [2, 3], [2, 3, 4]]
     assert [lab.at("two", epoch) for epoch in (1, 3)] == [[5], [6]]
-    with pytest.raises(GoneError, match="epoch 2 is retired, or not the end of one of Spark's batches"):
+    with pytest.raises(EpochGoneError, match="epoch 2 is retired, or not the end of one of Spark's batches"):
         lab.at("two", 2)
     with pytest.raises(AskError, match="expected an epoch up to 3, the newest published of view two, was 4"):
         lab.at("two", 4)
@@ -88,11 +87,11 @@ def test_a_view_that_was_not_there_yet_has_no_answer(tmp_path: Path) -> None:
     lab.epoch_of("one", 1)
     begun = lab.catalogue(extend_program(lab.program, [select("three")], [RELATION]), {"three": [7]})
     assert lab.at("three", begun) == [7]
-    with pytest.raises(GoneError, match=f"expected an epoch at which view three is there, was {begun - 1}"):
+    with pytest.raises(EpochGoneError, match=f"expected an epoch at which view three is there, was {begun - 1}"):
         lab.at("three", begun - 1)
     lab.catalogue(extend_program(lab.program, [select("four", "spark")], [RELATION]))
     lab.hub.publish(Footer(0, 3), {}, {}, lab.program)
-    with pytest.raises(GoneError, match="view four begins at epoch 1, was asked for at epoch 0"):
+    with pytest.raises(EpochGoneError, match="view four begins at epoch 1, was asked for at epoch 0"):
         lab.at("four", 0)
 
 

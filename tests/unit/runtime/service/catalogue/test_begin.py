@@ -9,7 +9,7 @@ import pytest
 
 from runtime.compiler import compile_program, decode_program, encode_program
 from runtime.engine.ingest import EpochWriter
-from runtime.service.catalogue.catalogue import begin_catalogue
+from runtime.service.catalogue import begin_catalogue
 from runtime.service.errors import ServiceError
 from tests.unit.runtime.service.catalogue.test_catalogue import R, view
 

@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 
 from runtime.compiler import Column, Linear, NamedSelect, Program, Relation, SqlError, compile_program, decode_program
 from runtime.engine.ingest import OnSealed
-from runtime.service.catalogue.catalogue import Catalogue
+from runtime.service.catalogue import Catalogue
 from runtime.service.errors import CatalogueError, UnknownViewError
 from runtime.views.registry import LOWERING
 

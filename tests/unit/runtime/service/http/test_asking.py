@@ -12,8 +12,8 @@ import pytest
 
 from deltabook.wire.service import Answered, AnsweredColumn
 from runtime.compiler import SqlError
-from runtime.service.asking import GoneError, TooManyError
-from runtime.service.sandbox import AskError, CostlyError, Rows
+from runtime.service.asking import EpochGoneError, TooManyError
+from runtime.service.sandbox import AnswerRows, AskError, CostlyError
 from tests.generators.results_lab import Answered as Reply
 from tests.generators.results_lab import ResultsLab
 
@@ -36,13 +36,13 @@ class FakeAsker:
         self.error = error
         self.asked: list[tuple[str, int | None]] = []
 
-    async def ask(self, sql: str, epoch: int | None, gone: Any) -> tuple[int, Rows]:
+    async def ask(self, sql: str, epoch: int | None, gone: Any) -> tuple[int, AnswerRows]:
         self.asked.append((sql, epoch))
         gone.addErrback(lambda _: self.asked.append(("gone", None)))
         if self.error is not None:
             raise self.error
         columns = tuple(AnsweredColumn(name, "X") for name in TABLE.column_names)
-        return 17, Rows(columns, TABLE)
+        return 17, AnswerRows(columns, TABLE)
 
 
 def post(
@@ -80,7 +80,7 @@ def test_arrow_is_the_table_and_names_its_epoch() -> None:
     ("error", "status"),
     [
         (AskError("no such epoch"), 409),
-        (GoneError("retired"), 410),
+        (EpochGoneError("retired"), 410),
         (CostlyError("too long"), 413),
         (TooManyError("too many"), 503),
         (SqlError("wrong", file="question", line=1, column=2), 422),

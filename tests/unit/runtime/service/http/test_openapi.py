@@ -8,7 +8,7 @@ import pytest
 
 from deltabook.wire.access import Access
 from deltabook.wire.readers import ChangedReader, NewReader, Readers
-from runtime.service.catalogue.control import Control
+from runtime.service.catalogue import Control
 from runtime.service.http.limits import SiteLimits
 from runtime.service.http.openapi import described
 from runtime.service.http.readers import ReaderRoutes

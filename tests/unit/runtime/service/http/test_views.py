@@ -16,7 +16,7 @@ from deltabook.wire.catalogue import Changed
 from deltabook.wire.service import Result, ViewLine
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.epochs import Footer
-from runtime.service.catalogue.control import Control
+from runtime.service.catalogue import Control
 from runtime.service.http import SiteLimits
 from runtime.service.results.hub import Hub
 from tests.generators.results_lab import PROGRAM, ResultsLab, parsed

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from deltabook.wire.service import AnsweredColumn
 from runtime.service.postgres.portals import Cursor, ShownRows
 from runtime.service.postgres.statements import Fetch
-from runtime.service.sandbox import Rows
+from runtime.service.sandbox import AnswerRows
 
 ROWS = 5
 
@@ -64,6 +64,6 @@ def test_a_cursor_moves_as_the_manual_says(fetches: list[Fetch]) -> None:
 @pytest.mark.parametrize(("rows", "width", "chunk"), [(0, 1, 32 * 1024), (100_000, 1, 32 * 1024), (1_000, 5_000, 104)])
 def test_chunks_are_bounded_in_rows_and_bytes(rows: int, width: int, chunk: int) -> None:
     table = pa.table({"a": pa.array([b"x" * width] * rows, pa.binary(width))})
-    shown = ShownRows(Rows((AnsweredColumn("a", "BLOB"),), table))
+    shown = ShownRows(AnswerRows((AnsweredColumn("a", "BLOB"),), table))
     assert shown.chunk_rows == pytest.approx(chunk, rel=0.02)
     assert len(shown) == rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime.compiler import SqlError
-from runtime.service.asking import GoneError, TooManyError
+from runtime.service.asking import EpochGoneError, TooManyError
 from runtime.service.errors import ServiceError
 from runtime.service.postgres.errors import PostgresError, explained
 from runtime.service.sandbox import AskError, CostlyError
@@ -37,7 +37,7 @@ def test_a_line_and_a_column_are_one_position(line: int, column: int, position: 
     ("error", "sqlstate", "hint"),
     [
         (TooManyError("expected at most 2"), "53300", ""),
-        (GoneError("expected epoch 5"), "55000", "--retain-epochs"),
+        (EpochGoneError("expected epoch 5"), "55000", "--retain-epochs"),
         (CostlyError("needs more memory"), "53200", ""),
         (CostlyError("expected an answer within 1 s"), "57014", ""),
         (CostlyError("expected an answer of at most 5 rows"), "54000", "DECLARE"),

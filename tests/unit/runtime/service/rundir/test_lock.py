@@ -9,7 +9,7 @@ import pytest
 
 from deltabook.wire.directories import Claim
 from runtime.service.errors import DirectoryInUseError
-from runtime.service.rundir.lock import DirectoryLock, left_as_found
+from runtime.service.rundir.directory import DirectoryLock, left_as_found
 
 HOLDER = Claim("db-1", 4711, run="r7")
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.compiler import Column, SqlError
-from runtime.service.sandbox import AskLimits, CostlyError, Rows
+from runtime.service.sandbox import AnswerRows, AskLimits, CostlyError
 from runtime.service.sandbox.database import Sandbox
 from runtime.service.sandbox.messages import Given, GivenTable
 
@@ -33,12 +33,12 @@ TABLES: Mapping[str, tuple[Sequence[Column], pa.Table]] = {"bids": (COLUMNS, TAB
 NOON_US = 1_577_880_000_000_000  # of 2020-01-01
 
 
-def answered(sql: str, time_us: int | None = None, **limits: Any) -> Rows:
+def answered(sql: str, time_us: int | None = None, **limits: Any) -> AnswerRows:
     sandbox = Sandbox(AskLimits(**limits))
     try:
         given = Given(tuple(GivenTable(name, tuple(columns)) for name, (columns, _) in TABLES.items()), time_us)
         answer = sandbox.answer(sql, given, [rows for _, rows in TABLES.values()])
-        return Rows(answer.columns, pa.Table.from_batches(answer.batches, answer.schema))
+        return AnswerRows(answer.columns, pa.Table.from_batches(answer.batches, answer.schema))
     finally:
         sandbox.close()
 

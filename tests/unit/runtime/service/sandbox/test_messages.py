@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from deltabook.wire.service import AnsweredColumn
-from runtime.service.sandbox.messages import Answered, Asked, Ended, Given, GivenTable, Refused, receive, send
+from runtime.service.sandbox.messages import Answered, AskedQuestion, Ended, Given, GivenTable, Refused, receive, send
 from runtime.service.sandbox.messages import arrow_stream as stream_of
 
 MESSAGES = (
-    Asked(3, "SELECT 1", None),
+    AskedQuestion(3, "SELECT 1", None),
     Given((GivenTable("bids"),), 5, ("CREATE MACRO a() AS 1",), 7, describes=True),
     Answered((AnsweredColumn("a", "BIGINT"),)),
     Ended(Refused("sql", "no", "question", 1, 2), is_spent=True),
@@ -25,9 +25,9 @@ def test_messages_arrive_as_they_were_sent() -> None:
     for message in MESSAGES:
         send(pipe, message)
     pipe.seek(0)
-    assert tuple(receive(pipe, Asked | Given | Answered | Ended) for _ in MESSAGES) == MESSAGES
+    assert tuple(receive(pipe, AskedQuestion | Given | Answered | Ended) for _ in MESSAGES) == MESSAGES
     with pytest.raises(EOFError):
-        receive(pipe, Asked)
+        receive(pipe, AskedQuestion)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_messages_arrive_as_they_were_sent() -> None:
 )
 def test_what_is_no_message_is_an_error(data: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
-        receive(BytesIO(data), Asked)
+        receive(BytesIO(data), AskedQuestion)
 
 
 def test_a_stream_may_not_be_longer_than_its_limit() -> None:
@@ -51,7 +51,7 @@ def test_a_stream_may_not_be_longer_than_its_limit() -> None:
     send(pipe, MESSAGES[0])
     pipe.seek(0)
     assert stream_of(pipe, 100_000).read_all().equals(table)
-    assert receive(pipe, Asked) == MESSAGES[0]
+    assert receive(pipe, AskedQuestion) == MESSAGES[0]
     pipe.seek(0)
     with pytest.raises(ValueError, match="expected a stream of at most 4000 bytes, was a longer one"):
         stream_of(pipe, 4_000).read_all()

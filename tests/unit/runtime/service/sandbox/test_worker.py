@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.compiler import Column, SqlError
-from runtime.service.sandbox import AskError, AskLimits, Cancel, CostlyError, Rows, Worker, Workers
+from runtime.service.sandbox import AnswerRows, AskError, AskLimits, Cancellation, CostlyError, QuestionWorkers, Worker
 from runtime.service.sandbox.messages import Given, GivenTable
 
 WAIT_S = 60.0
@@ -52,7 +52,7 @@ def started() -> Iterator[Callable[..., Worker]]:
         worker.end()
 
 
-def answered(worker: Worker, sql: str, tables: Sequence[tuple[str, pa.Table]] = (), **given: Any) -> Rows:
+def answered(worker: Worker, sql: str, tables: Sequence[tuple[str, pa.Table]] = (), **given: Any) -> AnswerRows:
     checked = worker.check(sql, None)
     assert [name for name, _ in checked.question.names] == [name for name, _ in tables]
     wanted = Given(tuple(GivenTable(name, COLUMNS) for name, _ in tables), **given)
@@ -62,9 +62,9 @@ def answered(worker: Worker, sql: str, tables: Sequence[tuple[str, pa.Table]] = 
 class Asking:
     """A question on a thread, and what became of it."""
 
-    def __init__(self, worker: Worker, sql: str, cancel: Cancel | None = None) -> None:
+    def __init__(self, worker: Worker, sql: str, cancel: Cancellation | None = None) -> None:
         self.result: Any = None
-        self._cancel = Cancel() if cancel is None else cancel
+        self._cancel = Cancellation() if cancel is None else cancel
         self._worker, self._is_checked = worker, threading.Event()
         self._thread = threading.Thread(target=self._run, args=(sql,))
         self._thread.start()
@@ -242,7 +242,7 @@ def test_a_cross_join_without_an_end_is_refused(started: Callable[..., Worker], 
 
 @pytest.mark.parametrize("sql", [LONG, RECURSION])
 def test_what_is_cancelled_is_interrupted_and_the_process_stays(started: Callable[..., Worker], sql: str) -> None:
-    worker, cancel = started(seconds=600.0), Cancel()
+    worker, cancel = started(seconds=600.0), Cancellation()
     asking = Asking(worker, sql, cancel)
     cancel.stop("no client waits for the answer any more")
     assert asking.error() == "no client waits for the answer any more"
@@ -251,7 +251,7 @@ def test_what_is_cancelled_is_interrupted_and_the_process_stays(started: Callabl
 
 
 def test_what_is_not_to_be_interrupted_is_killed(started: Callable[..., Worker]) -> None:
-    worker, cancel = started(seconds=600.0), Cancel()
+    worker, cancel = started(seconds=600.0), Cancellation()
     asking = Asking(worker, DEAF, cancel)
     cancel.stop("the runtime stops")
     cancel.kill()
@@ -260,7 +260,7 @@ def test_what_is_not_to_be_interrupted_is_killed(started: Callable[..., Worker])
 
 
 def test_what_is_cancelled_before_it_runs_does_not_run(started: Callable[..., Worker]) -> None:
-    worker, cancel = started(), Cancel()
+    worker, cancel = started(), Cancellation()
     cancel.stop("the reason")
     with pytest.raises(CostlyError, match="the reason"), cancel.stopping(worker):
         raise AssertionError("expected the question not to begin")
@@ -307,7 +307,7 @@ def test_nothing_secret_is_in_the_environment(started: Callable[..., Worker], mo
 
 
 def test_processes_are_kept_and_replaced() -> None:
-    workers = Workers(AskLimits())
+    workers = QuestionWorkers(AskLimits())
     try:
         one, two = workers.take(), workers.take()
         assert one.pid != two.pid
@@ -330,7 +330,7 @@ def test_processes_are_kept_and_replaced() -> None:
 
 
 def test_a_closed_pool_leaves_no_process() -> None:
-    workers = Workers(AskLimits())
+    workers = QuestionWorkers(AskLimits())
     idle, busy = workers.take(), workers.take()
     workers.give(idle)
     asking = Asking(busy, LONG)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runtime.epochs import Footer
-from runtime.service.health.metrics import Noted
-from runtime.service.health.metrics.runtime import figure_metrics
+from runtime.service.health.metrics import Noted, figure_metrics
 from tests.generators.monitored import samples_of
 
 

@@ -1,9 +1,14 @@
-"""State in an SQLite database, the embedded default.
+"""Stores, in which state becomes durable: binary values under (table, key), committed in sets.
 
-Measured against LMDB (py-lmdb 3.0; 10 M values of 24 bytes, checksums in both, an fsync each commit, 2 shared cores;
-medians of commits in ms, SQLite / LMDB): 10 scattered edits 0.26 / 0.71, 1,000 scattered 13 / 24, 100,000 scattered
-1,730 / 740; 10 appended 0.19 / 0.30, 1,000 appended 4.1 / 2.8, 100,000 appended 258 / 124. All values are read at
-0.89 / 0.94 M a second, one in 6.5 / 4.5 µs; 454 / 1,088 MB on disk in the end. SQLite is faster at the small
+```
+edits ──▶ Store ──┬── MemoryStore: tests, state that need not outlive the process
+                  └── SqliteStore: the embedded default        checksums: of each value and its place
+```
+
+SQLite was measured against LMDB (py-lmdb 3.0; 10 M values of 24 bytes, checksums in both, an fsync each commit, 2
+shared cores; medians of commits in ms, SQLite / LMDB): 10 scattered edits 0.26 / 0.71, 1,000 scattered 13 / 24, 100,000
+scattered 1,730 / 740; 10 appended 0.19 / 0.30, 1,000 appended 4.1 / 2.8, 100,000 appended 258 / 124. All values are
+read at 0.89 / 0.94 M a second, one in 6.5 / 4.5 µs; 454 / 1,088 MB on disk in the end. SQLite is faster at the small
 commits of an epoch, comes with Python, needs no bound on its size in advance, and is half as large. LMDB's
 strengths, commits of 100,000 edits and single reads, are not this load; so it is not shipped.
 
@@ -13,15 +18,131 @@ Pages of 1 to 8 KiB were tried: commits of scattered edits cost the same within 
 from __future__ import annotations
 
 import sqlite3
+import struct
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from runtime.state.errors import CorruptStateError, StateError, StoreError
-from runtime.state.stores.store import Edit, Store, opened, place_seed, sealed
+import msgspec
 
-__all__ = ["SqliteStore", "check_store"]
+from runtime.state.errors import CorruptStateError, StateError, StoreError
+
+__all__ = ["Edit", "LateEdit", "MemoryStore", "SqliteStore", "Store", "check_store", "encoded"]
+
+
+_CHECKSUM: Final = struct.Struct("<I")
+_KEY: Final = struct.Struct("<q")
+
+
+class Edit(msgspec.Struct, frozen=True, gc=False):
+    """Write, or delete if ``data`` is None."""
+
+    table: str
+    """Table of the value."""
+    key: int
+    """Slot of the table, of 64 bits."""
+    data: bytes | None
+    """New value."""
+
+
+class LateEdit(msgspec.Struct, frozen=True, gc=False):
+    """Write whose bytes are made when it is committed, which may be on another thread."""
+
+    table: str
+    """Table of the value."""
+    key: int
+    """Slot of the table, of 64 bits."""
+    encode: Callable[[], bytes]
+    """Function that returns the new value, which is fixed."""
+
+
+def encoded(edits: Sequence[Edit | LateEdit]) -> list[Edit]:
+    """Return the edits with their bytes."""
+    return [Edit(each.table, each.key, each.encode()) if isinstance(each, LateEdit) else each for each in edits]
+
+
+class Store(ABC):
+    """Binary values under (table, key); reads see the last commit only.
+
+    `commit` is all or nothing and returns when the edits would survive a crash of the machine; if it raises it has
+    done nothing, or at worst all, and the same edits can be committed again. A deleted key may be missing. One
+    writer at a time. Reads and commits raise `CorruptStateError` for bytes that differ from what was stored, with the
+    table and the key, or the file.
+    """
+
+    @abstractmethod
+    def commit(self, edits: Sequence[Edit]) -> None:
+        """Make these edits durable, together; if two are for one place, the later one applies."""
+
+    @abstractmethod
+    def get(self, table: str, key: int) -> bytes | None:
+        """Return the value, or None."""
+
+    @abstractmethod
+    def scan(self, table: str) -> Iterator[tuple[int, bytes]]:
+        """Yield all (key, value) of a table by ascending key."""
+
+    def keys(self, table: str) -> Iterator[int]:
+        """Yield all keys of a table, ascending; faster than a scan if values need not be read."""
+        for key, _ in self.scan(table):
+            yield key
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release files; idempotent."""
+
+
+class MemoryStore(Store):
+    """Store in memory, for tests and for temporary state. Not thread-safe: one owner at a time."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, dict[int, bytes]] = {}
+
+    def commit(self, edits: Sequence[Edit]) -> None:
+        for edit in edits:
+            table = self._tables.setdefault(edit.table, {})
+            if edit.data is None:
+                table.pop(edit.key, None)
+            else:
+                table[edit.key] = edit.data
+
+    def get(self, table: str, key: int) -> bytes | None:
+        return self._tables.get(table, {}).get(key)
+
+    def scan(self, table: str) -> Iterator[tuple[int, bytes]]:
+        yield from sorted(self._tables.get(table, {}).items())
+
+    def close(self) -> None:
+        return
+
+
+def place_seed(table: str) -> int:
+    """Return the seed of the checksums of a table's values; worth caching over a scan."""
+    return zlib.crc32(table.encode())
+
+
+def sealed(seed: int, key: int, data: bytes) -> bytes:
+    """Return a value preceded by its checksum; raise `OverflowError` for a key of more than 64 bits."""
+    try:
+        place = _KEY.pack(key)
+    except struct.error:
+        raise OverflowError(f"expected a key of 64 bits, was {key}") from None
+    return _CHECKSUM.pack(zlib.crc32(data, zlib.crc32(place, seed))) + data
+
+
+def opened(seed: int, table: str, key: int, data: bytes) -> bytes:
+    """Return the value; raise `CorruptStateError` that names the place."""
+    value = data[_CHECKSUM.size :]
+    checksum = zlib.crc32(value, zlib.crc32(_KEY.pack(key), seed))
+    if len(data) < _CHECKSUM.size or _CHECKSUM.unpack_from(data)[0] != checksum:
+        raise CorruptStateError(
+            f"{table}, key {key}: expected the value that was stored, was {value[:16]!r}… with another checksum"
+        )
+    return value
+
 
 _APPLICATION: Final = 0x64626B73  # "dbks"
 _FORMAT: Final = 3

@@ -1,4 +1,7 @@
-"""Catalogue of a running runtime: views are added and dropped, one change at a time, each at an epoch of its own.
+"""Catalogue of a running runtime: views and derived streams are added and dropped, and callers wait for publication.
+
+`Catalogue` makes one change at a time, each at an epoch of its own; `Control` answers the requests of ports;
+`needed_by` and `with_readers` find the readers that a view needs.
 
 A change is compiled against the newest program and sealed into the log as a control record. From then on it is durable,
 even if its caller no longer waits; it is published with the first version that covers its epoch. The result log has the
@@ -15,9 +18,11 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 from twisted.internet.defer import Deferred, DeferredLock
+from twisted.logger import Logger
 
 from deltabook.wire.advice import did_you_mean
-from runtime.compiler import NamedSelect, StreamSelect, compile_program, extend_program
+from deltabook.wire.catalogue import AddViews, Changed, ChangedView
+from runtime.compiler import NamedSelect, StreamClauses, StreamSelect, compile_program, extend_program
 from runtime.engine.ingest import EpochWriter, OnSealed, Sections
 from runtime.engine.streams import with_streams
 from runtime.plan import (
@@ -30,16 +35,75 @@ from runtime.plan import (
     encode_program,
     readers_of,
     readers_of_stream,
+    stream_views,
     with_record,
     without_stream,
     without_view,
 )
-from runtime.service.catalogue.readers_of_views import with_readers
 from runtime.service.errors import CatalogueError, ServiceError, UnknownViewError
+from runtime.service.results.hub import Hub
 from runtime.service.waiting import epoch_of
 from runtime.views.shard import Inputs, ShardState
 
-__all__ = ["Catalogue", "begin_catalogue", "begun_program"]
+__all__ = ["Catalogue", "Control", "begin_catalogue", "begun_program", "needed_by"]
+
+
+_MOST_NAMES: Final = 8
+"""Greatest number of names in an error message."""
+
+
+def relations_read(program: Program, name: str) -> frozenset[str]:
+    """Return the relations that a view of the program reads."""
+    (view,) = [view for view in program.views if view.name == name]
+    return frozenset(program.maps[number].relation for number in view.body.maps())
+
+
+def with_readers(
+    program: Program, selects: Sequence[NamedSelect], relations_of: Mapping[str, frozenset[str]]
+) -> Program:
+    """Return the program with the readers that these views name; raises `CatalogueError`.
+
+    ``relations_of`` maps each reader to the relations that it fills.
+    """
+    named = {select.name: tuple(dict.fromkeys(select.readers)) for select in selects if select.readers}
+    for name, readers in named.items():
+        unknown = [reader for reader in readers if reader not in relations_of]
+        if unknown:
+            raise CatalogueError(
+                f"expected readers of {_listed(sorted(relations_of))} for view {name}, was {_listed(unknown)}"
+            )
+        allowed = frozenset[str]().union(*[relations_of[reader] for reader in readers])
+        others = relations_read(program, name) - allowed
+        if others:
+            raise CatalogueError(
+                f"expected view {name} to use relations of {_listed(readers)} alone ({_listed(sorted(allowed))}), "
+                f"was {_listed(sorted(others))} as well"
+            )
+    if not named:
+        return program
+    views = tuple(
+        msgspec.structs.replace(view, readers=named[view.name]) if view.name in named else view
+        for view in program.views
+    )
+    return msgspec.structs.replace(program, views=views)
+
+
+def needed_by(program: Program, reader: str, own: frozenset[str]) -> tuple[str, ...]:
+    """Return the derived streams and views that name a reader, or read a relation that no other reader fills."""
+    return (
+        *(stream.name for stream in program.streams if not own.isdisjoint(stream.reads)),
+        *(
+            view.name
+            for view in program.views
+            if reader in view.readers or not own.isdisjoint(relations_read(program, view.name))
+        ),
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "") or "none"
+
 
 InThread = Callable[[Callable[[], Program]], "Deferred[Program]"]
 T = TypeVar("T")
@@ -311,3 +375,79 @@ class Catalogue:
         epoch = await epoch_of(self._reactor, lambda on_sealed: self._seal(encode_program(program), on_sealed))
         self.program = program
         return epoch
+
+
+_DONE, _LATER = 200, 202
+
+
+class Control:
+    """Changes the catalogue and returns the outcome, with the HTTP status.
+
+    A change continues if its caller stops waiting. Changes raise `SqlError` and `ServiceError`.
+    """
+
+    _log = Logger()
+
+    def __init__(self, hub: Hub, catalogue: Catalogue) -> None:
+        self._hub, self._catalogue = hub, catalogue
+
+    async def add(self, wanted: AddViews) -> tuple[int, Changed]:
+        """Add views and derived streams together."""
+        if not (wanted.views or wanted.streams):
+            raise CatalogueError("expected a view or a stream to be added, was none")
+        names = [*[stream.name for stream in wanted.streams], *[view.name for view in wanted.views]]
+        streams = [
+            StreamSelect(
+                NamedSelect(stream.name, stream.sql, stream.line, stream.column, stream.file),
+                StreamClauses(stream.retain_rows, stream.retain_ns, stream.lateness_ns),
+            )
+            for stream in wanted.streams
+        ]
+        selects = [
+            NamedSelect(
+                view.name,
+                view.sql,
+                view.line,
+                view.column,
+                view.file,
+                view.lane or "spark",
+                any_lane=not view.lane,
+                readers=view.readers,
+            )
+            for view in wanted.views
+        ]
+        epoch = await self._catalogue.add(selects, streams)
+        self._log.info("{names} are kept from epoch {epoch} on", names=", ".join(names), epoch=epoch)
+        views = [view for view in _all_views(self._catalogue.program) if view.name in names]
+        in_time = await self._is_published(epoch, wanted.timeout_s, views)
+        failed = {name: self._hub.failed[name] for name in names if name in self._hub.failed}
+        if failed:
+            raise CatalogueError(
+                "; ".join(
+                    f"view {name} failed: {reason} (it stays in the catalogue: `deltabook query drop {name}` drops it)"
+                    for name, reason in failed.items()
+                )
+            )
+        return self._changed(epoch, views, in_time=in_time)
+
+    async def drop(self, name: str, timeout_s: float) -> tuple[int, Changed]:
+        """Drop a view or a derived stream."""
+        views = [view for view in _all_views(self._catalogue.program) if view.name == name]
+        epoch = await self._catalogue.drop(name)
+        self._log.info("{name} is dropped from epoch {epoch} on", name=name, epoch=epoch)
+        return self._changed(epoch, views, in_time=await self._is_published(epoch, timeout_s, views))
+
+    async def _is_published(self, epoch: int, timeout_s: float, views: list[View]) -> bool:
+        """Return True if the lanes of these views have published the epoch within the timeout."""
+        waiting = [self._catalogue.when_published(epoch, timeout_s, lane) for lane in {view.lane for view in views}]
+        return all([await published for published in waiting])
+
+    def _changed(self, epoch: int, views: list[View], *, in_time: bool) -> tuple[int, Changed]:
+        changed = tuple(ChangedView(view.name, view.view_class, view.reason, view.lane) for view in views)
+        version = min((self._hub.epoch(view.lane) for view in views), default=0)
+        return _DONE if in_time else _LATER, Changed(epoch, version, changed)
+
+
+def _all_views(program: Program) -> tuple[View, ...]:
+    """Return the derived streams as views, followed by the views."""
+    return (*stream_views(program).views, *program.views)
