@@ -116,7 +116,10 @@ class _Compiler:
         if isinstance(candidate, str):
             self._check_types(query, names, output.types)
             body = reevaluated_view(output, rewriter.references, names, self.maps)
-            verify(body, output.types, names, self.maps.maps, self.describer)
+            try:
+                verify(body, output.types, names, self.maps.maps, self.describer)
+            except RuntimeError as error:  # a defect of the rewriting, which the owner of the query can only avoid
+                raise query.error(str(error)) from error
             if rewriter.floats:
                 candidate += f"; not exact integers: {', '.join(rewriter.floats)}"
             candidate = Candidate(body, tuple(output.types), "reevaluated", candidate)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 from sqlglot import exp
 
-from runtime.compiler.aggregates import AGGREGATES
+from runtime.compiler.aggregates import AGGREGATES, with_filter_and_over
 from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.fixedpoint import (
     Value,
@@ -21,10 +21,12 @@ from runtime.compiler.fixedpoint import (
     cast,
     comparison,
     decimal,
+    decimal_of,
     floor_quotient,
     huge,
     number,
     quotient,
+    scaled,
     wrap,
 )
 from runtime.compiler.parse import Query
@@ -122,11 +124,11 @@ _INTEGER_TYPES = {
     "TINYINT": "TINYINT",
     "INT128": "HUGEINT",
 }
-_INTEGER_PARTS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
+_FLOAT_PARTS = frozenset({"EPOCH", "JULIAN"})
 _NARROWER = ("", "BIGINT", "INTEGER")
 """Types to which the integers of a foreign call are cast, until DuckDB has such a function."""
 _INT64_MAX = 2**63 - 1
-_INT128_MAX = 2**127 - 1
+_LARGEST = 2**126
 
 
 class Rewriter:
@@ -158,7 +160,7 @@ class Rewriter:
         return value.sql
 
     def foreign(self, node: exp.Expr) -> Value:
-        """Leave a function to DuckDB: scaled integers go in as DOUBLE, and DuckDB determines the type of the result.
+        """Leave a function to DuckDB: scaled integers go in as DECIMAL, and DuckDB determines the type of the result.
 
         Integers that may be wide go in as they are, or as the widest type that the function takes: a value that does
         not fit is an error when it occurs, as it is in DuckDB.
@@ -176,8 +178,8 @@ class Rewriter:
         else:
             raise self.error(f"DuckDB refuses {node.sql('duckdb')}: {first_line(errors[0])}", node) from errors[0]
         result = Type.from_duckdb(kind)
-        if kind.startswith("DECIMAL"):
-            call = cast(call, "DOUBLE")
+        if kind.startswith("DECIMAL") and result.kind == "int":
+            return Value(scaled(with_filter_and_over(node, call, self), result.scale), result, is_whole=True)
         if result.kind == "float64":
             self.floats[node.key.upper()] = None
         return Value(call, result)
@@ -197,6 +199,8 @@ class Rewriter:
     def _argument(self, child: Any, narrow: str) -> tuple[Any, Any]:
         if not isinstance(child, exp.Expr):
             return child, child
+        if isinstance(child, exp.Interval) and child.find(exp.Column, exp.Query) is not None:
+            return self._arguments(child, narrow)
         if isinstance(child, (exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, exp.Boolean, exp.Null)):
             return child.copy(), child.copy()
         if isinstance(child, exp.Neg) and isinstance(child.this, exp.Literal):
@@ -208,7 +212,8 @@ class Rewriter:
             return self._arguments(child, narrow)
         value = self.rewrite(child)
         if value.type.kind == "int" and value.type.scale:
-            return number(value), cast(exp.Null(), "DOUBLE")
+            sql, kind = decimal_of(value)
+            return sql, cast(exp.Null(), kind)
         if value.type.kind == "int" and (narrow or value.widened):
             target = narrow or value.type.duckdb
             return cast(value.sql, target), cast(exp.Null(), target)
@@ -231,8 +236,8 @@ class Rewriter:
         if exact is None:
             return Value(node.copy(), FLOAT, literal=True)
         value, scale = exact
-        if value > _INT128_MAX:
-            raise self.error(f"expected a number of at most 128 bits, was {node.this}", node)
+        if value > _LARGEST:
+            raise self.error(f"expected a number of at most 126 bits, was {node.this}", node)
         wide = value > _INT64_MAX
         return Value(decimal(value), Type("int", scale, wide), literal=True)
 
@@ -407,14 +412,14 @@ class Rewriter:
         target = node.to
         name = target.this.name
         sizes = [int(part.name) for part in target.expressions]
-        if value.type.kind == "int" and name == "DECIMAL":
+        if value.type.kind == "int" and name == "DECIMAL" and type(node) is exp.Cast:
             scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
             if scale >= value.type.scale:
                 return Value(huge(value, scale), Type("int", scale, True, value.type.nullable))
         if value.type.kind == "int" and name in _INTEGER_TYPES and not value.type.scale and type(node) is exp.Cast:
             sql = cast(value.sql, _INTEGER_TYPES[name])
             return Value(sql, Type("int", 0, name == "INT128", value.type.nullable))
-        if value.type.kind == "int" and name in ("DOUBLE", "FLOAT"):
+        if value.type.kind == "int" and name == "DOUBLE":
             self.floats["CAST"] = None
             return Value(number(value), FLOAT.with_null(value.type.nullable))
         return self.foreign(node)
@@ -422,7 +427,7 @@ class Rewriter:
     def _extract(self, node: exp.Extract) -> Value:
         """Rewrite parts of a date, which are integers; for a NULL in its place DuckDB would return DOUBLE."""
         value = self.rewrite(node.expression)
-        if value.type.kind not in ("date", "timestamp") or node.name.upper() not in _INTEGER_PARTS:
+        if value.type.kind not in ("date", "timestamp") or node.name.upper() in _FLOAT_PARTS:
             return self.foreign(node)
         return Value(exp.Extract(this=node.this.copy(), expression=value.sql), INT.with_null(value.type.nullable))
 
