@@ -13,6 +13,9 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import DialectType
 from sqlglot.errors import ErrorLevel, OptimizeError, ParseError, SqlglotError, UnsupportedError
 from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.resolver import Resolver
+from sqlglot.optimizer.scope import traverse_scope
+from sqlglot.schema import ensure_schema
 
 from runtime.compiler.dbtoaster import plain_functions, plain_words
 from runtime.compiler.declarations import Text
@@ -138,12 +141,35 @@ def parse_select(
     except OptimizeError as error:
         raise _unresolved(query, known, str(error)) from error
     query.reads = tuple(read_names(query.plain))
+    _qualify_order(query.tree, schema)
     put_epoch_time(query.tree, query.plain, schema, query.error)
     plain_comparisons(query.tree, query.error)
     query.tree = expand_groupings(query.tree, query.error)
     query.opened = views.opened(query.tree)
     query.tree = views.closed(query.opened.copy())
     return query
+
+
+def _qualify_order(tree: exp.Query, schema: Mapping[str, object]) -> None:
+    """Give columns inside the expressions of ORDER BY their tables.
+
+    As in DuckDB a name that is a whole criterion is that of a selected column, and a name within an expression first
+    that of a table's column.
+    """
+    if all(isinstance(part.this.unnest(), exp.Column | exp.Literal) for part in tree.find_all(exp.Ordered)):
+        return
+    tables = ensure_schema(dict(schema), dialect="duckdb")
+    for scope in traverse_scope(tree):
+        order = scope.expression.args.get("order")
+        if order is None or not isinstance(scope.expression, exp.Select):
+            continue
+        resolver = Resolver(scope, tables)
+        for part in order.expressions:
+            for column in [] if isinstance(part.this.unnest(), exp.Column) else list(part.find_all(exp.Column)):
+                is_own = column.find_ancestor(exp.Select) is scope.expression
+                table = resolver.get_table(column) if is_own and not column.table else None
+                if table is not None:
+                    column.set("table", table)
 
 
 def check_query(query: Query, relations: Mapping[str, Relation], *, is_stream: bool = False) -> None:
@@ -153,6 +179,7 @@ def check_query(query: Query, relations: Mapping[str, Relation], *, is_stream: b
     order, so that FIRST and LAST have an answer, and one by one, so that it has no ``now()``. Raise `SqlError`.
     """
     plain_sources(query.tree, relations, query.error)
+    _check_intervals(query)
     _check_functions(query, is_stream=is_stream)
     _check_expansion(query)
     if (unread := unread_part(query.tree)) is not None:
@@ -215,6 +242,19 @@ def _check_functions(query: Query, *, is_stream: bool) -> None:
                               f"whenever it is computed", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and not is_stream and node.find(exp.Order) is None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
+
+
+def _check_intervals(query: Query) -> None:
+    """Refuse ``INTERVAL '1.5' DAY``, which is one day in DuckDB, and which the parser makes of ``'1.5 days'``, too."""
+    for node in query.tree.find_all(exp.Interval):
+        value, unit = None if node.this is None else node.this.unnest(), node.text("unit").lower()
+        if isinstance(value, exp.Neg):
+            value = value.this.unnest()
+        if not isinstance(value, exp.Literal) or not unit or unit.startswith(("s", "ms", "milli")):
+            continue
+        if re.fullmatch(r"[+-]?\d*\.\d*[1-9]\d*", value.name.strip()):
+            raise query.error(f"expected a whole number in an interval of {unit.upper()}, was {value.name}: write it "
+                              f"in a smaller unit", node)  # fmt: skip
 
 
 def _check_expansion(query: Query) -> None:
