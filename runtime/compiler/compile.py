@@ -102,7 +102,7 @@ class _Compiler:
 
     def _define(self, query: Query, columns: Sequence[Column]) -> None:
         name = query.select.name
-        self.views.add(name, columns, query.opened, query.reads)
+        self.views.add(name, columns, query.opened, query.reads, query.sizes)
         self.describer.add(Relation(name, tuple(columns)))
 
     def view(self, select: NamedSelect) -> View:

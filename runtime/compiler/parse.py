@@ -17,6 +17,7 @@ from sqlglot.optimizer.resolver import Resolver
 from sqlglot.optimizer.scope import traverse_scope
 from sqlglot.schema import ensure_schema
 
+from runtime.compiler.copies import Sizes, check_copies
 from runtime.compiler.dbtoaster import plain_functions, plain_words
 from runtime.compiler.declarations import Text
 from runtime.compiler.describe import is_outside, unstable_functions
@@ -70,6 +71,8 @@ class Query:
         """Relations and views that it names, in the order of its text."""
         self.opened: exp.Query = self.tree
         """Qualified tree; views that it reads are merged, or named: see `Definitions.opened`."""
+        self.sizes: list[int] = []
+        """Size of the expression of each column, see `runtime.compiler.copies`."""
 
     def error(self, reason: str, node: exp.Expr | None = None) -> SqlError:
         """Return the error with this reason at a part of the query; for a part of another view it names the view."""
@@ -132,7 +135,7 @@ def parse_select(
     known = {relation.name: relation for relation in (*views.as_relations(), *relations, EPOCH_TIME)}
     query = Query(select, known.values(), mode=mode)
     _check_relations(query, known, views)
-    check_query(query, known)
+    check_query(query, known, sizes=views.sizes())
     schema: dict[str, object] = {
         name: {column.name: Type.of(column).duckdb for column in relation.columns} for name, relation in known.items()
     }
@@ -172,12 +175,21 @@ def _qualify_order(tree: exp.Query, schema: Mapping[str, object]) -> None:
                     column.set("table", table)
 
 
-def check_query(query: Query, relations: Mapping[str, Relation], *, is_stream: bool = False) -> None:
+def check_query(
+    query: Query,
+    relations: Mapping[str, Relation],
+    *,
+    sizes: Mapping[str, Sizes] | None = None,
+    is_stream: bool = False,
+) -> None:
     """Refuse constructs that have no fixed answer, are unbounded or would be left out; rewrite others as plainer ones.
 
     Views and derived streams are checked here, before anything else reads their trees. The rows of a stream come in
-    order, so that FIRST and LAST have an answer, and one by one, so that it has no ``now()``. Raise `SqlError`.
+    order, so that FIRST and LAST have an answer, and one by one, so that it has no ``now()``. ``sizes`` are those of
+    the columns of views. Raise `SqlError`.
     """
+    known = {name: {column.name: 1 for column in relation.columns} for name, relation in relations.items()}
+    query.sizes = check_copies(query.tree, known | dict(sizes or {}), query.error)
     plain_sources(query.tree, relations, query.error)
     _check_intervals(query)
     _check_functions(query, is_stream=is_stream)
@@ -250,7 +262,7 @@ def _check_intervals(query: Query) -> None:
         value, unit = None if node.this is None else node.this.unnest(), node.text("unit").lower()
         if isinstance(value, exp.Neg):
             value = value.this.unnest()
-        if not isinstance(value, exp.Literal) or not unit or unit.startswith(("s", "ms", "milli")):
+        if not isinstance(value, exp.Literal) or not unit or unit.startswith(("s", "ms", "milli", "nano", "ns")):
             continue
         if re.fullmatch(r"[+-]?\d*\.\d*[1-9]\d*", value.name.strip()):
             raise query.error(f"expected a whole number in an interval of {unit.upper()}, was {value.name}: write it "
