@@ -87,18 +87,37 @@ class _Compiler:
         self.maps = MapSet()
         self.describer = Describer(relations.values())
         self.views = Definitions()
+        self.refused: dict[str, str] = {}
+        """Existing view that no other can read → reason."""
 
     def define(self, standing: Sequence[View]) -> None:
-        """Add existing views that others may read; raise `SqlError` for one whose SQL is not understood."""
+        """Add existing views that others may read.
+
+        A view keeps its compiled form whatever becomes of SQL. One that an older version has accepted, and this one
+        refuses, is refused to views that read it, and hinders no others.
+        """
         by_name = {view.name: view for view in standing}
         selects = [NamedSelect(view.name, view.sql, file=f"view {view.name}") for view in standing]
         for select in in_order(selects):
-            query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
             columns = by_name[select.name].columns
+            try:
+                self._check_reads(select)
+                query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
+            except SqlError as error:
+                self.refused[select.name] = str(error)
+                continue
             if (count := len(query.tree.selects)) != len(columns):
-                raise SqlError(f"expected view {select.name} to have {len(columns)} columns, as when it was added, "
-                               f"was {count}")  # fmt: skip
+                self.refused[select.name] = f"expected {len(columns)} columns, as when it was added, was {count}"
+                continue
             self._define(query, columns)
+
+    def _check_reads(self, select: NamedSelect) -> None:
+        if not self.refused:
+            return
+        query = Query(select)
+        for name, table in read_names(query.plain).items():
+            if name in self.refused:
+                raise query.error(f"expected a view whose SQL can be read, was {name!r}: {self.refused[name]}", table)
 
     def _define(self, query: Query, columns: Sequence[Column]) -> None:
         name = query.select.name
@@ -107,6 +126,7 @@ class _Compiler:
 
     def view(self, select: NamedSelect) -> View:
         """Compile a view; every query is rewritten first, as that finds all errors in it."""
+        self._check_reads(select)
         query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
         zero = self.mode == "dbtoaster"
         rewriter = QueryRewriter(query, self.relations, self.describer, zero=zero)
