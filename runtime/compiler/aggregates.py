@@ -73,10 +73,10 @@ def _avg(rewriter: Rewriter, node: exp.Avg) -> Value:
 def with_filter_and_over(node: exp.Expr, part: exp.Expr, rewriter: Rewriter) -> exp.Expr:
     """Put the FILTER and OVER of an aggregate around its rewritten form: around both parts of an AVG."""
     around = node.parent
-    if isinstance(around, exp.Filter):
+    if isinstance(around, exp.Filter) and around.this is node:
         part = exp.Filter(this=part, expression=_filter_condition(rewriter, around))
-        around = around.parent
-    if isinstance(around, exp.Window):
+        node, around = around, around.parent
+    if isinstance(around, exp.Window) and around.this is node:  # else it is a part of PARTITION BY
         part = _over(rewriter, around, part)
     return part
 

@@ -131,6 +131,18 @@ _INT64_MAX = 2**63 - 1
 _LARGEST = 2**126
 
 
+@dataclass(slots=True)
+class _Way:
+    """One way to pass arguments to a foreign call."""
+
+    narrow: str
+    """Type to which integers are cast; empty for that of their values."""
+    decimals: str
+    """Type of decimals, DECIMAL or DOUBLE."""
+    values: dict[int, Value]
+    """Rewritten arguments by identity, which all ways share: calls inside each other are each rewritten once."""
+
+
 class Rewriter:
     """Rewriter of the expressions of one SELECT."""
 
@@ -162,14 +174,16 @@ class Rewriter:
     def foreign(self, node: exp.Expr) -> Value:
         """Leave a function to DuckDB: scaled integers go in as DECIMAL, and DuckDB determines the type of the result.
 
+        They go in as DOUBLE if DuckDB has no such function of decimals, as ROUND to a number of digits from a column.
         Integers that may be wide go in as they are, or as the widest type that the function takes: a value that does
         not fit is an error when it occurs, as it is in DuckDB.
         """
         around = node.parent.parent if isinstance(node.parent, exp.IgnoreNulls) else node.parent
         over = " OVER ()" if isinstance(around, exp.Window) and node.arg_key == "this" else ""
         errors: list[duckdb.Error] = []
-        for narrow in _NARROWER:
-            call, probe = self._arguments(node, narrow)
+        values: dict[int, Value] = {}
+        for how in [_Way(narrow, kind, values) for kind in ("DECIMAL", "DOUBLE") for narrow in _NARROWER]:
+            call, probe = self._arguments(node, how)
             try:
                 ((_, kind),) = self.queries.describer.columns(f"SELECT {probe.sql('duckdb')}{over}")
                 break
@@ -184,23 +198,20 @@ class Rewriter:
             self.floats[node.key.upper()] = None
         return Value(call, result)
 
-    def _arguments(self, node: exp.Expr, narrow: str) -> tuple[exp.Expr, exp.Expr]:
-        """Return a foreign call, and for the probe the same with a NULL or constant of its type for each part.
-
-        ``narrow`` is the type to which integers are cast; empty for that of their values.
-        """
+    def _arguments(self, node: exp.Expr, how: _Way) -> tuple[exp.Expr, exp.Expr]:
+        """Return a foreign call, and for the probe the same with a NULL or constant of its type for each part."""
         call, probe = node.copy(), node.copy()
         for name, child in node.args.items():
-            parts = [self._argument(part, narrow) for part in (child if isinstance(child, list) else [child])]
+            parts = [self._argument(part, how) for part in (child if isinstance(child, list) else [child])]
             for target, made in ((call, [part for part, _ in parts]), (probe, [part for _, part in parts])):
                 target.set(name, made if isinstance(child, list) else made[0])
         return call, probe
 
-    def _argument(self, child: Any, narrow: str) -> tuple[Any, Any]:
+    def _argument(self, child: Any, how: _Way) -> tuple[Any, Any]:
         if not isinstance(child, exp.Expr):
             return child, child
         if isinstance(child, exp.Interval) and child.find(exp.Column, exp.Query) is not None:
-            return self._arguments(child, narrow)
+            return self._arguments(child, how)
         if isinstance(child, (exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, exp.Boolean, exp.Null)):
             return child.copy(), child.copy()
         if isinstance(child, exp.Neg) and isinstance(child.this, exp.Literal):
@@ -209,10 +220,12 @@ class Rewriter:
         if isinstance(child, exp.Array) and all(isinstance(part, exp.Literal) for part in child.expressions):
             return child.copy(), child.copy()
         if is_part or isinstance(child, (exp.Order, exp.Ordered, exp.Distinct, exp.Tuple, exp.Slice)):
-            return self._arguments(child, narrow)
-        value = self.rewrite(child)
+            return self._arguments(child, how)
+        if id(child) not in how.values:
+            how.values[id(child)] = self.rewrite(child)
+        value, narrow = how.values[id(child)], how.narrow
         if value.type.kind == "int" and value.type.scale:
-            sql, kind = decimal_of(value)
+            sql, kind = decimal_of(value) if how.decimals == "DECIMAL" else (number(value), "DOUBLE")
             return sql, cast(exp.Null(), kind)
         if value.type.kind == "int" and (narrow or value.widened):
             target = narrow or value.type.duckdb

@@ -180,3 +180,9 @@ def test_only_exact_sums_are_balanced() -> None:
     exact, rounded = " + ".join(["price * 3"] * 40), " + ".join(["price / 3"] * 40)
     assert depth(compiled(f"SELECT price, {exact} AS s FROM bids")) < 10
     assert depth(compiled(f"SELECT price, {rounded} AS s FROM bids")) >= 40
+
+
+def test_calls_that_take_narrow_integers_may_be_nested() -> None:
+    """Each call is tried with wider integers first, which once was a factor of three for each level."""
+    made = compiled(f"SELECT {'CHR(ASCII(' * 18}symbol{'))' * 18} AS x FROM bids")
+    assert made.views[0].view_class == "reevaluated"
