@@ -39,7 +39,6 @@ _COPIED: Final[dict[type[exp.Expr], Mapping[str, int]]] = {
 }
 """Operation → parts that are written several times, and how often."""
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-_GROUPINGS: Final = (exp.GroupingSets, exp.Rollup, exp.Cube)
 
 Sizes = Mapping[str, int]
 """Columns of a table, and the number of parts of the expression of each."""
