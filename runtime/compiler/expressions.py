@@ -171,17 +171,18 @@ class Rewriter:
             raise self.error(f"expected a condition, was {value.type}", node)
         return value.sql
 
-    def foreign(self, node: exp.Expr) -> Value:
+    def foreign(self, node: exp.Expr, *known: tuple[exp.Expr, Value]) -> Value:
         """Leave a function to DuckDB: scaled integers go in as DECIMAL, and DuckDB determines the type of the result.
 
         They go in as DOUBLE if DuckDB has no such function of decimals, as ROUND to a number of digits from a column.
         Integers that may be wide go in as they are, or as the widest type that the function takes: a value that does
-        not fit is an error when it occurs, as it is in DuckDB.
+        not fit is an error when it occurs, as it is in DuckDB. ``known`` has operands that are rewritten already, so
+        that a chain of calls costs no more than its length.
         """
         around = node.parent.parent if isinstance(node.parent, exp.IgnoreNulls) else node.parent
         over = " OVER ()" if isinstance(around, exp.Window) and node.arg_key == "this" else ""
         errors: list[duckdb.Error] = []
-        values: dict[int, Value] = {}
+        values = {id(part): value for part, value in known}
         for how in [_Way(narrow, kind, values) for kind in ("DECIMAL", "DOUBLE") for narrow in _NARROWER]:
             call, probe = self._arguments(node, how)
             try:
@@ -272,7 +273,7 @@ class Rewriter:
     def _neg(self, node: exp.Neg) -> Value:
         value = self.rewrite(node.this)
         if value.type.kind != "int":
-            return self.foreign(node)
+            return self.foreign(node, (node.this, value))
         if value.literal and isinstance(value.sql, exp.Literal):
             return Value(exp.Neg(this=value.sql), value.type, literal=True)
         return Value(exp.Neg(this=wrap(huge(value))), Type("int", value.type.scale, True, value.type.nullable))
@@ -282,9 +283,9 @@ class Rewriter:
         for value, side in ((left, node.left), (right, node.right)):
             if value.type.kind in ("string", "bool"):
                 raise self.error(f"expected a number, was {side.sql('duckdb')}, a {value.type}", side)
+        if any(not (side.type.is_numeric or side.type.kind == "null") for side in (left, right)):
+            return self.foreign(node, (node.left, left), (node.right, right))  # dates and intervals
         left, right = _typed_null(left), _typed_null(right)
-        if not (left.type.is_numeric and right.type.is_numeric):
-            return self.foreign(node)  # dates and intervals
         value = arithmetic(type(node), left, right)
         if value.type.kind == "float64":
             self.floats["//" if isinstance(node, exp.IntDiv) else "float operands"] = None
@@ -403,7 +404,7 @@ class Rewriter:
     def _abs(self, node: exp.Abs) -> Value:
         value = self.rewrite(node.this)
         if value.type.kind != "int":
-            return self.foreign(node)
+            return self.foreign(node, (node.this, value))
         kind = Type("int", value.type.scale, True, value.type.nullable)
         return Value(exp.Abs(this=huge(value)), kind)
 
@@ -417,7 +418,7 @@ class Rewriter:
                 return floor_quotient(left, right)
         value = self.rewrite(node.this)
         if value.type.kind != "int":
-            return self.foreign(node)
+            return self.foreign(node, (node.this, value))
         return floor_quotient(value, Value(decimal(1), INT, literal=True)) if value.type.scale else value
 
     def _cast(self, node: exp.Cast) -> Value:
@@ -435,13 +436,13 @@ class Rewriter:
         if value.type.kind == "int" and name == "DOUBLE":
             self.floats["CAST"] = None
             return Value(number(value), FLOAT.with_null(value.type.nullable))
-        return self.foreign(node)
+        return self.foreign(node, (node.this, value))
 
     def _extract(self, node: exp.Extract) -> Value:
         """Rewrite parts of a date, which are integers; for a NULL in its place DuckDB would return DOUBLE."""
         value = self.rewrite(node.expression)
         if value.type.kind not in ("date", "timestamp") or node.name.upper() in _FLOAT_PARTS:
-            return self.foreign(node)
+            return self.foreign(node, (node.expression, value))
         return Value(exp.Extract(this=node.this.copy(), expression=value.sql), INT.with_null(value.type.nullable))
 
 
