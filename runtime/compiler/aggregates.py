@@ -13,7 +13,7 @@ from runtime.compiler.types import Type, common_type
 if TYPE_CHECKING:
     from runtime.compiler.expressions import Rewriter
 
-__all__ = ["AGGREGATES"]
+__all__ = ["AGGREGATES", "with_filter_and_over"]
 
 _EXACT = (exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max)
 """Aggregates that are rewritten together with the FILTER and OVER around them."""
@@ -35,7 +35,7 @@ def _sum(rewriter: Rewriter, node: exp.Sum) -> Value:
         rewriter.floats["SUM of floats"] = None
     nullable = _may_be_empty(node, rewriter) or value.type.nullable
     kind = Type("int", value.type.scale, True, nullable) if exact else Type("float64", nullable=nullable)
-    total = _outer(node, call, rewriter)
+    total = with_filter_and_over(node, call, rewriter)
     if not rewriter.queries.zero:
         return Value(total, kind)
     zero = exp.Literal.number(0) if exact else cast(exp.Literal.number(0), "DOUBLE")
@@ -50,7 +50,7 @@ def _count(rewriter: Rewriter, node: exp.Count) -> Value:
         call = exp.Count(this=exp.Distinct(expressions=parts))
     else:
         call = exp.Count(this=rewriter.rewrite(node.this).sql)
-    return Value(_outer(node, call, rewriter), Type("int"))
+    return Value(with_filter_and_over(node, call, rewriter), Type("int"))
 
 
 def _avg(rewriter: Rewriter, node: exp.Avg) -> Value:
@@ -61,22 +61,22 @@ def _avg(rewriter: Rewriter, node: exp.Avg) -> Value:
     rewriter.floats["AVG"] = None
     kind = Type("float64", nullable=_may_be_empty(node, rewriter) or value.type.nullable)
     if value.type.kind == "float64":
-        return Value(_outer(node, exp.Avg(this=_in_order(argument, value.sql)), rewriter), kind)
-    top = cast(_outer(node, exp.Sum(this=argument), rewriter), "DOUBLE")
-    bottom = _outer(node, exp.Count(this=argument.copy()), rewriter)
+        return Value(with_filter_and_over(node, exp.Avg(this=_in_order(argument, value.sql)), rewriter), kind)
+    top = cast(with_filter_and_over(node, exp.Sum(this=argument), rewriter), "DOUBLE")
+    bottom = with_filter_and_over(node, exp.Count(this=argument.copy()), rewriter)
     divisor: exp.Expr = exp.Nullif(this=bottom, expression=exp.Literal.number(0))
     if value.type.scale:
         divisor = exp.Paren(this=exp.Mul(this=cast(divisor, "DOUBLE"), expression=decimal(10**value.type.scale)))
     return Value(exp.Paren(this=exp.Div(this=top, expression=divisor)), kind)
 
 
-def _outer(node: exp.AggFunc, part: exp.Expr, rewriter: Rewriter) -> exp.Expr:
+def with_filter_and_over(node: exp.Expr, part: exp.Expr, rewriter: Rewriter) -> exp.Expr:
     """Put the FILTER and OVER of an aggregate around its rewritten form: around both parts of an AVG."""
     around = node.parent
-    if isinstance(around, exp.Filter):
+    if isinstance(around, exp.Filter) and around.this is node:
         part = exp.Filter(this=part, expression=_filter_condition(rewriter, around))
-        around = around.parent
-    if isinstance(around, exp.Window):
+        node, around = around, around.parent
+    if isinstance(around, exp.Window) and around.this is node:  # else it is a part of PARTITION BY
         part = _over(rewriter, around, part)
     return part
 
@@ -84,7 +84,7 @@ def _outer(node: exp.AggFunc, part: exp.Expr, rewriter: Rewriter) -> exp.Expr:
 def _extreme(rewriter: Rewriter, node: exp.Min | exp.Max) -> Value:
     value, argument = _argument(rewriter, node)
     nullable = _may_be_empty(node, rewriter) or value.type.nullable
-    call = _outer(node, type(node)(this=argument), rewriter)
+    call = with_filter_and_over(node, type(node)(this=argument), rewriter)
     return Value(call, value.type.with_null(nullable), value.widened)
 
 
@@ -118,7 +118,7 @@ def _may_be_empty(node: exp.Expr, rewriter: Rewriter) -> bool:
 
 def _filter(rewriter: Rewriter, node: exp.Filter) -> Value:
     value = rewriter.rewrite(node.this)
-    if isinstance(node.this, _EXACT):
+    if isinstance(node.this, _EXACT) or value.is_whole:
         return value  # the value has the condition already
     return Value(exp.Filter(this=value.sql, expression=_filter_condition(rewriter, node)), value.type)
 
@@ -130,7 +130,7 @@ def _filter_condition(rewriter: Rewriter, node: exp.Filter) -> exp.Where:
 def _window(rewriter: Rewriter, node: exp.Window) -> Value:
     value = rewriter.rewrite(node.this)
     inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
-    if isinstance(inner, _EXACT):
+    if isinstance(inner, _EXACT) or value.is_whole:
         return value  # the value is under the OVER already
     ranks = isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank))
     return Value(_over(rewriter, node, value.sql), value.type.with_null(not ranks))
@@ -145,7 +145,7 @@ def _value_of_a_row(rewriter: Rewriter, node: exp.Func) -> Value:
         return Value(call, value.type, value.widened)
     other = rewriter.rewrite(default)
     target = common_type((value.type, other.type))
-    if target is None:
+    if target is None or (value.type.kind, value.type.scale) not in ((target.kind, target.scale), ("null", 0)):
         raise rewriter.error(f"expected a default of the type {value.type}, was {other.type}", node)
     call.set("this", as_type(value, target))
     call.set("default", as_type(other, target))
@@ -203,6 +203,6 @@ AGGREGATES: dict[Any, Callable[..., Value]] = {
     exp.Mode: _mode,
     exp.Filter: _filter,
     exp.Window: _window,
-    **dict.fromkeys((exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue), _value_of_a_row),
+    **dict.fromkeys((exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue), _value_of_a_row),
     **dict.fromkeys((exp.IgnoreNulls, exp.RespectNulls), _nulls),
 }

@@ -87,26 +87,46 @@ class _Compiler:
         self.maps = MapSet()
         self.describer = Describer(relations.values())
         self.views = Definitions()
+        self.refused: dict[str, str] = {}
+        """Existing view that no other can read → reason."""
 
     def define(self, standing: Sequence[View]) -> None:
-        """Add existing views that others may read; raise `SqlError` for one whose SQL is not understood."""
+        """Add existing views that others may read.
+
+        A view keeps its compiled form whatever becomes of SQL. One that an older version has accepted, and this one
+        refuses, is refused to views that read it, and hinders no others.
+        """
         by_name = {view.name: view for view in standing}
         selects = [NamedSelect(view.name, view.sql, file=f"view {view.name}") for view in standing]
         for select in in_order(selects):
-            query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
             columns = by_name[select.name].columns
+            try:
+                self._check_reads(select)
+                query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
+            except SqlError as error:
+                self.refused[select.name] = str(error)
+                continue
             if (count := len(query.tree.selects)) != len(columns):
-                raise SqlError(f"expected view {select.name} to have {len(columns)} columns, as when it was added, "
-                               f"was {count}")  # fmt: skip
+                self.refused[select.name] = f"expected {len(columns)} columns, as when it was added, was {count}"
+                continue
             self._define(query, columns)
+
+    def _check_reads(self, select: NamedSelect) -> None:
+        if not self.refused:
+            return
+        query = Query(select)
+        for name, table in read_names(query.plain).items():
+            if name in self.refused:
+                raise query.error(f"expected a view whose SQL can be read, was {name!r}: {self.refused[name]}", table)
 
     def _define(self, query: Query, columns: Sequence[Column]) -> None:
         name = query.select.name
-        self.views.add(name, columns, query.opened, query.reads)
+        self.views.add(name, columns, query.opened, query.reads, query.sizes)
         self.describer.add(Relation(name, tuple(columns)))
 
     def view(self, select: NamedSelect) -> View:
         """Compile a view; every query is rewritten first, as that finds all errors in it."""
+        self._check_reads(select)
         query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
         zero = self.mode == "dbtoaster"
         rewriter = QueryRewriter(query, self.relations, self.describer, zero=zero)
@@ -116,7 +136,10 @@ class _Compiler:
         if isinstance(candidate, str):
             self._check_types(query, names, output.types)
             body = reevaluated_view(output, rewriter.references, names, self.maps)
-            verify(body, output.types, names, self.maps.maps, self.describer)
+            try:
+                verify(body, output.types, names, self.maps.maps, self.describer)
+            except RuntimeError as error:  # a defect of the rewriting, which the owner of the query can only avoid
+                raise query.error(str(error)) from error
             if rewriter.floats:
                 candidate += f"; not exact integers: {', '.join(rewriter.floats)}"
             candidate = Candidate(body, tuple(output.types), "reevaluated", candidate)

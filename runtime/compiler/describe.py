@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -26,6 +27,7 @@ __all__ = [
     "Describer",
     "database",
     "is_outside",
+    "macro_copies",
     "quoted_name",
     "time_limit",
     "unstable_functions",
@@ -110,6 +112,18 @@ def unstable_functions() -> frozenset[str]:
     unstable = {name for (name,) in rows} | {"current_timestamp"}
     unstable |= {name for name, text in macros if unstable.intersection(re.findall(r"\w+", text or ""))}
     return frozenset(unstable) - {"now", "current_timestamp"}  # which are the epoch's time
+
+
+@cache
+def macro_copies() -> dict[str, int]:
+    """Return how often DuckDB's macros, such as NULLIF, write the same argument, for those that do so."""
+    rows = database().execute("SELECT lower(function_name), parameters, macro_definition FROM duckdb_functions() "
+                              "WHERE function_type = 'macro' AND internal").fetchall()  # fmt: skip
+    copies: dict[str, int] = {}
+    for name, parameters, text in rows:
+        words = Counter(re.findall(r"\w+", text or ""))
+        copies[name] = max([copies.get(name, 0), *(words[parameter] for parameter in parameters)])
+    return {name: count for name, count in copies.items() if count > 1}
 
 
 def _close() -> None:

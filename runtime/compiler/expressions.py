@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 from sqlglot import exp
 
-from runtime.compiler.aggregates import AGGREGATES
+from runtime.compiler.aggregates import AGGREGATES, with_filter_and_over
 from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.fixedpoint import (
     Value,
@@ -21,10 +21,12 @@ from runtime.compiler.fixedpoint import (
     cast,
     comparison,
     decimal,
+    decimal_of,
     floor_quotient,
     huge,
     number,
     quotient,
+    scaled,
     wrap,
 )
 from runtime.compiler.parse import Query
@@ -122,11 +124,23 @@ _INTEGER_TYPES = {
     "TINYINT": "TINYINT",
     "INT128": "HUGEINT",
 }
-_INTEGER_PARTS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
+_FLOAT_PARTS = frozenset({"EPOCH", "JULIAN"})
 _NARROWER = ("", "BIGINT", "INTEGER")
 """Types to which the integers of a foreign call are cast, until DuckDB has such a function."""
 _INT64_MAX = 2**63 - 1
-_INT128_MAX = 2**127 - 1
+_LARGEST = 2**126
+
+
+@dataclass(slots=True)
+class _Way:
+    """One way to pass arguments to a foreign call."""
+
+    narrow: str
+    """Type to which integers are cast; empty for that of their values."""
+    decimals: str
+    """Type of decimals, DECIMAL or DOUBLE."""
+    values: dict[int, Value]
+    """Rewritten arguments by identity, which all ways share: calls inside each other are each rewritten once."""
 
 
 class Rewriter:
@@ -157,17 +171,20 @@ class Rewriter:
             raise self.error(f"expected a condition, was {value.type}", node)
         return value.sql
 
-    def foreign(self, node: exp.Expr) -> Value:
-        """Leave a function to DuckDB: scaled integers go in as DOUBLE, and DuckDB determines the type of the result.
+    def foreign(self, node: exp.Expr, *known: tuple[exp.Expr, Value]) -> Value:
+        """Leave a function to DuckDB: scaled integers go in as DECIMAL, and DuckDB determines the type of the result.
 
+        They go in as DOUBLE if DuckDB has no such function of decimals, as ROUND to a number of digits from a column.
         Integers that may be wide go in as they are, or as the widest type that the function takes: a value that does
-        not fit is an error when it occurs, as it is in DuckDB.
+        not fit is an error when it occurs, as it is in DuckDB. ``known`` has operands that are rewritten already, so
+        that a chain of calls costs no more than its length.
         """
         around = node.parent.parent if isinstance(node.parent, exp.IgnoreNulls) else node.parent
         over = " OVER ()" if isinstance(around, exp.Window) and node.arg_key == "this" else ""
         errors: list[duckdb.Error] = []
-        for narrow in _NARROWER:
-            call, probe = self._arguments(node, narrow)
+        values = {id(part): value for part, value in known}
+        for how in [_Way(narrow, kind, values) for kind in ("DECIMAL", "DOUBLE") for narrow in _NARROWER]:
+            call, probe = self._arguments(node, how)
             try:
                 ((_, kind),) = self.queries.describer.columns(f"SELECT {probe.sql('duckdb')}{over}")
                 break
@@ -176,27 +193,26 @@ class Rewriter:
         else:
             raise self.error(f"DuckDB refuses {node.sql('duckdb')}: {first_line(errors[0])}", node) from errors[0]
         result = Type.from_duckdb(kind)
-        if kind.startswith("DECIMAL"):
-            call = cast(call, "DOUBLE")
+        if kind.startswith("DECIMAL") and result.kind == "int":
+            return Value(scaled(with_filter_and_over(node, call, self), result.scale), result, is_whole=True)
         if result.kind == "float64":
             self.floats[node.key.upper()] = None
         return Value(call, result)
 
-    def _arguments(self, node: exp.Expr, narrow: str) -> tuple[exp.Expr, exp.Expr]:
-        """Return a foreign call, and for the probe the same with a NULL or constant of its type for each part.
-
-        ``narrow`` is the type to which integers are cast; empty for that of their values.
-        """
+    def _arguments(self, node: exp.Expr, how: _Way) -> tuple[exp.Expr, exp.Expr]:
+        """Return a foreign call, and for the probe the same with a NULL or constant of its type for each part."""
         call, probe = node.copy(), node.copy()
         for name, child in node.args.items():
-            parts = [self._argument(part, narrow) for part in (child if isinstance(child, list) else [child])]
+            parts = [self._argument(part, how) for part in (child if isinstance(child, list) else [child])]
             for target, made in ((call, [part for part, _ in parts]), (probe, [part for _, part in parts])):
                 target.set(name, made if isinstance(child, list) else made[0])
         return call, probe
 
-    def _argument(self, child: Any, narrow: str) -> tuple[Any, Any]:
+    def _argument(self, child: Any, how: _Way) -> tuple[Any, Any]:
         if not isinstance(child, exp.Expr):
             return child, child
+        if isinstance(child, exp.Interval) and child.find(exp.Column, exp.Query) is not None:
+            return self._arguments(child, how)
         if isinstance(child, (exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, exp.Boolean, exp.Null)):
             return child.copy(), child.copy()
         if isinstance(child, exp.Neg) and isinstance(child.this, exp.Literal):
@@ -205,10 +221,13 @@ class Rewriter:
         if isinstance(child, exp.Array) and all(isinstance(part, exp.Literal) for part in child.expressions):
             return child.copy(), child.copy()
         if is_part or isinstance(child, (exp.Order, exp.Ordered, exp.Distinct, exp.Tuple, exp.Slice)):
-            return self._arguments(child, narrow)
-        value = self.rewrite(child)
+            return self._arguments(child, how)
+        if id(child) not in how.values:
+            how.values[id(child)] = self.rewrite(child)
+        value, narrow = how.values[id(child)], how.narrow
         if value.type.kind == "int" and value.type.scale:
-            return number(value), cast(exp.Null(), "DOUBLE")
+            sql, kind = decimal_of(value) if how.decimals == "DECIMAL" else (number(value), "DOUBLE")
+            return sql, cast(exp.Null(), kind)
         if value.type.kind == "int" and (narrow or value.widened):
             target = narrow or value.type.duckdb
             return cast(value.sql, target), cast(exp.Null(), target)
@@ -231,8 +250,8 @@ class Rewriter:
         if exact is None:
             return Value(node.copy(), FLOAT, literal=True)
         value, scale = exact
-        if value > _INT128_MAX:
-            raise self.error(f"expected a number of at most 128 bits, was {node.this}", node)
+        if value > _LARGEST:
+            raise self.error(f"expected a number of at most 126 bits, was {node.this}", node)
         wide = value > _INT64_MAX
         return Value(decimal(value), Type("int", scale, wide), literal=True)
 
@@ -254,7 +273,7 @@ class Rewriter:
     def _neg(self, node: exp.Neg) -> Value:
         value = self.rewrite(node.this)
         if value.type.kind != "int":
-            return self.foreign(node)
+            return self.foreign(node, (node.this, value))
         if value.literal and isinstance(value.sql, exp.Literal):
             return Value(exp.Neg(this=value.sql), value.type, literal=True)
         return Value(exp.Neg(this=wrap(huge(value))), Type("int", value.type.scale, True, value.type.nullable))
@@ -264,9 +283,9 @@ class Rewriter:
         for value, side in ((left, node.left), (right, node.right)):
             if value.type.kind in ("string", "bool"):
                 raise self.error(f"expected a number, was {side.sql('duckdb')}, a {value.type}", side)
+        if any(not (side.type.is_numeric or side.type.kind == "null") for side in (left, right)):
+            return self.foreign(node, (node.left, left), (node.right, right))  # dates and intervals
         left, right = _typed_null(left), _typed_null(right)
-        if not (left.type.is_numeric and right.type.is_numeric):
-            return self.foreign(node)  # dates and intervals
         value = arithmetic(type(node), left, right)
         if value.type.kind == "float64":
             self.floats["//" if isinstance(node, exp.IntDiv) else "float operands"] = None
@@ -385,7 +404,7 @@ class Rewriter:
     def _abs(self, node: exp.Abs) -> Value:
         value = self.rewrite(node.this)
         if value.type.kind != "int":
-            return self.foreign(node)
+            return self.foreign(node, (node.this, value))
         kind = Type("int", value.type.scale, True, value.type.nullable)
         return Value(exp.Abs(this=huge(value)), kind)
 
@@ -399,7 +418,7 @@ class Rewriter:
                 return floor_quotient(left, right)
         value = self.rewrite(node.this)
         if value.type.kind != "int":
-            return self.foreign(node)
+            return self.foreign(node, (node.this, value))
         return floor_quotient(value, Value(decimal(1), INT, literal=True)) if value.type.scale else value
 
     def _cast(self, node: exp.Cast) -> Value:
@@ -407,23 +426,23 @@ class Rewriter:
         target = node.to
         name = target.this.name
         sizes = [int(part.name) for part in target.expressions]
-        if value.type.kind == "int" and name == "DECIMAL":
+        if value.type.kind == "int" and name == "DECIMAL" and type(node) is exp.Cast:
             scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
             if scale >= value.type.scale:
                 return Value(huge(value, scale), Type("int", scale, True, value.type.nullable))
         if value.type.kind == "int" and name in _INTEGER_TYPES and not value.type.scale and type(node) is exp.Cast:
             sql = cast(value.sql, _INTEGER_TYPES[name])
             return Value(sql, Type("int", 0, name == "INT128", value.type.nullable))
-        if value.type.kind == "int" and name in ("DOUBLE", "FLOAT"):
+        if value.type.kind == "int" and name == "DOUBLE":
             self.floats["CAST"] = None
             return Value(number(value), FLOAT.with_null(value.type.nullable))
-        return self.foreign(node)
+        return self.foreign(node, (node.this, value))
 
     def _extract(self, node: exp.Extract) -> Value:
         """Rewrite parts of a date, which are integers; for a NULL in its place DuckDB would return DOUBLE."""
         value = self.rewrite(node.expression)
-        if value.type.kind not in ("date", "timestamp") or node.name.upper() not in _INTEGER_PARTS:
-            return self.foreign(node)
+        if value.type.kind not in ("date", "timestamp") or node.name.upper() in _FLOAT_PARTS:
+            return self.foreign(node, (node.expression, value))
         return Value(exp.Extract(this=node.this.copy(), expression=value.sql), INT.with_null(value.type.nullable))
 
 

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from sqlglot import exp
 
 from runtime.compiler.types import BOOL, Type, common_type
 
-__all__ = ["Value", "arithmetic", "as_type", "comparison", "decimal", "floor_quotient", "huge", "number", "quotient"]
+__all__ = [
+    "Value",
+    "arithmetic",
+    "as_type",
+    "cast",
+    "comparison",
+    "decimal",
+    "decimal_of",
+    "floor_quotient",
+    "huge",
+    "number",
+    "quotient",
+    "scaled",
+    "wrap",
+]
+
+_DIGITS: Final = 38
+"""Most digits of a DECIMAL."""
+_INT64_DIGITS: Final = 18
+"""Most digits of a DECIMAL column of 64 bits, as DuckDB has it: its quantiles round in another way if it is wider."""
 
 
 @dataclass(slots=True)
@@ -23,6 +43,8 @@ class Value:
     """True if DuckDB has integers of at most 64 bits in a wider type."""
     literal: bool = False
     """True for a constant."""
+    is_whole: bool = False
+    """True for a call of an aggregate or a window function that has the FILTER and OVER around it already."""
 
     @property
     def is_raw(self) -> bool:
@@ -65,6 +87,27 @@ def number(value: Value) -> exp.Expr:
     if not value.type.scale:
         return sql
     return exp.Paren(this=exp.Div(this=sql, expression=cast(decimal(10**value.type.scale), "DOUBLE")))
+
+
+def decimal_of(value: Value) -> tuple[exp.Expr, str]:
+    """Return a scaled integer as the DECIMAL that it stands for, and the name of this type.
+
+    A scale that no DECIMAL has makes it a DOUBLE.
+    """
+    scale = value.type.scale
+    if scale > _DIGITS:
+        return number(value), "DOUBLE"
+    kind = f"DECIMAL({_DIGITS if value.type.wide else max(_INT64_DIGITS, scale)}, {scale})"
+    unit = cast(exp.Literal.number(f"0.{'1'.rjust(scale, '0')}"), f"DECIMAL({scale}, {scale})")
+    return cast(exp.Mul(this=cast(value.sql, f"DECIMAL({_DIGITS}, 0)"), expression=unit), kind), kind
+
+
+def scaled(sql: exp.Expr, scale: int) -> exp.Expr:
+    """Return a DECIMAL of this scale as a scaled integer; DuckDB fails to compute one of too many digits."""
+    if not scale:
+        return cast(sql, "HUGEINT")
+    factor = cast(decimal(10**scale), f"DECIMAL({min(scale + 1, _DIGITS)}, 0)")
+    return cast(exp.Mul(this=wrap(sql), expression=factor), "HUGEINT")
 
 
 def as_type(value: Value, target: Type) -> exp.Expr:

@@ -50,8 +50,6 @@ def _union(select: exp.Select, fail: Fail) -> exp.Query:
     union: exp.Query = arms[0]
     for arm in arms[1:]:
         union = exp.Union(this=union, expression=arm, distinct=distinct is not None)
-    if len(arms) == 1:
-        union = exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=union))
     for name in ("with_", "limit", "offset"):
         union.set(name, select.args.get(name))
     order = select.args.get("order")

@@ -41,6 +41,8 @@ class Definition:
     """Qualified query; names relations, and views by `_table_name`."""
     reads: tuple[str, ...]
     """Relations and views that it names, in the order of its text."""
+    sizes: tuple[int, ...]
+    """Size of the expression of each column, see `runtime.compiler.copies`."""
 
 
 class Definitions:
@@ -60,9 +62,23 @@ class Definitions:
         """Return the views as relations, as a query that reads them sees them."""
         return [Relation(known.name, known.columns) for known in self._known.values()]
 
-    def add(self, name: str, columns: Sequence[Column], query: exp.Query, reads: Sequence[str]) -> None:
-        """Add a view that was compiled; ``query`` is the result of `opened`."""
-        self._known[name] = Definition(name, tuple(columns), query, tuple(reads))
+    def sizes(self) -> dict[str, dict[str, int]]:
+        """Return the sizes of the columns of each view."""
+        return {
+            known.name: {column.name: size for column, size in zip(known.columns, known.sizes, strict=False)}
+            for known in self._known.values()
+        }
+
+    def add(
+        self,
+        name: str,
+        columns: Sequence[Column],
+        query: exp.Query,
+        reads: Sequence[str],
+        sizes: Sequence[int],
+    ) -> None:
+        """Add a view that was compiled; ``query`` is the result of `opened`, ``sizes`` are those of its columns."""
+        self._known[name] = Definition(name, tuple(columns), query, tuple(reads), tuple(sizes))
 
     def opened(self, tree: exp.Query) -> exp.Query:
         """Return a qualified query in which views are merged, or named by `_table_name`; changes the tree."""

@@ -123,6 +123,8 @@ GUARDS: Final = tuple(
     for name, parameters in _GUARDED.items()
 )
 """Statements that define functions in place of DuckDB's own of these names."""
+_NO_TEXT: Final = re.compile(r"[\ud800-\udfff]")
+"""Halves of characters, which a string of JSON may contain, and UTF-8 does not have."""
 _NUMBERS: Final = re.compile(r"\d+")
 
 Argument = int | str | None
@@ -186,6 +188,8 @@ def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
 
 MOST_BYTES: Final = 1 << 20
 """Longest text of a query."""
+MOST_DIGITS: Final = 400
+"""Longest number, as many digits as a float may have before its point, and some more."""
 MOST_NESTED: Final = 100
 """Deepest nesting of brackets and CASE, and longest run of signs and NOTs."""
 MOST_DEEP: Final = 250
@@ -229,8 +233,12 @@ def check_tokens(text: Text, fail: Fail) -> None:
     """Raise the error of `fail` if the text is too long or nested too deeply for a recursive parser."""
     if len(text.text) > MOST_BYTES:
         raise fail(f"expected a query of at most {MOST_BYTES} characters, was {len(text.text)}", 0)
+    if (match := _NO_TEXT.search(text.text)) is not None:
+        raise fail(f"expected characters of Unicode, was the surrogate {match[0]!r}", match.start())
     depth = run = 0
     for token in tokenise(text):
+        if token.kind == "number" and token.end - token.start > MOST_DIGITS:
+            raise fail(f"expected a number of at most {MOST_DIGITS} digits, was a longer one", token.start)
         if (token.kind == "symbol" and token.text in _OPENING) or token.is_word("CASE"):
             depth += 1
         elif (token.kind == "symbol" and token.text in _CLOSING) or token.is_word("END"):

@@ -79,16 +79,21 @@ def _constant(node: exp.Expr) -> Lowered | None:
         return None
     try:
         with database().cursor() as connection, time_limit(connection, DESCRIBE_S):
-            row = connection.execute(f"SELECT {node.sql('duckdb')}").fetchone()
+            row = connection.execute(f"SELECT x, CAST(x AS VARCHAR), typeof(x) FROM (SELECT {node.sql('duckdb')} AS x)")
+            value, text, kind = row.fetchone() or (None, None, "")
     except duckdb.Error:
         return None
-    value = None if row is None else row[0]
-    if isinstance(value, datetime):
-        return None if value.tzinfo else Lowered(call("timestamp", Lit(value.isoformat(" "))), Type("timestamp"))
-    if isinstance(value, date):
-        return Lowered(call("date", Lit(value.isoformat())), Type("date"))
-    if isinstance(value, (str, bool)):
-        return Lowered(Lit(value), BOOL if isinstance(value, bool) else STRING)
+    if value is None:
+        return None
+    try:  # the text, as DuckDB has dates of more years than Python, and infinite ones
+        if kind == "TIMESTAMP":
+            return Lowered(call("timestamp", Lit(datetime.fromisoformat(text).isoformat(" "))), Type("timestamp"))
+        if kind == "DATE":
+            return Lowered(call("date", Lit(date.fromisoformat(text).isoformat())), Type("date"))
+    except ValueError:
+        return None
+    if kind in ("VARCHAR", "BOOLEAN"):
+        return Lowered(Lit(value), BOOL if kind == "BOOLEAN" else STRING)
     return None
 
 

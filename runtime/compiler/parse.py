@@ -13,7 +13,11 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import DialectType
 from sqlglot.errors import ErrorLevel, OptimizeError, ParseError, SqlglotError, UnsupportedError
 from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.resolver import Resolver
+from sqlglot.optimizer.scope import traverse_scope
+from sqlglot.schema import ensure_schema
 
+from runtime.compiler.copies import Sizes, check_copies
 from runtime.compiler.dbtoaster import plain_functions, plain_words
 from runtime.compiler.declarations import Text
 from runtime.compiler.describe import is_outside, unstable_functions
@@ -67,6 +71,8 @@ class Query:
         """Relations and views that it names, in the order of its text."""
         self.opened: exp.Query = self.tree
         """Qualified tree; views that it reads are merged, or named: see `Definitions.opened`."""
+        self.sizes: list[int] = []
+        """Size of the expression of each column, see `runtime.compiler.copies`."""
 
     def error(self, reason: str, node: exp.Expr | None = None) -> SqlError:
         """Return the error with this reason at a part of the query; for a part of another view it names the view."""
@@ -129,7 +135,7 @@ def parse_select(
     known = {relation.name: relation for relation in (*views.as_relations(), *relations, EPOCH_TIME)}
     query = Query(select, known.values(), mode=mode)
     _check_relations(query, known, views)
-    check_query(query, known)
+    check_query(query, known, sizes=views.sizes())
     schema: dict[str, object] = {
         name: {column.name: Type.of(column).duckdb for column in relation.columns} for name, relation in known.items()
     }
@@ -138,6 +144,7 @@ def parse_select(
     except OptimizeError as error:
         raise _unresolved(query, known, str(error)) from error
     query.reads = tuple(read_names(query.plain))
+    _qualify_order(query.tree, schema)
     put_epoch_time(query.tree, query.plain, schema, query.error)
     plain_comparisons(query.tree, query.error)
     query.tree = expand_groupings(query.tree, query.error)
@@ -146,13 +153,45 @@ def parse_select(
     return query
 
 
-def check_query(query: Query, relations: Mapping[str, Relation], *, is_stream: bool = False) -> None:
+def _qualify_order(tree: exp.Query, schema: Mapping[str, object]) -> None:
+    """Give columns inside the expressions of ORDER BY their tables.
+
+    As in DuckDB a name that is a whole criterion is that of a selected column, and a name within an expression first
+    that of a table's column.
+    """
+    if all(isinstance(part.this.unnest(), exp.Column | exp.Literal) for part in tree.find_all(exp.Ordered)):
+        return
+    tables = ensure_schema(dict(schema), dialect="duckdb")
+    for scope in traverse_scope(tree):
+        order = scope.expression.args.get("order")
+        if order is None or not isinstance(scope.expression, exp.Select):
+            continue
+        resolver = Resolver(scope, tables)
+        for part in order.expressions:
+            for column in [] if isinstance(part.this.unnest(), exp.Column) else list(part.find_all(exp.Column)):
+                is_own = column.find_ancestor(exp.Select) is scope.expression
+                table = resolver.get_table(column) if is_own and not column.table else None
+                if table is not None:
+                    column.set("table", table)
+
+
+def check_query(
+    query: Query,
+    relations: Mapping[str, Relation],
+    *,
+    sizes: Mapping[str, Sizes] | None = None,
+    is_stream: bool = False,
+) -> None:
     """Refuse constructs that have no fixed answer, are unbounded or would be left out; rewrite others as plainer ones.
 
     Views and derived streams are checked here, before anything else reads their trees. The rows of a stream come in
-    order, so that FIRST and LAST have an answer, and one by one, so that it has no ``now()``. Raise `SqlError`.
+    order, so that FIRST and LAST have an answer, and one by one, so that it has no ``now()``. ``sizes`` are those of
+    the columns of views. Raise `SqlError`.
     """
+    known = {name: {column.name: 1 for column in relation.columns} for name, relation in relations.items()}
+    query.sizes = check_copies(query.tree, known | dict(sizes or {}), query.error)
     plain_sources(query.tree, relations, query.error)
+    _check_intervals(query)
     _check_functions(query, is_stream=is_stream)
     _check_expansion(query)
     if (unread := unread_part(query.tree)) is not None:
@@ -215,6 +254,19 @@ def _check_functions(query: Query, *, is_stream: bool) -> None:
                               f"whenever it is computed", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and not is_stream and node.find(exp.Order) is None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
+
+
+def _check_intervals(query: Query) -> None:
+    """Refuse ``INTERVAL '1.5' DAY``, which is one day in DuckDB, and which the parser makes of ``'1.5 days'``, too."""
+    for node in query.tree.find_all(exp.Interval):
+        value, unit = None if node.this is None else node.this.unnest(), node.text("unit").lower()
+        if isinstance(value, exp.Neg):
+            value = value.this.unnest()
+        if not isinstance(value, exp.Literal) or not unit or unit.startswith(("s", "ms", "milli", "nano", "ns")):
+            continue
+        if re.fullmatch(r"[+-]?\d*\.\d*[1-9]\d*", value.name.strip()):
+            raise query.error(f"expected a whole number in an interval of {unit.upper()}, was {value.name}: write it "
+                              f"in a smaller unit", node)  # fmt: skip
 
 
 def _check_expansion(query: Query) -> None:

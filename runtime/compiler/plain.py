@@ -9,6 +9,7 @@
 ``(a, b) < (c, d)``                       ``a < c OR a IS NOT DISTINCT FROM c AND b < d``, NULL as the greatest value
 ``GROUP BY ()``                           no GROUP BY
 ``x // 2.0``                              ``x / 2.0``, as DuckDB divides integers alone
+``date_part('year', x)``                  ``EXTRACT(year FROM x)``
 ``FROM bids AS b(x, y)``                  ``FROM (SELECT t AS x, id AS y, … FROM bids) AS b``
 ========================================  ==============================================================
 """
@@ -51,7 +52,9 @@ def plain_clauses(tree: exp.Query, fail: Fail) -> None:
     """
     _plain_limits(tree, fail)
     _inline_windows(tree, fail)
+    _check_frames(tree, fail)
     _plain_percentiles(tree)
+    _plain_parts(tree)
     for group in list(tree.find_all(exp.Group)):
         if [part.expressions for part in group.expressions if isinstance(part, exp.Tuple)] == [[]]:
             group.pop()
@@ -103,6 +106,25 @@ def _plain_limits(tree: exp.Query, fail: Fail) -> None:
     for part in tree.find_all(exp.Ordered):
         if isinstance(part.this, exp.Var):
             raise fail(f"expected the columns of ORDER BY, was ORDER BY {part.this.name.upper()}", part)
+
+
+def _check_frames(tree: exp.Query, fail: Fail) -> None:
+    """Refuse frames whose number of rows is negative, which DuckDB refuses when there are rows."""
+    for spec in tree.find_all(exp.WindowSpec):
+        for name in ("start", "end"):
+            rows = spec.args.get(name)
+            inner = rows.unnest() if isinstance(rows, exp.Expr) else None
+            if isinstance(inner, exp.Neg | exp.Null) and inner.find(exp.Column) is None:
+                raise fail(f"expected a number from 0 in a frame, was {inner.sql('duckdb')}", spec)
+
+
+def _plain_parts(tree: exp.Query) -> None:
+    """Write date_part of a constant part as EXTRACT."""
+    for node in list(tree.find_all(exp.Anonymous)):
+        if node.name.lower() in ("date_part", "datepart") and len(node.expressions) == 2:
+            part, value = node.expressions
+            if isinstance(part, exp.Literal) and part.is_string and part.name.isidentifier():
+                node.replace(exp.Extract(this=exp.Var(this=part.name.upper()), expression=value))
 
 
 def _plain_percentiles(tree: exp.Query) -> None:

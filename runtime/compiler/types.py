@@ -58,9 +58,9 @@ class Type:
 
     @classmethod
     def from_duckdb(cls, name: str) -> Type:
-        """Return the type of this name in DuckDB; a DECIMAL counts as float64."""
-        if name.startswith("DECIMAL"):
-            return cls("float64", nullable=True)
+        """Return the type of this name in DuckDB; a DECIMAL is a scaled integer."""
+        if match := re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", name):
+            return cls("int", int(match[1]), wide=True, nullable=True)
         kind = _FROM_DUCKDB.get(name, "other")
         return cls(kind, wide=name in ("HUGEINT", "UBIGINT"), nullable=True, sql=name if kind == "other" else "")
 

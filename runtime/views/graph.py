@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from datetime import date, datetime, timedelta
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
+import numpy as np
 
 from runtime.native.structures import RecordStructure
 from runtime.plan import Program, View, map_identity
 from runtime.views.arrow_columns import BIND_SOURCE, ColumnBinding
 from runtime.views.composed import EVENTS_SOURCE, RUN_SOURCE, EventLoop, KernelOf, NodeSequence
 from runtime.views.emission.values import Field
-from runtime.views.errors import reason_of
+from runtime.views.errors import ViewOverflowError, reason_of
 from runtime.views.feeds import ColumnBatch, ColumnFeed, Feed, MapFeed, key_fields
 from runtime.views.nodes.node import Node
 from runtime.views.nodes.show import Shape, Show, output_fields, settle_node
@@ -35,6 +37,15 @@ from runtime.views.strings import Strings
 __all__ = ["Graph", "GraphBuilder", "Runnable", "ViewOutput"]
 
 S = TypeVar("S", bound=RecordStructure)
+_BEGIN: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - SQL's TIMESTAMP has no zone
+_RANGES: Final = {
+    "date": ((date.min - _BEGIN.date()).days, (date.max - _BEGIN.date()).days),
+    "timestamp": tuple(
+        (moment - _BEGIN) // timedelta(microseconds=1)
+        for moment in (datetime.min, datetime.max)  # noqa: DTZ901 - as above
+    ),
+}
+"""First and last value of the years 1 to 9999, as words of cells."""
 
 
 class Runnable(Protocol):
@@ -244,6 +255,13 @@ class Graph:
         self._results = [
             (name, output, [batch.views[0] for batch in output.batches]) for name, output in self.outputs.items()
         ]
+        self._moments = [
+            (name, batch, batch.place(field.name), _RANGES[field.type])
+            for name, output in self.outputs.items()
+            for batch in output.batches
+            for field in batch.fields
+            if field.type in _RANGES
+        ]
         self._events: EventLoop | None = None
         self._kernel_of: KernelOf | None = None
 
@@ -309,7 +327,18 @@ class Graph:
         errors = self._sequence.run(is_brief=is_brief)
         if self._others:
             self.run_others(failed, errors)
+        self.check_moments(errors)
         return errors
+
+    def check_moments(self, errors: dict[str, Exception]) -> None:
+        """Add to ``errors`` the views that show a date or timestamp that Python, and most formats, do not have."""
+        for name, batch, place, (first, last) in self._moments:
+            if count := batch.views[0][0]:
+                values = np.asarray(batch.views[place])[:count]  # a NULL is stored as 0
+                if values.min() < first or values.max() > last:
+                    errors.setdefault(
+                        name, ViewOverflowError("expected dates and timestamps of the years 1 to 9999, was another one")
+                    )
 
     def skip(self, failed: Collection[str]) -> None:
         """Stop running the nodes that only these views need."""

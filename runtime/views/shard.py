@@ -307,6 +307,7 @@ class ShardState:
             is_paused = graph.events.run(errors)
             if is_paused:
                 graph.run_others(self._failed, errors)
+                graph.check_moments(errors)
             if errors:
                 self._note(errors)
             self._begun = self._names
@@ -325,6 +326,8 @@ class ShardState:
 
     def _finish_driven(self, errors: Mapping[str, Exception]) -> list[Change]:
         """Return the changes of a step that another kernel has run, and empty all batches."""
+        errors = dict(errors)
+        self._graph.check_moments(errors)
         if errors:
             self._note(errors)
         changes = self._graph.changes(self._failed)

@@ -25,6 +25,8 @@ __all__ = [
 
 _MOST = 64
 """More products than this in one sum cost more than they save."""
+_MOST_EXPANDED = 1024
+"""Greatest number of products of two sums: each sum more in a product multiplies them."""
 Product = tuple[tuple[str, Expr], ...]
 """Pairs of relation and factor over its columns, at most one for each, in the order of their names; empty for 1."""
 
@@ -93,10 +95,14 @@ def negated(part: Iterable[Monomial]) -> list[Monomial]:
 
 def times(left: Iterable[Monomial], right: Iterable[Monomial]) -> list[Monomial]:
     """Return the product of two sums."""
-    others = list(right)
+    firsts, others = list(left), list(right)
     if len(others) > _MOST:
         raise NotIncremental(f"a sum of more than {_MOST} products")
-    return [_times(monomial, other) for monomial in left for other in others]
+    if len(firsts) * len(others) > _MOST_EXPANDED:
+        firsts, others = list(merged(firsts)), list(merged(others))
+        if len(firsts) * len(others) > _MOST_EXPANDED:
+            raise NotIncremental(f"a sum of more than {_MOST_EXPANDED} products")
+    return [_times(monomial, other) for monomial in firsts for other in others]
 
 
 def factor_of(expr: Expr) -> list[Monomial]:

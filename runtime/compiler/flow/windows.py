@@ -99,6 +99,8 @@ def _frame(window: exp.Window) -> _Frame | None:
     ends = (_bound(spec, "start", "PRECEDING"), _bound(spec, "end", "FOLLOWING"))
     if spec.args.get("exclude"):
         raise NotIncremental("a frame with EXCLUDE")
+    if None not in ends and sum(ends) < 0:  # type: ignore[arg-type]  # neither is None
+        raise NotIncremental("a frame that ends before it begins")
     if kind == "ROWS" or ends == (None, None):
         return ends
     if kind == "RANGE" and ends == (None, 0):

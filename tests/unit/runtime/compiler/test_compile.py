@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from queries import QUERIES_DIR, query_path
@@ -20,6 +21,7 @@ from runtime.compiler import (
     SqlError,
     compile_program,
     explain,
+    extend_program,
     read_script,
 )
 from runtime.plan import Flow, WindowNode
@@ -180,6 +182,21 @@ def test_nothing_summed_is_null_or_zero() -> None:
     assert [column.nullable for column in null.columns] == [True, False, True]
     zero = compile_program([NamedSelect("v", "SELECT SUM(price) AS x FROM bids")], MARKET_RELATIONS, mode="dbtoaster")
     assert zero.views[0].columns == (Column("x", "int128"),)
+
+
+def test_a_view_of_older_sql_hinders_only_its_readers() -> None:
+    """A standing view keeps its compiled form, so SQL that is refused since must not stop the addition of others."""
+    standing = compile_program(
+        [NamedSelect("old", "SELECT price FROM bids"), NamedSelect("over", "SELECT price FROM old")], MARKET_RELATIONS
+    )
+    first, second = standing.views
+    refused = msgspec.structs.replace(first, sql="SELECT price FROM bids FOR UPDATE")
+    program = msgspec.structs.replace(standing, views=(refused, second))
+    added = extend_program(program, [NamedSelect("new", "SELECT id FROM bids")], MARKET_RELATIONS)
+    assert [view.name for view in added.views] == ["old", "over", "new"]
+    for name in ("old", "over"):
+        with pytest.raises(SqlError, match=rf"^v:1:19: expected a view whose SQL can be read, was '{name}': view"):
+            extend_program(program, [NamedSelect("v", f"SELECT price FROM {name}")], MARKET_RELATIONS)
 
 
 def test_explain_names_the_views_there_are() -> None:

@@ -153,7 +153,7 @@ def test_explain_shows_what_is_put_in_and_who_reads() -> None:
 
 def test_a_standing_view_with_other_columns_is_refused() -> None:
     other = msgspec.structs.replace(program(BIG).views[0], sql="SELECT symbol FROM bids")
-    with pytest.raises(SqlError, match="expected view big to have 3 columns, as when it was added, was 1"):
+    with pytest.raises(SqlError, match="expected 3 columns, as when it was added, was 1"):
         compile_program([NamedSelect("v", "SELECT symbol FROM big")], MARKET_RELATIONS, standing=[other])
 
 

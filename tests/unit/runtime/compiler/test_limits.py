@@ -44,6 +44,58 @@ DEEP: dict[str, tuple[str, int]] = {
 }
 
 
+def around(before: str, inside: str, after: str) -> Callable[[int], list[str]]:
+    return lambda levels: [f"SELECT {before * levels}{inside}{after * levels} AS x FROM bids"]
+
+
+def subqueries(levels: int) -> list[str]:
+    sql = "SELECT price AS a FROM bids"
+    for _ in range(levels):
+        sql = f"SELECT a + a AS a FROM ({sql})"
+    return [sql]
+
+
+def tables_of_with(levels: int) -> list[str]:
+    tables = [f"w{n} AS (SELECT a * a AS a FROM w{n - 1})" for n in range(1, levels + 1)]
+    return [f"WITH w0(a) AS (SELECT price FROM bids), {', '.join(tables)} SELECT a FROM w{levels}"]
+
+
+def cubes(levels: int) -> list[str]:
+    sql = "SELECT t, id, price FROM bids"
+    for _ in range(levels):
+        sql = f"SELECT t, id, COUNT(*) AS price FROM ({sql}) GROUP BY CUBE (t, id)"
+    return [sql]
+
+
+GROWING: dict[str, Callable[[int], list[str]]] = {
+    "ABS": around("ABS(", "price", ")"),
+    "BETWEEN": around("(", "(price = 1)", " BETWEEN FALSE AND TRUE)"),
+    "CASE of a value": around("CASE ", "price", " WHEN 1 THEN 2 WHEN 2 THEN 3 ELSE 4 END"),
+    "FLOOR": around("FLOOR(", "price", " / 2)"),
+    "IN": around("(", "(price = 1)", " IN (TRUE, FALSE, NULL))"),
+    "IS DISTINCT FROM": around("(", "(price = 1)", " IS DISTINCT FROM TRUE)"),
+    "NULLIF": around("NULLIF(", "price", ", 1)"),
+    "a macro of DuckDB": around("FMOD(", "price", ", 7)"),
+    "a divisor": around("LENGTH(symbol) / (", "price", ")"),
+    "columns of a SELECT": lambda levels: [
+        f"SELECT price AS a0, {', '.join(f'a{n} + a{n} AS a{n + 1}' for n in range(levels))} FROM bids"
+    ],
+    "subqueries": subqueries,
+    "WITH": tables_of_with,
+    "views": lambda levels: [
+        "SELECT price AS a FROM bids",
+        *(f"SELECT a + a AS a FROM v{number}" for number in range(levels)),
+    ],
+    "views with unnamed columns": lambda levels: [
+        "SELECT price AS a FROM bids",
+        "SELECT a + a FROM v0",
+        *(f'SELECT x.a + x.a AS b, 1 AS c FROM v{number} x("a")' for number in range(1, levels)),
+    ],
+    "CUBE": cubes,
+}
+"""Queries whose text grows by a few words with each level, and what it stands for by a factor."""
+
+
 def compiled(sql: str) -> Program:
     return compile_program([NamedSelect("v", sql)], MARKET_RELATIONS)
 
@@ -53,6 +105,39 @@ def test_long_lists_become_programs_that_run(shape: str) -> None:
     """A program that compiles must also travel to a worker and be built there, within Python's usual limits."""
     program = decode_program(encode_program(compiled(LONG[shape](500))))
     ShardState(program, 0, 1, inputs="relations")
+
+
+@pytest.mark.parametrize("shape", GROWING)
+def test_a_query_that_doubles_with_each_level_is_refused(shape: str) -> None:
+    """A program is committed with an epoch: 14 calls of ABS inside each other made one of 300 MB."""
+
+    def program(levels: int) -> Program:
+        selects = [NamedSelect(f"v{number}", sql) for number, sql in enumerate(GROWING[shape](levels))]
+        return compile_program(selects, MARKET_RELATIONS)
+
+    assert len(encode_program(program(3))) < 100_000
+    with pytest.raises(SqlError, match=r"^v\d+:1:\d+: expected a query that has at most 10000 parts more"):
+        program(40)
+
+
+def test_a_product_of_many_sums_is_not_multiplied_out() -> None:
+    total = " + ".join(f"{table}.{column}" for table in "ba" for column in ("t", "id", "volume", "price", "broker_id"))
+    sql = f"SELECT SUM({' * '.join([f'({total})'] * 9)}) AS s FROM bids b JOIN asks a ON a.symbol = b.symbol"
+    assert compiled(sql).views[0].reason.startswith("operators over 2 relations")
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (f"SELECT {'9' * 5_000} AS x FROM bids", "v:1:8: expected a number of at most 400 digits"),
+        (f"SELECT 0.{'0' * 5_000}1 AS x FROM bids", "v:1:8: expected a number of at most 400 digits"),
+        ("SELECT '\udc80' AS x FROM bids", "v:1:9: expected characters of Unicode"),
+    ],
+)
+def test_an_unusual_constant_is_refused_with_its_place(sql: str, expected: str) -> None:
+    with pytest.raises(SqlError) as raised:
+        compiled(sql)
+    assert str(raised.value).startswith(expected)
 
 
 @pytest.mark.slow
@@ -95,3 +180,21 @@ def test_only_exact_sums_are_balanced() -> None:
     exact, rounded = " + ".join(["price * 3"] * 40), " + ".join(["price / 3"] * 40)
     assert depth(compiled(f"SELECT price, {exact} AS s FROM bids")) < 10
     assert depth(compiled(f"SELECT price, {rounded} AS s FROM bids")) >= 40
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ("CHR(ASCII(", "symbol", "))"),
+        ("CAST(CAST(", "price", " AS VARCHAR) AS BIGINT)"),
+        ("TRY_CAST(", "price / 3", " AS DECIMAL(10, 1))"),
+        ("(", "DATE '2024-02-29'", " + INTERVAL (price) DAY)"),
+        ("-", "CAST(price AS DOUBLE)", ""),
+        ("EXTRACT(year FROM DATE '2024-02-29' + CAST(", "price", " AS INTEGER))"),
+    ],
+)
+def test_calls_of_duckdb_may_be_nested(levels: tuple[str, str, str]) -> None:
+    """Each call was rewritten two or three times, so that 18 inside each other took minutes."""
+    before, inside, after = levels
+    made = compiled(f"SELECT {f'{before} ' * 18}{inside}{after * 18} AS x FROM bids")
+    assert made.views[0].view_class in ("reevaluated", "linear")
