@@ -182,6 +182,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
         sys.stdout.buffer.flush()
     else:
         print_result(result, "requests")
+        click.echo(f"{simulation.agent_turns:,} turns of agents, {result.figures.feed_messages:,} feed messages")
         for path in written:
             click.echo(str(path))
     if result.failure:
