@@ -40,7 +40,7 @@ P = TypeVar("P", bound=TakerParameters)
 
 
 class Taker(Strategy[P], abc.ABC):
-    """Takes a fixed size at the other side's best price when `side_of` returns a side."""
+    """Takes an order's size at the other side's best price when `side_of` returns a side."""
 
     def __init__(self, parameters: P) -> None:
         super().__init__(parameters)

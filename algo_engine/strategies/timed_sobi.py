@@ -40,7 +40,7 @@ class TimedSobiParameters(TakerParameters, frozen=True, forbid_unknown_fields=Tr
 
 
 class TimedSobi(Taker[TimedSobiParameters]):
-    """Buys or sells a fixed size at the current price when one side's best orders are much older."""
+    """Buys or sells at the other side's best price when one side's best orders are much older than the other's."""
 
     queries = MappingProxyType({AGES_VIEW: query_text(AGES_VIEW)})
     parameters_type = TimedSobiParameters

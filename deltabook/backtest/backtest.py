@@ -156,7 +156,7 @@ class Backtest:
         return names, given
 
     def run(self) -> Result:
-        """Play all records and return the result; raise `BacktestError`."""
+        """Play all records and return the result; raise `BacktestError` if there is no usable record."""
         with _few_collections():
             return self._run()
 

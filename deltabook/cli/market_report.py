@@ -66,7 +66,8 @@ def command(  # noqa: PLR0917 - click passes every option by name
 ) -> None:
     """Measure a market: spread, depth, sizes, cancellations, bursts, tails, memory, impact.
 
-    Each figure is printed beside that of half an hour of BTC/USD on Bitstamp, and a band in which it counts as similar.
+    Each figure is printed with that of half an hour of BTC/USD on Bitstamp, and with the band in which it counts as
+    similar.
     """
     if (directory is None) == (not data):
         raise click.UsageError("expected --dir or --data, was both or none")

@@ -21,9 +21,9 @@ LOOKUP_KINDS: Final = ("inner", "left", "semi", "anti")
 class LookupJoin(Operator):
     """Joins the rows of port 0 with their matches in the table that port 1 keeps up to date by deltas.
 
-    Rows are joined at a barrier, after all deltas before it, so that they see the table as of that barrier. Output is
-    in the order of the rows; the matches of one row are ordered by the table's columns. A NULL in the key matches
-    nothing.
+    A row is joined with the table as it is when the row is added. The plan adds rows at a barrier, after all deltas
+    before it, so that they are joined with the table as of that barrier. Output is in the order of the rows; the
+    matches of one row are ordered by the table's columns. A NULL in the key matches nothing.
     """
 
     ports = 2

@@ -22,7 +22,7 @@ Integers = npt.NDArray[np.int64]
 class TableIndex:
     """Rows of a table, a multiset that changes by deltas, with an index by key.
 
-    The rows lie in the object space, each with its number of copies. The first look-up after a change of the table
+    The rows are in the object space, each with its number of copies. The first look-up after a change of the table
     rebuilds the index, in the time that it takes to sort the table.
 
     Not thread-safe: owned by one operator.
