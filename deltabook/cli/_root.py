@@ -156,7 +156,7 @@ COMMANDS: Final = {
 }
 """Location of each sub-command, a module of this package and an attribute of it, and its summary."""
 
-REMEDY: Final = "`deltabook repair DIR` makes again what it can, and says what else to do"
+REMEDY: Final = "`deltabook repair DIR` recreates the files that it can, and says what else to do"
 """Text that follows every error about a damaged file."""
 _PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
 """Packages that define expected errors; built-in errors that describe a wrong input count as expected too."""

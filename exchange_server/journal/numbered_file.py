@@ -241,8 +241,8 @@ class NumberedFile(ABC):
             content = view[begin - first : begin - first + length]
             if len(content) < length or _checksum(crc32(content)) != expected:
                 raise DamagedStreamError(
-                    f"{_damage(self._path, begin, begin + length)}; start the exchange again, "
-                    "which makes the file again from its journal"
+                    f"{_damage(self._path, begin, begin + length)}; restart the exchange, "
+                    "which recreates the file from its journal"
                 )
         return data[offset - first : end - first]
 
