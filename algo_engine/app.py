@@ -179,7 +179,7 @@ class AlgoProcess:
             try:
                 write_down()
             except OSError as error:  # the exchange sends missing trades again at the next start
-                self._log.error("expected room for what there is at the end, was {error}", error=error)
+                self._log.error("expected to write journals and trades at the end, was {error}", error=error)
         closed = self._views.stop().addTimeout(self._config.stop_s, self._reactor).addErrback(lambda _: None)
         return closed.addCallback(self._say_the_end)
 

@@ -96,8 +96,8 @@ class OrdersConnection(LineOnlyReceiver):
         login = self._reader.login()
         if isinstance(reply, Refused):
             raise LoginRefused(
-                f"expected the exchange to let broker {login.broker_id} in at session {login.session or 'any'}, "
-                f"message {login.sequence}; was refused: {reply.code}: {reply.reason}"
+                f"expected the exchange to accept the login of broker {login.broker_id} at session "
+                f"{login.session or 'any'}, message {login.sequence}, was refused: {reply.code}: {reply.reason}"
             )
         if reply.last_client_id and not login.session:
             self._log.warn(

@@ -64,7 +64,7 @@ class _Root(Resource):
         except UnknownStrategyError as error:
             return _refuse(request, 404, str(error))
         except Exception as error:  # noqa: BLE001 - a page of Twisted's is for people, and this port for programs
-            self._log.failure("status: {path}", path=request.path)
+            self._log.failure("status: {path} failed", path=request.path)
             return _refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the log")
 
     def _answer(self, request: Request) -> tuple[bytes, str]:

@@ -197,7 +197,7 @@ class _Player:
         def result() -> pa.Table:
             if number != self._number:
                 raise EpochPassedError(
-                    f"expected the full result of {view} to be asked for in its epoch {number}, was {self._number}"
+                    f"expected the full result of {view} to be requested in its epoch {number}, was {self._number}"
                 )
             return _table(columns, self._rows(view))
 

@@ -136,7 +136,7 @@ class _Group:
         """Bring the rows of the views up to date; raise `ConfigurationError` if a view has failed."""
         if self._state.has_failed:
             view, reason = next(iter(self._state.failed.items()))
-            raise ConfigurationError(f"expected the view {view} to go on, was {reason}")
+            raise ConfigurationError(f"expected the view {view} to continue, was {reason}")
         if not self.keeps_rows:
             return changes
         for view, row, number in changes:

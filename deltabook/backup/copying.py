@@ -155,7 +155,7 @@ def copy_exchange(part: Part, stage: Stage) -> dict[str, str | int]:
         newest = next((snapshot for snapshot in snapshots if snapshot.session == reader.head.session), None)
         first = reader.head.first
         if first > 1 and (newest is None or newest.inputs + 1 < first):
-            raise MovedError(f"the requests before {first} are gone, and no snapshot stands for them")
+            raise MovedError(f"the requests before {first} were removed, and no snapshot replaces them")
         inputs = first - 1
         for number, batch in reader.batches(first - 1):
             inputs = number + len(batch) - 1
@@ -180,7 +180,7 @@ def _copy_inputs(part: Part, stage: Stage) -> None:
             if name not in copied or name == copied[-1]:
                 stage.copy(directory / name, f"inputs/{name}")
         copied = names
-    raise MovedError(f"expected {directory} to stand still for as long as its newest segment is copied")
+    raise MovedError(f"expected {directory} not to change while its newest segment is copied")
 
 
 STATE: Final = "state.db"
@@ -248,7 +248,7 @@ def _copy_state(source: Path, stage: Stage) -> None:
         if before == _head(source / _LOG):
             break
     else:
-        raise MovedError(f"expected {source / _LOG} to stand still for as long as {STATE} is copied")
+        raise MovedError(f"expected {source / _LOG} not to change while {STATE} is copied")
     path = stage.path(STATE)
     try:
         with closing(sqlite3.connect(path)) as database:
@@ -325,7 +325,7 @@ def _checked(source: Path, stage: Stage, recovered: Recovered) -> dict[str, str 
             raise MovedError(f"the catalogue of epoch {recovered.control} is gone")
         snapshots = SnapshotDirectory(stage.path("snapshots"))
         if first > 0 and not any(snapshot >= first - 1 for snapshot in snapshots.complete(epoch)):
-            raise MovedError(f"the epochs before {first} are gone, and no snapshot stands for them")
+            raise MovedError(f"the epochs before {first} were removed, and no snapshot replaces them")
         results = ResultLog(stage.path("results"))
         _expect_begin(source, results.latest(), first, snapshots)
         for segment in results.read_all():

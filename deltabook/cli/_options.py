@@ -98,11 +98,11 @@ def depth_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default="back",
             help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
         ),
-        click.option("--trades", type=file, help="Trades of the same time as a file of depth."),
+        click.option("--trades", type=file, help="Trades of the same period as a file of depth."),
         click.option(
             "--orderbook",
             type=file,
-            help="LOBSTER's order book file of the replayed messages, by which their book is mended.",
+            help="LOBSTER's order book file of the replayed messages, by which the book is corrected.",
         ),
     ):
         command = option(command)

@@ -334,7 +334,7 @@ def _until_all_end(frames: Iterator[Frame], names: Sequence[str], where: str) ->
             if not left:
                 return
     raise ConfigurationError(
-        f"expected changes of {', '.join(sorted(left))}, was the end: the runtime at {where} is gone"
+        f"expected changes of {', '.join(sorted(left))}, was the end: the runtime at {where} has ended"
     )
 
 
@@ -349,7 +349,7 @@ def _more(response: http.client.HTTPResponse, where: str) -> bytes:
     try:
         return response.read1(_FLOW_BYTES)
     except (http.client.HTTPException, OSError) as error:
-        raise ConfigurationError(f"the runtime at {where} has closed the connection or is gone") from error
+        raise ConfigurationError(f"the runtime at {where} has closed the connection or has ended") from error
 
 
 def _print_frame(frame: Frame, as_json: bool) -> None:

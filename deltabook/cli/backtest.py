@@ -45,14 +45,14 @@ _OPTIONS: Final = (
         "orderbooks",
         multiple=True,
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="LOBSTER's order book file of a --data, by which its book is mended; repeatable: in their order.",
+        help="LOBSTER's order book file of a --data, which corrects its book; repeatable, in the order of the files.",
     ),
     click.option(
         "--trades",
         "trades",
         multiple=True,
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="Trades of a --data of depth; repeatable: in their order.",
+        help="Trades of a --data of depth; repeatable, in the order of the files.",
     ),
     click.option(
         "--queue",

@@ -50,7 +50,7 @@ __all__ = ["command"]
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the figures as JSON and a picture.",
 )
-@click.option("--capture", "with_capture", is_flag=True, help="Draw BTC/USD beside it; downloads 3 MB the first time.")
+@click.option("--capture", "with_capture", is_flag=True, help="Also draw BTC/USD; downloads 3 MB the first time.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(  # noqa: PLR0917 - click passes every option by name
     directory: Path | None,

@@ -168,7 +168,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
     )
     if grids:
         if journal is not None:
-            raise click.UsageError("--dir does not go with --grid: it is the directory of one exchange")
+            raise click.UsageError("--dir cannot be used with --grid: it is the directory of one exchange")
         sweep = Sweep(config, [parse_axis(grid) for grid in grids], experiment=SimulationExperiment)
         run_and_print(sweep, spark, jobs, directory, keep_results=keep_results, as_json=as_json)
         return

@@ -140,7 +140,7 @@ class Pages:
         try:
             self.tick()
         except Exception:  # noqa: BLE001 - no data of a peer may stop the pages
-            self._log.failure("making a frame")
+            self._log.failure("a frame was not made")
 
     def tick(self) -> None:
         """Send a frame to every page that waits for one."""

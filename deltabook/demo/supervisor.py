@@ -215,7 +215,7 @@ class Supervisor:
         if not part.has_been_ready:
             raise ChildError(f"{role}: {child.reason()}", child.log_lines())
         if not part.is_killed and not part.limit.may_restart(lived_s):
-            raise ChildError(f"{role}: {child.reason()}, again and again", child.log_lines())
+            raise ChildError(f"{role}: {child.reason()}, repeatedly", child.log_lines())
         reason = child.reason()
         if part.stage.peer is not None:
             self._peers[f"{part.stage.peer[0]}.news"] = f"It died ({reason}) and is being restarted."
@@ -269,7 +269,7 @@ class Supervisor:
                 if what:
                     log = self._folder / f"{role}.log"
                     raise DemoError(
-                        f"expected {what} within {limit_s:g} s, was not; {log} says how far it has come, "
+                        f"expected {what} within {limit_s:g} s, was not; {log} shows its progress, "
                         "`deltabook doctor` what is missing"
                     )
                 return

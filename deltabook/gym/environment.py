@@ -195,7 +195,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         reward = self._reward()
         failure = simulation.hosts[0].failure
         if failure:
-            raise SimulationError(f"expected the environment's strategy to go on, was {failure}")
+            raise SimulationError(f"expected the environment's strategy to continue, was {failure}")
         return self._observe(), float(reward), is_over, False, self._info()
 
     def close(self) -> None:

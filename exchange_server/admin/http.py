@@ -82,7 +82,7 @@ class _Root(Resource):
             self._log.error("{reason}", reason=str(error))
             return _refuse(request, 500, str(error))
         except Exception as error:  # noqa: BLE001 - a page of Twisted's is for people, and this port for programs
-            self._log.failure("admin: {path}", path=path)
+            self._log.failure("admin: {path} failed", path=path)
             return _refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the exchange's log")
         request.setHeader("allow", "GET, HEAD, POST")
         return _refuse(request, 405, f"expected GET or POST, was {request.method.decode('ascii', 'replace')}")

@@ -260,7 +260,7 @@ class Reports:
         if market.live_orders > MOST_HASHED:
             raise OperationError(
                 f"expected at most {MOST_HASHED} live orders for the hash of a running market, was "
-                f"{market.live_orders}; `deltabook exchange hash DIR` makes it of the journal"
+                f"{market.live_orders}; `deltabook exchange hash DIR` computes it from the journal"
             )
         return admin.StateHash(market.inputs, market.last_time_ns, market.state_hash())
 

@@ -539,7 +539,7 @@ def _wire(market: Market, item: Wire) -> str:
     account = market.accounts[item.account]
     protocol = market.protocols.get(account.protocol)
     if protocol is None:
-        return f"nobody here speaks {account.protocol}"
+        return f"the market has no protocol {account.protocol}"
     return protocol.apply(market, account, item)
 
 

@@ -178,7 +178,7 @@ def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
     total = before * max(count, 1)
     if total > MOST_EXPANDED:
         raise ValueError(
-            f"expected a query that makes at most {MOST_EXPANDED} characters or elements out of one, "
+            f"expected a query that makes at most {MOST_EXPANDED} characters or elements from one call, "
             f"was {total} with {function}()"
         )
     return total

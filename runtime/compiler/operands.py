@@ -116,7 +116,7 @@ def compare(op: str, left: Lowered, right: Lowered) -> Lowered:
 def as_condition(value: Lowered) -> Expr:
     """Return the expression of a condition; raise `NotIncremental` for a value that is not a boolean."""
     if value.type.kind not in ("bool", "null"):
-        raise NotIncremental("a condition that is no condition")
+        raise NotIncremental("a condition that is not a boolean")
     return value.expr
 
 
@@ -124,7 +124,7 @@ def aligned(left: Lowered, right: Lowered) -> tuple[Lowered, Lowered]:
     """Return two values converted to the type and scale in which they are compared."""
     target = meeting(left, right)
     if target is None or target.kind in ("null", "other"):
-        raise NotIncremental("a comparison that only DuckDB knows")
+        raise NotIncremental("a comparison that only DuckDB supports")
     first, second = (Lowered(at_type(value, target), target.with_null(value.type.nullable)) for value in (left, right))
     return first, second
 
@@ -140,7 +140,7 @@ def arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
     nullable = left.type.nullable or right.type.nullable
     target = common_type((left.type, right.type))
     if target is None or not target.is_numeric:
-        raise NotIncremental("arithmetic that only DuckDB knows")
+        raise NotIncremental("arithmetic that only DuckDB supports")
     if target.kind == "float64":
         if op in ("floordiv", "mod"):
             raise NotIncremental("integer division of floats")
@@ -161,7 +161,7 @@ def quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowe
     """Return the real quotient: a float, NULL for a divisor of 0; ``never_zero`` promises that the divisor is not 0."""
     target = common_type((left.type, right.type))
     if target is None or not target.is_numeric:
-        raise NotIncremental("arithmetic that only DuckDB knows")
+        raise NotIncremental("arithmetic that only DuckDB supports")
     divided = call("div", at_type(left, target), at_type(right, target))
     return Lowered(divided, Type("float64", nullable=not never_zero or target.nullable))
 

@@ -91,7 +91,7 @@ class Query:
         except ParseError as error:
             raise self._parse_error(error) from error
         except SqlglotError as error:
-            raise self.error(f"expected SQL, was something unreadable: {str(error).splitlines()[0]}") from error
+            raise self.error(f"expected SQL, was a text that cannot be parsed: {str(error).splitlines()[0]}") from error
         if not isinstance(tree, exp.Query) or isinstance(tree, exp.Values):
             raise self.error("expected a SELECT")
         balance_chains(tree, self._relations)

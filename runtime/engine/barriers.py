@@ -160,7 +160,7 @@ class BarrierCycle:
         return self._begin(self._next.popleft())
 
     def begin_unasked(self, payload: object) -> Barrier:
-        """Begin a barrier that was not requested; without a payload, the first one that was requested, if there is one."""
+        """Begin a barrier that was not requested; without a payload, the first requested one, if there is one."""
         if payload is None and self._next:
             return self._begin(self._next.popleft())
         return self._begin(_Round(payload, None))

@@ -219,7 +219,7 @@ def _factor(maps: Sequence[Map], factor: Factor) -> list[str]:
     keys = ", ".join(key.name for key in maps[factor.map].keys)
     if factor.ordered is None:
         return [f"{factor.alias} = all of map {factor.map}[{keys}]"]
-    how = "found by bisection" if factor.monotone else "every one looked at"
+    how = "found by bisection" if factor.monotone else "every key checked"
     lines = [f"{factor.alias} = map {factor.map}[{keys}] where {factor.ordered} ({how}) has"]
     lines += [f"  {expression(condition)}" for condition in factor.conditions]
     lines += [f"  with {_nested(nested)}" for nested in factor.nested]

@@ -67,7 +67,7 @@ class RowAdaptor(Adaptor):
             if len(odd := np.flatnonzero((flag != 0) & (flag != 1))):
                 row = int(odd[0])
                 raise AdaptorError(
-                    f"expected 1 or 0 in front of the rows of {self._relation.name}, was {flag[row]} in the row that "
+                    f"expected 1 or 0 before the rows of {self._relation.name}, was {flag[row]} in the row that "
                     f"ends before byte {prepared.row_ends[row]}"
                 )
             weight = pa.array(2 * flag - 1)

@@ -176,7 +176,7 @@ class Summands:
         if expr.op == "mul":
             return times(parts[0], parts[1])
         if expr.op not in ("add", "sub"):
-            raise NotIncremental("a sum of what mixes relations other than by +, -, * and CASE")
+            raise NotIncremental("a sum that mixes relations other than by +, -, * and CASE")
         total = [*parts[0], *(negated(parts[1]) if expr.op == "sub" else parts[1])]
         presence = self._presence(expr)
         return total if presence == _ONE else times(total, presence)

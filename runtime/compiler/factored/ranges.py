@@ -246,7 +246,7 @@ class Condition:
 def condition(test: Expr, tables: Tables) -> Condition:
     """Return a boolean combination of comparisons of the same two integers; raise `NotIncremental` for others."""
     if not isinstance(test, Call) or test.op not in ("not", "and", "or", *MIRRORED):
-        raise NotIncremental("a condition on two relations that is no comparison")
+        raise NotIncremental("a condition on two relations that is not a comparison")
     if test.op not in ("not", "and", "or"):
         return _condition(comparison(test), tables)
     first, *others = (condition(arg, tables) for arg in test.args)
@@ -267,7 +267,7 @@ def condition(test: Expr, tables: Tables) -> Condition:
 def _condition(compared: Comparison, tables: Tables) -> Condition:
     for name, key in zip(compared.names, compared.keys, strict=True):
         if not tables.is_narrow(name, key):
-            raise NotIncremental("a range of what is no integer of 64 bits")
+            raise NotIncremental("a range of a value that is not an integer of 64 bits")
     value = compared.constant
     intervals: dict[str, Intervals] = {
         "lt": ((None, value - 1),), "le": ((None, value),), "gt": ((value + 1, None),), "ge": ((value, None),),

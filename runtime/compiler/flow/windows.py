@@ -126,7 +126,7 @@ def _whole_number(node: exp.Expr, reason: str) -> int:
         raise NotIncremental(reason)
     number = int(literal.name)
     if number > _MOST_ROWS:
-        raise NotIncremental(f"a window function that looks {number} rows far: at most {_MOST_ROWS} are incremental")
+        raise NotIncremental(f"a window function that reads rows {number} away: at most {_MOST_ROWS} are incremental")
     return -number if is_negative else number
 
 

@@ -62,7 +62,7 @@ def _canonical_type(name: str, kind: pa.DataType) -> pa.DataType:
         return pa.struct([pa.field(f.name, _canonical_type(f"{name}.{f.name}", f.type), f.nullable) for f in kind])
     if types.is_boolean(kind) or types.is_date32(kind) or (types.is_timestamp(kind) and kind.tz is None):
         return kind
-    raise PlanError(f"expected a type that operators know in column {name}, was {kind}")
+    raise PlanError(f"expected a type that operators support in column {name}, was {kind}")
 
 
 def type_of(field: pa.Field) -> Type:
@@ -91,7 +91,7 @@ def field_of(name: str, kind: Type, like: pa.DataType | None = None) -> pa.Field
     known = {"float64": pa.float64(), "string": pa.string(), "bool": pa.bool_(), "date": pa.date32(),
              "timestamp": pa.timestamp("us")}  # fmt: skip
     if kind.kind not in known:
-        raise PlanError(f"expected a column of a type that operators know as {name}, was {kind}")
+        raise PlanError(f"expected a column of a type that operators support as {name}, was {kind}")
     return pa.field(name, known[kind.kind], kind.nullable)
 
 

@@ -131,4 +131,4 @@ class ViewsAtEpochs:
         views = (*program.views, *stream_views(program).views) if program is not None else ()
         known = next((known for known in views if known.name == view.name), None)
         if known is None or (known.home, known.lane) != (view.home, view.lane):
-            raise GoneError(f"expected an epoch at which view {view.name} is there, was {epoch}")
+            raise GoneError(f"expected an epoch at which view {view.name} exists, was {epoch}")

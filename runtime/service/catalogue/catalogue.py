@@ -126,7 +126,7 @@ def _clauses(stream: StreamSelect) -> tuple[int, int, int]:
 def _read_first_program(writer: EpochWriter, where: str) -> Program:
     control = writer.log.control(0)
     if not control:
-        raise ServiceError(f"expected the control record of epoch 0 in {where}, which is kept for good, was none")
+        raise ServiceError(f"expected the control record of epoch 0 in {where}, which is never removed, was none")
     try:
         return decode_program(control)
     except ValueError as error:

@@ -115,7 +115,7 @@ class ViewRoutes:
         return [
             Route("POST", "/v1/views", "add_views",
                   "Add derived streams and views together, at one epoch; all of them or none.",
-                  (done, later, refused, Answer(422, "SQL that cannot be maintained, with the place and the reason")), add,
+                  (done, later, refused, Answer(422, "SQL that cannot be maintained, with the place and reason")), add,
                   body=AddViews, example=_EXAMPLE,
                   leads_to=dict.fromkeys(_OF_A_VIEW, ("view", "/views/0/name"))),
             Route("DELETE", "/v1/views/{view}", "drop_view", "Drop a view, or a derived stream that nothing reads.",

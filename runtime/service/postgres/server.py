@@ -349,7 +349,7 @@ class _Connection(Protocol):
             if isinstance(result.value, FatalError):
                 self._fatal(result.value)
             elif not self._is_closed:
-                self._log.failure("a message of a PostgreSQL client", result)
+                self._log.failure("a message of a PostgreSQL client failed", result)
                 self._fatal(FatalError("XX000", "expected an answer, was an error: see the runtime's log"))
         elif not self._is_closed and not self._is_pumping:
             self._pump_again()

@@ -96,7 +96,7 @@ class Session:
         except (AskError, SqlError) as error:
             self._failed(explained(error))
         except Exception as error:  # noqa: BLE001 - every failure is answered
-            self._log.failure("a statement of a PostgreSQL client")
+            self._log.failure("a statement of a PostgreSQL client failed")
             self._failed(
                 PostgresError("XX000", f"expected an answer, was {type(error).__name__}: see the runtime's log")
             )

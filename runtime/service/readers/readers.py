@@ -324,7 +324,7 @@ class ReaderService:
             known = ", ".join(each.wanted.name for each in self.kept.readers) or "none"
             raise UnknownReaderError(f"expected one of the readers {known}, was {name!r}")
         if reader.is_leaving:
-            raise CatalogueError(f"expected a reader that is there, was {name}, which is leaving")
+            raise CatalogueError(f"expected a reader that is not being dropped, was {name}")
         return reader
 
     def _known(self, reader: KeptReader) -> tuple[Origin | None, tuple[str, ...]]:

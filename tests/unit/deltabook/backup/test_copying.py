@@ -161,7 +161,9 @@ def test_a_run_that_retains_less_than_a_copy_takes_is_refused(
     run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on(run, monkeypatch, 1, 2)
-    with pytest.raises(BackupError, match=r"to hold still or to keep what is being copied, was: .* \(4 attempts\)"):
+    with pytest.raises(
+        BackupError, match=r"not to change, or to keep the files that are being copied, was: .* \(4 attempts\)"
+    ):
         back_up(run.directory, tmp_path / "copy")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
