@@ -271,7 +271,7 @@ def _read_config(context: click.Context, parameter: click.Parameter, value: Path
 @click.version_option(__version__, prog_name="deltabook")
 @click.pass_context
 def main(context: click.Context, debug: bool, log_format: str, run_id: str) -> None:
-    """An exchange, SQL views of its order books on Spark, and strategies that trade on them.
+    """A simulated exchange, SQL views of its order books, and strategies that trade on them.
 
     The value of an option is read from the command line, then the environment (DELTABOOK_COMMAND_OPTION), then the file
     of --config; else it is the default shown.

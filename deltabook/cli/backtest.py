@@ -241,8 +241,8 @@ def print_result(result: Result, played: str = "records") -> None:
 def command(strategies: tuple[str, ...], directory: Path | None, as_json: bool, **options: Any) -> None:
     """Run strategies (built-in names or .py files) on recorded order flow.
 
-    The flow trades in a real market, in which the strategies' orders have their queue positions; their views are
-    updated message by message. Equal files, parameters and seeds give equal bytes.
+    The exchange's matching engine matches the recorded orders and those of the strategies, each at its place in the
+    queue; views are updated message by message. Equal files, parameters and seeds give equal bytes.
     """
     from deltabook.backtest import Backtest, BacktestError
 

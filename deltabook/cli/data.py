@@ -50,7 +50,7 @@ def _options(formats: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callabl
 
 @click.group()
 def command() -> None:
-    """Look at recorded files, and convert them to Parquet."""
+    """Inspect recorded files, and convert them to Parquet."""
 
 
 @command.command("info")
@@ -58,7 +58,7 @@ def command() -> None:
 @_options(BACKTEST_FORMATS)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def info(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
-    """Read whole files, and print their symbols, times and actions, and whether their books are crossed."""
+    """Print symbols, times, actions and crossings of recorded files. The whole files are read."""
     import msgspec
 
     from deltabook.backtest.inspection import inspect_file, source_lines
@@ -86,7 +86,7 @@ def info(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
 @_options(FORMATS)
 def convert(file: Path, out: Path, **options: Any) -> None:
-    """Write a recording as Parquet, which is read in columns and contains its own scales.
+    """Write a recording as Parquet, which contains its own scales.
 
     OUT.parquet is one file. Any other OUT is a folder with a file for each day and symbol. Both are recordings for
     `backtest`, `sweep` and `replay`.

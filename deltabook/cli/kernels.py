@@ -110,7 +110,8 @@ def classes_command() -> None:
     """Archive the classes that Spark's Java loads.
 
     The command runs a small view on Spark and stores the classes that its Java has loaded in the virtual environment,
-    about 170 MB, with which Spark starts in half the time. The set-up runs this command; an existing archive is kept.
+    about 170 MB, with which Spark starts some seconds faster. The set-up runs this command; an existing archive is
+    kept.
     """
     check_requirements()
     from runtime.service.lanes.spark_classes import make_archive
