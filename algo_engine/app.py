@@ -301,7 +301,7 @@ def run_process(config: AlgoConfig) -> None:
     reactor.addSystemEventTrigger("before", "shutdown", process.stop)
     signal.signal(signal.SIGUSR1, lambda *_: reactor.callFromThread(process.engine.kill, "SIGUSR1"))
     if config.exit_with_stdin:
-        # A regular file or /dev/null cannot be watched, and is no supervisor's pipe.
+        # A regular file or /dev/null cannot be watched, and is not a supervisor's pipe.
         with contextlib.suppress(PermissionError):
             InputEnd(reactor, 0, lambda: process.end("standard input ended")).start()
     reactor.callWhenRunning(process.start)

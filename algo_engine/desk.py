@@ -6,7 +6,7 @@ strategy ◀─ events ◀──── blotter, portfolio ◀─ journal (append
 ```
 
 `algo_engine.order_sync` describes how durably a request is written before it is sent: *before* waits for the disk,
-*behind* for the operating system, and syncs to disk afterwards. State after the death of the process or a power loss,
+*behind* for the operating system, and syncs to disk afterwards. State after the end of the process or a power loss,
 by the step that it interrupts:
 
 | between | on disk | at the exchange | after the restart |
@@ -228,7 +228,7 @@ class Desk:
         """Write down the strategy's memory under a name; empty data deletes it.
 
         Requests of the same turn are durable only after it, so that no order exists without its memory. Without
-        requests it survives the death of the process, and reaches the disk with the next request.
+        requests it survives the end of the process, and reaches the disk with the next request.
         """
         if data or name in self._memories:
             self._has_remembered = True

@@ -44,7 +44,7 @@ class Journal(Protocol):
         ...
 
     def write(self) -> None:
-        """Return when all appended records survive the death of the process; raise `OSError` if the write fails."""
+        """Return when all appended records survive the end of the process; raise `OSError` if the write fails."""
         ...
 
     def sync(self) -> None:
@@ -93,7 +93,7 @@ class MemoryJournal(Journal):
         self._written: list[Record] = []
         """Records appended and not yet durable."""
         self._in_system = 0
-        """Number of those records that would survive the death of the process."""
+        """Number of those records that would survive the end of the process."""
         self._removed = 0
         """Number of records written before the last compaction."""
 
@@ -311,7 +311,7 @@ class FileJournal(Journal):
 def read_journal(path: Path) -> tuple[list[Record], int]:
     """Return all whole records, and the offset of the last one's end; a missing file has none. The file is not changed.
 
-    Raise `JournalDamaged` if the first record is no checkpoint.
+    Raise `JournalDamaged` if the first record is not a checkpoint.
     """
     data = path.read_bytes() if path.exists() else b""
     records: list[Record] = []

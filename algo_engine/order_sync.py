@@ -5,7 +5,7 @@ before   append ─▶ fsync ─▶ send
 behind   append ─▶ write ─▶ send ─▶ fsync on another thread, one at a time, for all requests written meanwhile
 ```
 
-A written request survives the death of the process. A power loss may take requests that were written and sent, but:
+A written request survives the end of the process. A power loss may take requests that were written and sent, but:
 
 * *No number is used twice.* Request numbers are reserved on the disk, `RESERVED_REQUESTS` ahead, before any of them is
   sent. A restart continues above the reservation, so that its fence is above everything that may still be on its way

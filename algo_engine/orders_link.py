@@ -150,7 +150,7 @@ class OrdersLink:
         attempt.addCallbacks(self._made, lambda failure: self.disconnected(failure.getErrorMessage()))
 
     def stop(self) -> None:
-        """Close the connection for good."""
+        """Close the connection permanently."""
         self._is_stopped = True
         self._retry.cancel()
         if self._connection is not None:

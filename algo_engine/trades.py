@@ -230,7 +230,7 @@ def _number(digits: bytes) -> int | None:
 
 
 def _parsed(fields: bytes) -> Trade | None:
-    """Return the trade of a line without its checksum, None if the line is no trade."""
+    """Return the trade of a line without its checksum, None if the line is not a trade."""
     try:
         words = fields.decode().split(",")
         return msgspec.convert(dict(zip(TRADE_COLUMNS, words, strict=True)), Trade, strict=False)

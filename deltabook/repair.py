@@ -1,4 +1,4 @@
-"""Repair of damaged files in run directories: a file is made again from its sources, or reported with a remedy.
+"""Repair of damaged files in run directories: a file is recreated from its sources, or reported with a remedy.
 
 ```
 exchange   snapshots, feeds, private streams  ◀── the requests
@@ -6,7 +6,7 @@ algo       lists of trades                    ◀── the journals of orders
 runtime    relation snapshots, the log's mark ◀── the epochs        results behind a damaged one ◀── Spark, from the log
 ```
 
-Sources cannot be made again: requests, epochs, state, journals of orders. Nothing is removed: a damaged file gets
+Sources cannot be recreated: requests, epochs, state, journals of orders. Nothing is removed: a damaged file gets
 another name beside its own (`deltabook.wire.directories`).
 
 Results that follow a damaged one are removed with it: Spark publishes them again from the log, if that goes back far
@@ -65,7 +65,7 @@ class Finding(msgspec.Struct, frozen=True):
     remedy: str
     """Action that was taken, or would be taken; if none is possible, the action for the user."""
     is_repairable: bool = True
-    """True if the file can be made again here."""
+    """True if the file can be recreated here."""
     kept: tuple[str, ...] = ()
     """Kept damaged files, by their new names."""
 

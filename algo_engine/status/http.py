@@ -56,7 +56,9 @@ class _Root(Resource):
         }
 
     def render(self, request: Request) -> bytes:
-        """Answer a request with status 200, or with an error status and one line that says what was expected."""
+        """Answer a request with status 200, or with an error status and one line with the expected and the actual
+        value.
+        """
         try:
             return _reply(request, 200, *self._answer(request))
         except _Refused as error:

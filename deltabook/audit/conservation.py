@@ -28,7 +28,7 @@ __all__ = ["Audit", "AuditError", "AuditedStrategy", "audit", "replay_private_st
 
 
 class AuditError(RuntimeError):
-    """There is nothing to compare; the message says what was expected."""
+    """There is nothing to compare; the message has the expected and the actual value."""
 
 
 class Believed:

@@ -33,7 +33,7 @@ Change = tuple[str, list[Row], list[int]]
 
 
 def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
-    """Return views by their names in lower case; raise `ConfigurationError` for one whose SQL is no text."""
+    """Return views by their names in lower case; raise `ConfigurationError` for one whose SQL is not text."""
     for name, sql in views.items():
         if not isinstance(sql, str):
             raise ConfigurationError(f"expected the SQL of the view {name}, was {sql!r}")

@@ -15,7 +15,7 @@ target: a directory, or an archive (.tar, .tar.zst) ──backup.py──▶ an 
 ```
 
 Not copied are locks and claims, which belong to processes; their addresses and logs; Spark's checkpoint and scratch,
-which are made again from epochs and results; and files that are not known to belong to a run, so that no token and no
+which are recreated from epochs and results; and files that are not known to belong to a run, so that no token and no
 list of users gets into a backup. `inspection.py` describes the contents of a run directory or a backup.
 """
 

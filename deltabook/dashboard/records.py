@@ -71,7 +71,7 @@ class SymbolRow(msgspec.Struct, frozen=True, array_like=True):
 
     symbol: str
     last: str | None
-    """Price of the newest trade; None before the first, since the middle of the quote is no trade."""
+    """Price of the newest trade; None before the first, since the middle of the quote is not a trade."""
     phase: str
     """Trading phase; empty if no exchange is followed."""
 

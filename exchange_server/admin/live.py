@@ -123,7 +123,7 @@ def _of_itch(data: bytes, number: int, instrument: Instrument, book: Any) -> Ite
 
 
 def _trade(letter: str, fields: tuple[Any, ...], prices: dict[int, int]) -> tuple[int, int | None, int] | None:
-    """Return shares, message price and order of a trade, or None if the message is no trade; add an order's price to
+    """Return shares, message price and order of a trade, or None if the message is not a trade; add an order's price to
     ``prices``.
     """
     match letter:

@@ -110,7 +110,7 @@ class InputsLog:
     """Appends batches of inputs to the newest segment, each by one system call, from the journal's end on.
 
     `fsync`: under *always* a batch is on the disk when `append` returns; under *interval* the caller calls `sync` at
-    intervals, from any thread; *never* leaves it to the system. The death of the process loses nothing under any
+    intervals, from any thread; *never* leaves it to the system. The end of the process loses nothing under any
     policy. After a failed write or sync no more inputs are accepted, since the state of the disk is then unknown.
 
     A log continues a journal that was read to its end:

@@ -52,7 +52,7 @@ class Patience(msgspec.Struct, frozen=True):
     """Timeouts and delays of a change stream."""
 
     silence_s: float = 30.0
-    """Silence, without even a heartbeat, after which a connection is closed and made again."""
+    """Silence, without even a heartbeat, after which a connection is closed and opened again."""
     reconnect_s: float = 120.0
     """Time without any connection after which the stream fails."""
     first_s: float = 0.1

@@ -276,7 +276,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def group_keys(select: exp.Select) -> list[exp.Expr]:
-    """Return the keys of GROUP BY; for GROUP BY ALL the columns that are no aggregates."""
+    """Return the keys of GROUP BY; for GROUP BY ALL the columns that are not aggregates."""
     group = select.args.get("group")
     if group is None:
         return []
@@ -288,7 +288,8 @@ def group_keys(select: exp.Select) -> list[exp.Expr]:
 def tie_columns(select: exp.Select) -> list[exp.Column]:
     """Return the columns that SELECT and QUALIFY name, each once, in the order of the text.
 
-    They break the ties of a window's ORDER BY: rows that are equal in all of them cannot be told apart in the result.
+    They break the ties of a window's ORDER BY: rows that are equal in all of them cannot be distinguished in the
+    result.
     """
     qualify = select.args.get("qualify")
     columns: dict[tuple[str, str], exp.Column] = {}

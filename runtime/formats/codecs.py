@@ -103,7 +103,7 @@ class Decoder:
     def decode(self, data: bytes) -> bytes:
         """Return the bytes that the data adds to the stream, possibly none.
 
-        Raise `CodecError` for bytes that are no stream of this codec, and beyond the limits, by at most one step.
+        Raise `CodecError` for bytes that are not a stream of this codec, and beyond the limits, by at most one step.
         """
         if self._error is not None:
             raise CodecError(self._error)

@@ -97,7 +97,7 @@ def row_schema(
         Field(c.name, types.get(c.name) or field_type(c), c.nullable, paths.get(c.name, "")) for c in relation.columns
     ]
     if "null_values" not in settings and len(fields) == 1 and not deletions:
-        settings["null_values"] = ("NULL", "")  # an empty line is no tuple: a single field needs letters for NULL
+        settings["null_values"] = ("NULL", "")  # an empty line is not a tuple: a single field needs letters for NULL
     leading = tuple(Field(name, "int64") for name in ((ORDER, FLAG) if numbered else (FLAG,)) if deletions)
     return Schema((*leading, *fields), format=format_, **settings)
 

@@ -57,7 +57,7 @@ class BufferSink(Protocol):
         """Note that every buffer of the origin has been taken and that no more will follow."""
 
     def failed(self, origin_id: int, reason: str) -> None:
-        """Note that the origin has failed for good; buffers taken before stay valid."""
+        """Note that the origin has failed permanently; buffers taken before stay valid."""
 
     def lost(self, origin_id: int, reason: str) -> None:
         """Note that the connection broke; the source waits for `reconnect` with the position at which to resume."""

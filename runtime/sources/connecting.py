@@ -153,7 +153,7 @@ class ConnectingSource(Source):
         self._failures = 0
 
     def refused(self, reason: str) -> None:
-        """Fail for good, because no later attempt can succeed."""
+        """Fail permanently, because no later attempt can succeed."""
         self._drop()
         self.fail(reason)
 
@@ -161,7 +161,7 @@ class ConnectingSource(Source):
         """Note that the first of consecutive attempts has failed and that others follow."""
 
     def fail(self, reason: str) -> None:
-        """Report to the sink that the source has failed for good."""
+        """Report to the sink that the source has failed permanently."""
         if self.sink is not None and not self.is_closed:
             self.sink.failed(self._origin_id, reason)
 

@@ -283,7 +283,7 @@ def _alike(data: bytes) -> tuple[int, int]:
 
 
 def _take_other(connection: OuchConnection, type_: bytes, length: int) -> None:
-    """Process a packet that is no request."""
+    """Process a packet that is not a request."""
     if type_ == LOGOUT:
         connection.cut("logged out", flush=True)
     elif type_ not in {CLIENT_HEARTBEAT, DEBUG} or length < _HEAD_BYTES:

@@ -65,7 +65,7 @@ def bounded(value: int) -> int:
 
 
 def linear(expr: Expr) -> tuple[Monomial, ...]:
-    """Return an integer expression as a sum; raise `NotIncremental` for one that is no sum of products."""
+    """Return an integer expression as a sum; raise `NotIncremental` for one that is not a sum of products."""
     return merged(_expand(expr))
 
 

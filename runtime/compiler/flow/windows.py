@@ -2,7 +2,7 @@
 
 All functions of one PARTITION BY and ORDER BY are one node. An aggregate over whole partitions is a group that is
 joined to the rows. Ties of an ORDER BY are broken by the columns that SELECT and QUALIFY name, in that order
-(`tie_columns`), as the answer must follow from the rows: rows that are equal in these cannot be told apart in the
+(`tie_columns`), as the answer must follow from the rows: rows that are equal in these cannot be distinguished in the
 result.
 """
 

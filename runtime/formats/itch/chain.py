@@ -67,7 +67,7 @@ class Framing(msgspec.Struct, frozen=True, eq=False):
     bare: Bytes
     """Length prefix of a packet without message by the packet's type, 255 for none."""
     ignored: bytes = b""
-    """Types of packets that are no tuples."""
+    """Types of packets that are not tuples."""
 
 
 _LENGTHS: Final = {letter: message.length for letter, message in MESSAGES.items()}
@@ -121,7 +121,7 @@ class Chain(msgspec.Struct, frozen=True, eq=False):
     """Tuples that follow each other from a start on."""
 
     starts: Integers
-    """Offset of each tuple, and of each packet that is no tuple."""
+    """Offset of each tuple, and of each packet that is not a tuple."""
     bad: Integers
     """Offsets of the malformed tuples."""
     stop: int

@@ -39,7 +39,7 @@ class JsonIndexer(InputFormatIndexer):
     """Indexer that reads blocks with Arrow's JSON reader, strictly: wrongly accepted values are found before or after.
 
     **Tuples.** A line end always ends a tuple, for none can stand raw inside a JSON text. ``\\r`` before it, blank
-    space around the object and a byte order mark before it are allowed, blank lines are no tuples. A line that is not
+    space around the object and a byte order mark before it are allowed, blank lines are not tuples. A line that is not
     exactly one object, not UTF-8, or longer or deeper nested than the schema's limits is bad.
 
     **Keys.** They come in any order; those that no wanted field has are skipped and only have to be well-formed (where

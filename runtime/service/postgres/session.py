@@ -272,7 +272,7 @@ class Session:
         values: Sequence[str] = (),
         describes: bool = False,
     ) -> None:
-        """Execute a statement that is no question; with ``describes`` send the description of its rows first."""
+        """Execute a statement that is not a question; with ``describes`` send the description of its rows first."""
         self._block.check(statement)
         if isinstance(statement, st.Show | st.Fetch):
             await self._rows_of_command(statement, formats, describes=describes)

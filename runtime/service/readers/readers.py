@@ -115,7 +115,7 @@ class ReaderService:
             self._set_gate(origin, gate)
 
     def pause_replayed(self) -> None:
-        """Pause the readers whose sources can be read again, for good."""
+        """Pause the readers whose sources can be read again, permanently."""
         self._is_replay_paused = True
         for origin, gate in self._origins.values():
             self._set_gate(origin, gate)

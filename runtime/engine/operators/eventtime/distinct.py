@@ -20,7 +20,7 @@ class Deduplicate(Operator):
     """Operator that yields the first row of each key; NULL is equal to NULL.
 
     One of the keys is a time: a key is forgotten once event time is ``span`` past it, when no further row can have the
-    key. Other keys lie in the object space. The end of the input forgets none of them, because rows may be appended to
+    key. Other keys are in the object space. The end of the input forgets none of them, because rows may be appended to
     it.
     """
 

@@ -19,7 +19,7 @@ __all__ = ["Previous"]
 class Previous(Operator):
     """Operator that appends the values that some columns had in the previous row of the same key, as last columns.
 
-    The values are NULL for the first row of a key. The last values of every key lie in the object space; a key is never
+    The values are NULL for the first row of a key. The last values of every key are in the object space; a key is never
     forgotten.
     """
 
