@@ -1,4 +1,5 @@
-"""Comparison of an exchange with its strategies: what the exchange told the brokers, and what their desks believe.
+"""Comparison of an exchange with its strategies: the messages that the exchange sent to brokers, and the state of their
+desks.
 
 The inputs of the exchange are applied again; journals of orders and lists of trades are only read.
 """

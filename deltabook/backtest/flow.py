@@ -299,7 +299,7 @@ def _digest(loader: Loader) -> str:
 
 
 def detect_format(file: DataFile) -> RecordingFormat:
-    """Return the format of a file, by its name and its first line; raise `ConfigurationError` if neither tells."""
+    """Return the format of a file, by its name and its first line; raise `ConfigurationError` if neither shows it."""
     name = file.path.name.lower()
     if "itch" in name or name.endswith(("-v50.txt.gz", "-v50.txt")):
         return "itch"

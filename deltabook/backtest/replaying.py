@@ -138,7 +138,7 @@ class Replay:
         self.instruments: tuple[Instrument, ...] = Flow(self._data).instruments
         """Instruments of the files."""
         self.slow_views: dict[str, str] = BacktestViews(self._selects).slow
-        """Views that DuckDB computes anew for each epoch, with the reason."""
+        """Views that DuckDB recomputes for each epoch, with the reason."""
 
     def __iter__(self) -> Iterator[Epoch]:
         return _Player(self._data, self._limit, self._retention, self._selects, self._names).epochs(self._epoch_ns)

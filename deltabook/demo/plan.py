@@ -98,7 +98,7 @@ VIEWS: Final = (
     "trades_1s",
 )
 """Views that the express lane publishes early and Spark maintains for comparison. Spark then pauses between batches,
-which halves its share of the processor: nobody waits for its rows.
+which halves its share of the processor: no client waits for its rows.
 """
 STREAMS: Final = ("quotes", "signed_trades", "bars_1s", "bars_1m", "spread_1s")
 """Derived streams that the runtime maintains in addition to the views."""

@@ -43,7 +43,7 @@ _SETTLED_S: Final = 20.0
 class RestartLimit:
     """Counts the consecutive early deaths of one part.
 
-    A part that has lived for a while is restarted whenever it dies. A part that dies soon after each start will not
+    A part that has run for a while is restarted whenever it ends. A part that ends soon after each start will not
     recover: it is given up.
 
     >>> limit = RestartLimit()

@@ -21,8 +21,8 @@ from exchange_server.nasdaq.listing import list_instruments
 __all__ = ["MOST_LINES", "MOST_PACKETS", "LiveFrames", "Tape"]
 
 MOST_LINES: Final = 1 << 14
-"""Largest number of messages at the end of the text feed that one request searches: 4 ms, in which the market stands
-still.
+"""Largest number of messages at the end of the text feed that one request searches: 4 ms, in which the market does
+nothing else.
 """
 MOST_PACKETS: Final = 1 << 12
 """Largest number of messages at the end of the ITCH feed that one request searches: 3 ms, since each message takes a

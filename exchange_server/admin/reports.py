@@ -19,7 +19,7 @@ __all__ = ["MOST_HASHED", "Connection", "Face", "Playing", "Reports"]
 
 MOST_HASHED: Final = 200_000
 """Largest number of live orders for which the state of a running market is hashed: some tenths of a second, in which
-the market stands still.
+the market does nothing else.
 """
 
 
@@ -254,7 +254,7 @@ class Reports:
     def state_hash(self) -> admin.StateHash:
         """Return the hash of the market's state.
 
-        Raise `OperationError` for a large market, which would stand still meanwhile.
+        Raise `OperationError` for a large market, which would do nothing else for too long.
         """
         market = self.exchange.market
         if market.live_orders > MOST_HASHED:

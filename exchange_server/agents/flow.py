@@ -29,7 +29,7 @@ class Population:
     """Agents of one symbol: makers, momentum, large, informed and noise traders, with broker ids from 1 in this
     order.
 
-    The population adopts its own orders from a recovered book. State that no book contains starts afresh: the
+    The population adopts its own orders from a recovered book. State that no book contains is initialised again: the
     averages, the large trader's order, and the hidden value, which starts at the value implied by the book.
     """
 
@@ -129,7 +129,7 @@ _BURST_ORDERS: Final = 500
 """Largest number of requests in one period: after a long pause the flow does not make up for all the missed requests.
 """
 _BATCH: Final = 64
-"""Approximate number of requests that are decided on one look at the books."""
+"""Approximate number of requests that are decided on one reading of the books."""
 _TURNS_PER_REQUEST: Final = 4
 """Largest number of turns per wanted request: agents may pass, and all of them do in a halt."""
 

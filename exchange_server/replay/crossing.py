@@ -22,7 +22,7 @@ class CrossedRows:
     """Counts crossed rows of one recording; `observe` takes every record in its order.
 
     Some recordings show an order before it trades (Bitstamp's): ``is_shown_first``. Their books are crossed between an
-    order and its executions, which is no fault. In them a row counts if its cross is older than `GRACE_NS`; then the
+    order and its executions, which is not a fault. In them a row counts if its cross is older than `GRACE_NS`; then the
     older of the two orders, whose end was not recorded, is left out.
 
     A record costs about a microsecond; memory is bounded by the orders that the recording leaves in its book.

@@ -3,8 +3,8 @@
 Sizes are checked before anything walks the tree. A part of a query that the compiler would not read is refused, never
 dropped.
 
-``repeat``, ``lpad``, ``range`` and their like make a value as long as an argument says. DuckDB makes it in one piece,
-which its memory limit does not count and an interrupt does not end. So the counts of all such calls of a query,
+``repeat``, ``lpad``, ``range`` and similar calls make a value whose length is an argument. DuckDB makes it in one
+piece, which its memory limit does not count and an interrupt does not end. So the counts of all such calls of a query,
 multiplied, may be at most `MOST_EXPANDED`. They must be constants; but for ``repeat``, ``lpad`` and ``rpad``, whose
 count is `MOST_COUNT` at most wherever it comes from: `GUARDS` define functions of these names that check the count.
 """

@@ -1,6 +1,6 @@
 """Parsing of a file of SQL: INCLUDE, CREATE STREAM, CREATE TABLE, the SELECTs of its views and of its streams.
 
-A derived stream says how long its rows are retained, and how late its input may be::
+A derived stream declares how long its rows are retained, and how late its input may be::
 
     CREATE STREAM name [RETAIN n ROWS] [RETAIN INTERVAL 'n' unit] [LATENESS INTERVAL 'n' unit] AS SELECT …
 """

@@ -99,7 +99,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     to_place: int
     """Place at which it ends, and the next one starts."""
     offset: int
-    """Byte offset in the stream at which the part starts; -1 if only `InOrder` can tell."""
+    """Byte offset in the stream at which the part starts; -1 until `InOrder` computes it."""
     length: int
     """Length of the part in the stream, in bytes."""
     rows: Any
@@ -124,7 +124,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def end_offset(self) -> int:
-        """Byte offset in the stream just after the part; -1 if only `InOrder` can tell."""
+        """Byte offset in the stream just after the part; -1 until `InOrder` computes it."""
         return self.offset + self.length if self.offset >= 0 else -1
 
     @cached_property

@@ -216,7 +216,7 @@ class NativeFormat(msgspec.Struct, frozen=True):
 
     Integers, floats, dates (int32 days) and timestamps (int64 in the unit of the type) have their own width, a bool is
     one byte of 0 or 1, a char one byte of ASCII, a decimal a two's complement of 16 bytes, a string as many bytes of
-    UTF-8 as ``layout`` says, with padding at its end that is removed.
+    UTF-8 as its width in ``layout``, with padding at its end that is removed.
     """
 
     byte_order: Literal["little", "big"] = "little"

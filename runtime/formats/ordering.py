@@ -20,7 +20,7 @@ class InOrder:
     def __init__(self, capacity: int, *, offset: int = 0) -> None:
         """Begin at the start of the stream.
 
-        ``offset`` is the stream's start, for batches that do not know their own.
+        ``offset`` is the stream's start, for batches without one of their own.
         """
         if capacity < 1:
             raise ValueError(f"expected a capacity of at least 1, was {capacity}")

@@ -55,7 +55,7 @@ def register_format(name: str, kind: Callable[..., Format]) -> None:
 
 
 def format_names() -> tuple[str, ...]:
-    """Return the names that `format_kind` knows."""
+    """Return the names that `format_kind` accepts."""
     return tuple(sorted({*_OWN, *_registered, *(point.name for point in entry_points(group=ENTRY_POINTS))}))
 
 

@@ -1,4 +1,4 @@
-"""Adaptors of plain streams and tables: every tuple is an inserted row, or a deleted one if a flag says so.
+"""Adaptors of plain streams and tables: every tuple is an inserted row, or a deleted one by a flag.
 
 `RecentRows` retains rows by number, and by a time of their own.
 """

@@ -5,7 +5,7 @@ RunDirectory (lock, writer, catalogue of the last epoch)
    ├─▶ Hub ◀─ ResultLog, epoch log            results for subscribers
    ├─▶ ExpressLane, StreamLane ─ pipelines ─┐
    ├─▶ Inputs, ReaderService ─── origins ───┴─▶ Ingest
-   └─▶ SparkHost, Upkeep, Catalogue, Asker    beside the ingest
+   └─▶ SparkHost, Upkeep, Catalogue, Asker    next to the ingest
 ```
 
 Building opens files and recovers state; nothing is read or served before `runtime.service.live` starts the parts.
@@ -96,7 +96,9 @@ class PartEvents(IngestListener, ABC):
 
 
 class LiveParts(msgspec.Struct, frozen=True, eq=False):
-    """Parts of one live runtime. They belong to the reactor's thread unless their own documentation says otherwise."""
+    """Parts of one live runtime. They belong to the reactor's thread unless their own documentation names another
+    owner.
+    """
 
     port: ServicePort
     """Port of results and control."""

@@ -38,7 +38,7 @@ class Position(msgspec.Struct, frozen=True):
     offset: int = 0
     """Byte offset of the first byte wanted; for a feed, the offset that the first raw buffer gets."""
     tuples: int = 0
-    """Number of tuples before the position, as far as the engine knows; sources ignore it."""
+    """Number of tuples before the position, if the engine has counted them; sources ignore it."""
 
 
 class BufferSink(Protocol):

@@ -77,7 +77,7 @@ class RunHolder(Protocol):
         """Return the changes since the last save that was followed by `on_saved`, as a run."""
 
     def save_all(self) -> Run:
-        """Return the whole state as a run that stands alone, including what `save` would return."""
+        """Return the whole state as a run that needs no other run, including the edits that `save` would return."""
 
     def on_saved(self) -> None:
         """Mark the last save as durable."""

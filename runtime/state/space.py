@@ -225,7 +225,7 @@ class ObjectSpace:
         """Return the object of this name, the same each time; its slots are read when they are first used.
 
         Raise `KeyError` if there is none, `KindError` (a `TypeError`) if it is of another kind or other types,
-        `UnknownKindError` if this version does not know its kind, and `SchemaVersionError`. An object of a lower
+        `UnknownKindError` if this version does not support its kind, and `SchemaVersionError`. An object of a lower
         schema version is read and migrated at once.
         """
         entry = self._entry(name)

@@ -114,7 +114,7 @@ class ResultRows:
         return run
 
     def save_all(self) -> pa.RecordBatch:
-        """Return all rows, as a run that stands alone."""
+        """Return all rows, as a run that needs no other run."""
         self._mark_all_stored()
         return self._run(self._table.dump(), np.zeros((0, self._width), np.int64))
 

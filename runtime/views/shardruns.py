@@ -138,7 +138,7 @@ class TakenIn(msgspec.Struct, frozen=True):
 
 
 class Base(msgspec.Struct, frozen=True):
-    """Whole state of a shard: a run that stands alone, the same bytes for the same content."""
+    """Whole state of a shard: a run that needs no other run, the same bytes for the same content."""
 
     failed: Mapping[str, str]
     begun: set[str]

@@ -68,7 +68,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class HttpPeer(msgspec.Struct, frozen=True):
-    """One port, as a client knows it."""
+    """Address and credentials with which a client reaches one port."""
 
     what: str
     """Description of the port for messages: "a runtime's results service"."""

@@ -223,7 +223,7 @@ class OuchTeller(Teller):
     @staticmethod
     @abstractmethod
     def _takes(packet: bytes, order: Order) -> bool:
-        """Return True if a packet says that an order was accepted or is a replacement."""
+        """Return True if a packet reports that an order was accepted or is a replacement."""
 
     @staticmethod
     @abstractmethod

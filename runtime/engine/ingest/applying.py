@@ -415,7 +415,7 @@ class OpenEpoch:
 
     @property
     def is_large(self) -> bool:
-        """True if there are so many pending rows that they are to be emitted before more are added."""
+        """True if pending rows are to be emitted before more are added, because they have reached the limit."""
         return self._rows >= _LARGE_ROWS
 
     def add(self, deltas: Mapping[str, pa.RecordBatch], messages: int) -> None:

@@ -271,7 +271,7 @@ class Origin:
                 self._forget_missing()
 
     def _forget_missing(self) -> None:
-        """Tell the adaptor that no further sequence numbers may be missing.
+        """Notify the adaptor that no further sequence numbers may be missing.
 
         They may be missing only at malformed tuples.
         """

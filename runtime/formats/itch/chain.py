@@ -176,7 +176,7 @@ class _Candidates:
         return None
 
     def walk(self, start: int, known: Chain | None = None) -> Chain:
-        """Return the chain from a start on; it ends with the known one as soon as it meets that."""
+        """Return the chain from a start on; it ends with the known one as soon as it reaches that."""
         at, data, size = self.at, self.data, len(self.data)
         parts: list[Integers] = []
         bad: list[int] = []

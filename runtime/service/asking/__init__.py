@@ -2,8 +2,8 @@
 
 ```
 POST /v1/ask ──▶ Asker ──▶ sandbox     a process that checks the question: which relations and views does it read?
-                   │──────▶ relations   snapshot + segments of the log, kept and brought forward
-                   │──────▶ views       their rows as published, and the changes since taken back
+                   │──────▶ relations   snapshot + segments of the log, kept and brought up to date
+                   │──────▶ views       their rows as published, with the changes since undone
                    └──────▶ sandbox     the same process runs it over these rows, in a DuckDB that reaches nothing else
 ```
 

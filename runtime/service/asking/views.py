@@ -26,7 +26,7 @@ class PublishedView(msgspec.Struct, frozen=True, eq=False):
 
     view: View
     since: int
-    """First epoch of the view that the hub knows."""
+    """First epoch of the view in the hub."""
     epoch: int
     rows: pa.Table
     """Columns and ``weight``."""

@@ -50,7 +50,7 @@ def _part(rows: pa.RecordBatch, times: Integers) -> _Part:
 class Sequencer:
     """Rows of one input that wait for the watermark, in the order in which they arrived.
 
-    They lie in parts of some ten thousand rows. `release` only reads the parts that the bound divides, so that its cost
+    They are in parts of some ten thousand rows. `release` only reads the parts that the bound divides, so that its cost
     depends on the rows that arrive and leave, not on the rows that wait.
 
     A run of the object space holds the rows that arrived since the run before it and still wait, and the time before
