@@ -94,7 +94,7 @@ def joined(pieces: Sequence[Piece]) -> bytes:
 
 
 def joined_array(pieces: Sequence[Piece]) -> Any:
-    """Return a uint8 array of all, read-only unless it is a copy; large ones are copied outside the interpreter lock."""
+    """Return a uint8 array of all, read-only unless copied; large pieces are copied outside the interpreter lock."""
     if len(pieces) == 1:
         return np.frombuffer(pieces[0], np.uint8)
     if sum(map(len, pieces)) >= _LARGE_PIECE_BYTES * len(pieces):

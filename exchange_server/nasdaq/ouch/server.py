@@ -263,8 +263,8 @@ class OuchServer(SoupServer):
             self.readers.deliver_soon()
 
     def close(self) -> None:
-        """Carry out and send what is pending, then close every connection; cancels for that are made by the next
-        `start`.
+        """Carry out pending requests and send all answers, then close every connection; the next `start` cancels orders
+        for it.
         """
         self._flush()
         self._is_closing = True

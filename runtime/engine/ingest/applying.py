@@ -251,7 +251,7 @@ class Applying(Pipeline):
     def _upstream_steps(self, sealed: UpstreamEpoch) -> Iterator[None]:
         """Apply all of an upstream's epoch, or none of it.
 
-        Yield if it is full, as the next upstream epoch may begin another.
+        Yield if the open epoch is full: the next upstream epoch may begin another one.
         """
         upstream, _ = self._table.upstreams[sealed.origin_id]
         upstream.check(sealed)

@@ -72,7 +72,7 @@ def origin_metrics(
     what = "Bytes of raw buffers taken from the origin, heartbeats included, since the start."
     yield labelled(CounterMetricFamily, f"{_PREFIX}_origin_received_bytes", what, own, received)
     broken = [((origin,), float(losses.get(origin, 0))) for origin in gates]
-    what = "Times that the origin's connection broke and was made again, since the start."
+    what = "Times that the origin's connection broke and was opened again, since the start."
     yield labelled(CounterMetricFamily, f"{_PREFIX}_origin_reconnects", what, own, broken)
 
 
@@ -121,7 +121,7 @@ def view_metrics(hub: Hub, lanes: Collection[Lane], differing: Collection[str] =
     shown = [((view.name, view.lane), hub.result(view.name)) for view in islice(hub.views, MOST_VIEWS)]
     own = ("view", "lane")
     rows = [(labels, float(len(result))) for labels, result in shown]
-    yield labelled(GaugeMetricFamily, f"{_PREFIX}_view_rows", "Different rows of a view.", own, rows)
+    yield labelled(GaugeMetricFamily, f"{_PREFIX}_view_rows", "Distinct rows of a view.", own, rows)
     changes = [(labels, float(result.changes)) for labels, result in shown]
     what = "Rows of a view that were added and removed, since the start."
     yield labelled(CounterMetricFamily, f"{_PREFIX}_view_changes", what, own, changes)
