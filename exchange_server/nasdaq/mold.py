@@ -1,7 +1,7 @@
 """The feed as MoldUDP64: datagrams to a group or an address, and a port that resends lost messages.
 
 ```
-the exchange's stream "itch" ──▶ MoldSender ──▶ group:port       lost datagrams ──▶ MoldRequestServer ──▶ who asked
+the exchange's stream "itch" ──▶ MoldSender ──▶ group:port       lost datagrams ──▶ MoldRequestServer ──▶ sender
           └──────────────────────── `datagrams`: packets of the stream as datagrams ──┘
 ```
 """
