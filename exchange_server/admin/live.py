@@ -53,7 +53,7 @@ class Tape:
     """Reads trades from one form of the feed.
 
     A text message contains the whole trade. An ITCH execution refers to its price by the resting order, whose message
-    may lie too far back to be found.
+    may be before the searched part of the feed.
     """
 
     def __init__(self, feeds: Mapping[str, Any]) -> None:

@@ -152,9 +152,9 @@ class AgentFlow:
     """Submits the agents' requests, `rate_per_s` of them on average, in batches every 10 ms.
 
     The requests are determined by the seed, the number of earlier inputs and the books: the same journal and the same
-    times give the same requests. After a restart the flow continues with the orders that rest in the books.
-    ``delay_s`` draws the time between a look at the books and the arrival of the batch decided on it; batches arrive
-    in the order of their decisions. Without ``delay_s`` they arrive at once.
+    times give the same requests. After a restart the flow continues with the orders that rest in the books. ``delay_s``
+    draws the time between a reading of the books and the arrival of the batch decided on it; batches arrive in the
+    order of their decisions. Without ``delay_s`` they arrive at once.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class AgentFlow:
         self._call = self._clock.callLater(_PERIOD_S, self._turn)
 
     def step(self, orders: int) -> int:
-        """Submit up to ``orders`` requests decided on one look at the books.
+        """Submit up to ``orders`` requests decided on one reading of the books.
 
         Return their number, smaller if agents pass. Raise `JournalError` if the requests cannot be journalled.
         """
