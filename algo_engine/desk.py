@@ -199,10 +199,10 @@ class Desk:
             self._send_cancellations()
 
     def reduce(self, client_id: int, volume_lots: int) -> None:
-        """Take lots off an order. Refuse, by an event, less than one lot, an order without an order id of the exchange,
-        and every reduction while no request can be sent.
+        """Take lots off an order.
 
-        Raise `TypeError` for lots that are not an integer.
+        Refuse, by an event, less than one lot, an order without an order id of the exchange, and every
+        reduction while no request can be sent. Raise `TypeError` for lots that are not an integer.
         """
         volume_lots = _whole("lots", volume_lots)
         order = self._blotter.order(client_id)

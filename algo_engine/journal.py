@@ -53,8 +53,7 @@ class Journal(Protocol):
 
     def begin_sync(self) -> Callable[[], None]:
         """Write the appended records, and return the function that makes them durable, to be called once on any thread.
-
-        Both raise `OSError`. The journal may be appended to, compacted and closed meanwhile.
+        Both raise `OSError` if the disk fails. The journal may be appended to, compacted and closed meanwhile.
         """
         ...
 

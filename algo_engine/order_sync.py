@@ -103,8 +103,7 @@ class OrderSync:
             self._is_behind = True
 
     def sent(self) -> None:
-        """Note that the requests are sent: begin to sync the requests that are only written, unless a sync is running.
-        """
+        """Note that the requests are sent: begin to sync those that are only written, unless a sync is running."""
         if self._is_behind and self._running_since_s is None:
             self._begin()
 

@@ -82,7 +82,10 @@ class PartFindings(msgspec.Struct, frozen=True):
 
 
 def repair_algo(directory: Path, is_dry: bool) -> list[Finding]:
-    """Check every strategy's journal and list of trades; raise `algo_engine.errors.JournalInUse`."""
+    """Check every strategy's journal and list of trades.
+
+    Raise `algo_engine.errors.JournalInUse` if an engine uses them.
+    """
     folders = {path.parent for name in (JOURNAL, SPOOL) for path in directory.glob(f"*/{name}")}
     return [finding for folder in sorted(folders) for finding in _repair_strategy(folder, is_dry)]
 
@@ -120,9 +123,9 @@ _GONE: Final = (
 
 
 def repair_exchange(directory: Path, is_dry: bool) -> list[Finding]:
-    """Verify the journal, and make files again that differ from what the journal gives.
+    """Verify the journal, and rewrite files that differ from what the journal gives.
 
-    Raises `exchange_server.errors.DirectoryInUseError`.
+    Raises `exchange_server.errors.DirectoryInUseError` if an exchange uses the directory.
     """
     try:
         head = JournalReader(directory / INPUTS).head
@@ -193,7 +196,10 @@ _ANEW: Final = f"{RESTORE}, or start the runtime on a new directory, where it re
 
 
 def repair_runtime(directory: Path, is_dry: bool) -> list[Finding]:
-    """Check every file, and make files again from their sources; raise `DirectoryInUseError`."""
+    """Check every file, and rewrite files from their sources.
+
+    Raise `DirectoryInUseError` if a runtime uses the directory.
+    """
     lock = DirectoryLock(directory, this_process())
     try:
         log = EpochLogReader(directory / "epochs")

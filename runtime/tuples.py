@@ -150,7 +150,7 @@ class TupleQueue(ABC, Generic[T]):
     def get_all(self, query: Hashable, most: int | None = None) -> list[T]:
         """Take all pending items of the query, or at most ``most`` of the first; return an empty list if there is none.
 
-        Raise `OverrunError` or `UnknownQueryError`.
+        Raise `OverrunError` if items of the query were dropped, and `UnknownQueryError` if there is no such query.
         """
 
     @abstractmethod

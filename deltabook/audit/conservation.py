@@ -36,7 +36,10 @@ class Believed:
     """The desk of one strategy, as its journal leaves it."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the journal and the trades of a strategy's folder; raise `algo_engine.errors.JournalDamaged`."""
+        """Read the journal and the trades of a strategy's folder.
+
+        Raise `algo_engine.errors.JournalDamaged` if one is damaged.
+        """
         self.name = folder.name
         records, _ = read_journal(folder / JOURNAL)
         first = records[0] if records else Checkpoint(0)

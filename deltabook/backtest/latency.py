@@ -84,7 +84,7 @@ class NextPriceLatency(Latency):
 
 def parse_latency(text: str, seed: int = 1) -> dict[Way, Callable[[], Latency]]:
     """Return factories of each way's latencies (each strategy has an order's way of its own); raise
-    `ConfigurationError`.
+    `ConfigurationError` for other text.
 
     >>> ways = parse_latency("fixed:order=50us")
     >>> ways["order"]().arrival_ns(1_000), ways["feed"]().is_zero

@@ -42,9 +42,7 @@ def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
 
 def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QUERIES_DIR) -> list[NamedSelect]:
     """Return the SELECTs of these views and of those that they read: from ``given`` (name → SQL), else from the file of
-    that name.
-
-    Raises `ConfigurationError`.
+    that name. Raises `ConfigurationError` for an unknown name and for SQL that cannot be parsed.
     """
     selects: list[NamedSelect] = []
     wanted = sorted(dict.fromkeys(names))
@@ -179,7 +177,10 @@ class BacktestViews:
         return any(EPOCH_TIME.name in group.reads for group in self._groups)
 
     def add(self, selects: Sequence[NamedSelect], deltas: list[Delta]) -> None:
-        """Add views; ``deltas`` are the rows that exist already. Raise `ConfigurationError`."""
+        """Add views; ``deltas`` are the rows that exist already.
+
+        Raise `ConfigurationError` for a view that cannot be compiled.
+        """
         standing = [view for group in self._groups for view in group.views if view.name in self._group_of]
         group = _Group(selects, standing, self._kernels)
         if deltas:

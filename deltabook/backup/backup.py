@@ -245,7 +245,7 @@ def restore(backup: Path, directory: Path) -> Manifest:
 
 
 def read_manifest(backup: Path) -> Manifest:
-    """Return the manifest of a backup; raise `BackupError`."""
+    """Return the manifest of a backup; raise `BackupError` if it is missing or damaged."""
     with reading(backup):
         return _manifest(_files(backup), backup)
 

@@ -226,7 +226,10 @@ def unread_epochs(copies: Sequence[Path]) -> str | None:
 
 
 def read_recovered(path: Path) -> Recovered | None:
-    """Return the recovery record of the newest epoch in a state database that no process uses; raise `BackupError`."""
+    """Return the recovery record of the newest epoch in a state database that no process uses; None if it has none.
+
+    Raise `BackupError` if the database is damaged.
+    """
     try:
         store = SqliteStore(path)
         try:

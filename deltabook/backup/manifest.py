@@ -93,7 +93,7 @@ class _Format(msgspec.Struct):
 
 
 def decode_manifest(data: bytes, where: str) -> Manifest:
-    """Decode a manifest, and check that all of its paths are below the backup's directory; raise `BackupError`."""
+    """Decode a manifest; raise `BackupError` if it is damaged, or has paths outside of the backup's directory."""
     try:
         version = msgspec.json.decode(data, type=_Format).format
         if version != _FORMAT:

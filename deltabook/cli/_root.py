@@ -45,7 +45,7 @@ _VARIABLE: Final = "_DELTABOOK_COMPLETE"
 def install_completion(command: click.Command, shell: str, environ: Mapping[str, str] = os.environ) -> list[Path]:
     """Write the script of a shell, and make the shell read it at its start; return the files that were written.
 
-    A second call changes only the script. Raises `OSError`.
+    A second call changes only the script. Raises `OSError` if a file cannot be written.
     """
     home = Path(environ.get("HOME") or Path.home())
     made = get_completion_class(shell)

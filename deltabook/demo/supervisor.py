@@ -258,9 +258,10 @@ class Supervisor:
         self._screen.say("stopping")
 
     def _wait(self, done: Callable[[], bool], limit_s: float, what: str = "", role: str = "") -> None:
-        """Run until `done` returns True or `limit_s` seconds are over, which is an error if `what` is not empty.
+        """Run until ``done`` returns True or ``limit_s`` seconds are over.
 
-        The error names the log of ``role``, which shows what it was doing.
+        After ``limit_s`` it raises `DemoError` if ``what``, the text of what is expected, is not empty; the error names
+        the log of ``role``.
         """
         deadline = self._clock() + limit_s
         while not done():

@@ -151,7 +151,10 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         self.observation_space = gymnasium.spaces.Box(-LARGEST, LARGEST, (len(self.names),), np.float32)
 
     def _read_columns(self) -> Observation:
-        """Compile the views once to find their columns; raise `ConfigurationError`."""
+        """Compile the views once to find their columns.
+
+        Raise `ConfigurationError` for a view without a column ``symbol``.
+        """
         simulation, _ = self._new_simulation(0)
         assert simulation.publication is not None
         types = simulation.publication.views.types

@@ -168,9 +168,10 @@ class PacketSplitter:
         return packets
 
     def first(self, data: bytes) -> tuple[Packet | None, bytes]:
-        """Return the first packet, if it is complete, and the bytes after it; raise `WireError`.
+        """Return the first packet, or None while it is incomplete, and the bytes after it.
 
-        This is for a reader that passes the rest on: until the packet is complete, all bytes are stored.
+        Raise `WireError` for an invalid length. This is for a reader that passes the rest on: until the packet
+        is complete, all bytes are stored.
         """
         data = self._partial + data
         self._partial = b""
@@ -205,7 +206,7 @@ def encode_login(login: LoginRequest) -> bytes:
 
 
 def parse_login(packet: Packet) -> LoginRequest:
-    """Return a login's record; raise `WireError`.
+    """Return a login's record; raise `WireError` for another packet.
 
     Clients justify fields differently: blanks and zero bytes on either side are removed. A blank sequence is 1.
     """
@@ -239,7 +240,7 @@ def encode_login_reply(reply: LoginAccepted | LoginRejected) -> bytes:
 
 
 def parse_login_reply(packet: Packet) -> LoginAccepted | LoginRejected:
-    """Return an answer's record; raise `WireError`."""
+    """Return an answer's record; raise `WireError` for another packet."""
     if packet.type == ACCEPTED and len(packet.payload) == _ACCEPTED.size:
         session, sequence = _ACCEPTED.unpack(packet.payload)
         return LoginAccepted(_text("session", session), _number("sequence", sequence, 1))

@@ -161,7 +161,7 @@ class Rewriter:
         """Leave a function to DuckDB: scaled integers go in as DOUBLE, and DuckDB determines the type of the result.
 
         Integers that may be wide go in as they are, or as the widest type that the function takes: a value that does
-        not fit is an error when it occurs, as it is in DuckDB.
+        not fit raises an error when it occurs, as in DuckDB.
         """
         around = node.parent.parent if isinstance(node.parent, exp.IgnoreNulls) else node.parent
         over = " OVER ()" if isinstance(around, exp.Window) and node.arg_key == "this" else ""

@@ -124,7 +124,10 @@ def parse_select(
     *,
     mode: Literal["sql", "dbtoaster"] = "sql",
 ) -> Query:
-    """Return the query with qualified columns, expanded stars and inlined views; raise `SqlError`."""
+    """Return the query with qualified columns, expanded stars and inlined views.
+
+    Raise `SqlError` for SQL that is invalid or not supported.
+    """
     views = Definitions() if views is None else views
     known = {relation.name: relation for relation in (*views.as_relations(), *relations, EPOCH_TIME)}
     query = Query(select, known.values(), mode=mode)
@@ -147,10 +150,11 @@ def parse_select(
 
 
 def check_query(query: Query, relations: Mapping[str, Relation], *, is_stream: bool = False) -> None:
-    """Refuse constructs that have no fixed answer, are unbounded or would be left out; rewrite others as plainer ones.
+    """Raise `SqlError` for constructs without a fixed answer or a bound, or not supported; rewrite others as plainer
+    ones.
 
     Views and derived streams are checked here, before anything else reads their trees. The rows of a stream come in
-    order, so that FIRST and LAST have an answer, and one by one, so that it has no ``now()``. Raise `SqlError`.
+    order, so that FIRST and LAST have an answer, and one by one, so that it has no ``now()``.
     """
     plain_sources(query.tree, relations, query.error)
     _check_functions(query, is_stream=is_stream)

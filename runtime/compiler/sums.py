@@ -121,7 +121,10 @@ def is_accumulated(node: exp.Expr) -> bool:
 
 
 def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
-    """Return the aggregate's value; ``leaf`` resolves the columns of its rows. Raise `NotIncremental`."""
+    """Return the aggregate's value; ``leaf`` resolves the columns of its rows.
+
+    Raise `NotIncremental` if it cannot be kept incrementally.
+    """
     condition = None
     if isinstance(node, exp.Filter):
         if isinstance(node.this, exp.CountIf):

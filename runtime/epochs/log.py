@@ -252,8 +252,9 @@ class EpochLog(EpochLogReader):
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
 
     def publish(self, prepared: Prepared) -> None:
-        """Make a committed segment visible to readers. Raises `OSError` if the disk fails; `recover` then publishes the
-        epoch.
+        """Make a committed segment visible to readers.
+
+        Raises `OSError` if the disk fails; `recover` then publishes the epoch.
         """
         epoch = prepared.record.epoch
         self.disk.rename(self.hidden(epoch), self.path(epoch))

@@ -259,4 +259,7 @@ class Format(Protocol):
         """Name of the format in scripts."""
 
     def indexer(self, schema: Any, pushdown: Any) -> InputFormatIndexer:
-        """Return an indexer for a `Schema`, which reads only the columns of a `Pushdown`; raise `SchemaError`."""
+        """Return an indexer for a `Schema`, which reads only the columns of a `Pushdown`.
+
+        Raise `SchemaError` if they do not fit the format.
+        """

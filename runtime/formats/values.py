@@ -81,8 +81,9 @@ def _one_character(column: Any) -> Any:
 
 
 def _decimal(name: str, precision: int, scale: int) -> ValueParser:
-    """Return a parser of decimals. Its pattern also matches all numbers with an exponent, which only the conversion can
-    check.
+    """Return a parser of decimals.
+
+    Its pattern also matches all numbers with an exponent, which only the conversion can check.
     """
     whole, behind = max(precision - scale, 0), max(scale, 0)
     plain = rf"0*[0-9]{{0,{whole}}}(\.[0-9]{{0,{behind}}}0*)?"
@@ -125,8 +126,9 @@ _PLAIN: Final[dict[str, ValueParser]] = {}
 
 
 def register(parser: ValueParser) -> None:
-    """Add a type. Raise `SchemaError` for a name that is taken, so that no format changes the meaning of another's
-    schema.
+    """Add a type.
+
+    Raise `SchemaError` for a name that is taken, so that no format changes the meaning of another's schema.
     """
     if parser.name in _PLAIN:
         raise SchemaError(f"expected a new type name, was {parser.name!r}, which is registered")

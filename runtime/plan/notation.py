@@ -25,8 +25,7 @@ def quoted(value: object) -> str:
 
 
 def expression(expr: Expr, outer: int = 0) -> str:
-    """Return the text of an expression, in brackets if it binds more weakly than the operation around it (``outer``).
-    """
+    """Return the text of an expression, in brackets if it binds more weakly than the operation ``outer`` around it."""
     if isinstance(expr, Col):
         return expr.name
     if isinstance(expr, Lit):

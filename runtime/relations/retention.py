@@ -155,7 +155,7 @@ class Retained:
         self.dirty = self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Apply a run; raise `CorruptStateError`."""
+        """Apply a run; raise `CorruptStateError` if it is damaged or of other columns."""
         rows = decode_run(data, self._name)
         kept = int((rows.schema.metadata or {}).get(_KEPT, -1))
         rows = rows.replace_schema_metadata()

@@ -209,7 +209,11 @@ class ObjectSpace:
         return self._entry(name).kind
 
     def create(self, kind: type[P], name: str, schema: Schema = PLAIN, *, length: int = 0, initial: object = None) -> P:
-        """Create an object; raise `NameTakenError`. ``length`` is an array's, ``initial`` its items, or the value."""
+        """Create an object.
+
+        Raise `NameTakenError` if one has the name. ``length`` is that of an array, ``initial`` are its items,
+        or the value of an object of one value.
+        """
         if name in self:
             raise NameTakenError(f"expected no object named {name}, was a {self.kind(name)}")
         home = Home(name, self._store)

@@ -560,7 +560,7 @@ class ShardState:
         return words
 
     def apply_run(self, data: bytes) -> None:
-        """Apply a run of `save` or `save_all`; raise `CorruptStateError`."""
+        """Apply a run of `save` or `save_all`; raise `CorruptStateError` if it is damaged."""
         run = decode_shard_run(data)
         if run.is_base:
             self._restore(run)

@@ -55,7 +55,7 @@ class Conversion(Protocol):
         """Return the texts of a few that seem to be no values, each with whether that is sure."""
 
     def values(self, tokens: Any, skip: Any) -> Any:
-        """Return the values, NULL for skipped ones; raise `UnreadError`."""
+        """Return the values, NULL for skipped ones; raise `UnreadError` if the reader refuses one."""
 
     def unfit(self, values: Any, tokens: Any) -> Any:
         """Return which values the reader has accepted though they do not fit their type, None for none."""

@@ -36,8 +36,9 @@ _LONGEST_HEAP: Final = 64
 
 
 def index_unquoted(run: Run, delimiter: bytes) -> RunIndex:
-    """Return an index by searches from both ends of the run. With a delimiter of one byte it does not depend on the
-    state.
+    """Return an index by searches from both ends of the run.
+
+    With a delimiter of one byte it does not depend on the state.
     """
     if len(delimiter) == 1:
         return SettledIndex(_byte_cut(run, delimiter))
@@ -106,9 +107,11 @@ def long_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
 
 
 def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
-    """Cut a run with delimiters that may overlap. Whether a match is a delimiter depends on the match before it, so the
-    last group of overlapping matches is split from its first match, which is a delimiter in any case; a group of more
-    than `_LONGEST_HEAP` matches is split from the first match of the run.
+    """Cut a run with delimiters that may overlap.
+
+    Whether a match is a delimiter depends on the match before it, so the last group of overlapping matches is split
+    from its first match, which is a delimiter in any case; a group of more than `_LONGEST_HEAP` matches is split
+    from the first match of the run.
     """
     length = len(delimiter)
     text = delimiter[:state] + data

@@ -108,7 +108,7 @@ class CsvIndexer(InputFormatIndexer):
     refuses it, the tuples of another shape are removed and columns with malformed values are
     read as bytes first, so that values are judged in one place and do not depend on a tuple's neighbours.
     Values of unwanted columns are not read, but counted. Empty tuples are ignored. Where tuples end
-    in ``\\n``, a ``\\r`` before that belongs to it, and outside of quotes is an error elsewhere.
+    in ``\\n``, a ``\\r`` before it belongs to the end; elsewhere outside of quotes it is an error.
     """
 
     initial_state: ClassVar[int] = STREAM_START

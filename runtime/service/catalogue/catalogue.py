@@ -73,7 +73,7 @@ def begin_catalogue(
     In a new directory the program is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view;
     ``first`` returns the first results of the express lane's views, ``placed`` the program with the views that Spark
     keeps too. Without views the runtime may be read as an upstream. In an old directory the log has the catalogue, and
-    the SELECTs and streams must be the same, or none. Raises `ServiceError`.
+    the SELECTs and streams must be the same, or none. Raises `ServiceError` for others, or too many.
     """
     if writer.epoch < 0:
         if (count := len(selects) + len(streams)) > most_views:
@@ -108,9 +108,9 @@ def begun_program(
     standing: Sequence[View] = (),
     missing: Mapping[str, str] | None = None,
 ) -> Program:
-    """Return the program of these streams and views; the views may read both and standing views. Raises `SqlError`.
+    """Return the program of these streams and views; the views may read both and standing views.
 
-    ``missing`` maps inputs that never get rows to the reason.
+    Raises `SqlError` for one that cannot be compiled. ``missing`` maps inputs that never get rows to the reason.
     """
     names = [relation.name for relation in relations]
     derived = with_streams(Program((), (), (), mode=mode), streams, inputs, taken=names, missing=missing).streams

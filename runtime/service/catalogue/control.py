@@ -19,7 +19,8 @@ _DONE, _LATER = 200, 202
 class Control:
     """Changes the catalogue and returns the outcome, with the HTTP status.
 
-    A change continues if its caller stops waiting. Changes raise `SqlError` and `ServiceError`.
+    A change continues if its caller stops waiting. A change raises `SqlError` for SQL that cannot be compiled, and
+    `ServiceError` if it is refused otherwise.
     """
 
     _log = Logger()

@@ -26,7 +26,7 @@ def relations_read(program: Program, name: str) -> frozenset[str]:
 def with_readers(
     program: Program, selects: Sequence[NamedSelect], relations_of: Mapping[str, frozenset[str]]
 ) -> Program:
-    """Return the program with the readers that these views name; raises `CatalogueError`.
+    """Return the program with the readers that these views name; raises `CatalogueError` for unknown or unfit readers.
 
     ``relations_of`` maps each reader to the relations that it fills.
     """

@@ -90,7 +90,10 @@ class StartupBuffer:
         self._data += data
 
     def next(self) -> tuple[int, bytes] | None:
-        """Return code and content of the next message; None if it is incomplete. Raises `UnreadableMessageError`."""
+        """Return code and content of the next message; None if it is incomplete.
+
+        Raises `UnreadableMessageError` for an invalid length.
+        """
         if len(self._data) < 4:
             return None
         (length,) = struct.unpack_from("!i", self._data)

@@ -84,7 +84,7 @@ _MOST_PARAMETERS: Final = 65_535
 
 
 def parsed(text: str) -> list[Statement]:
-    """Return the statements of a text without the empty ones; raises `PostgresError`."""
+    """Return the statements of a text without the empty ones; raises `PostgresError` for text that cannot be parsed."""
     statements, own = list[Statement](), list[Token]()
     for token in tokens(text):
         if token.text == ";":

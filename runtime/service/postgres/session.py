@@ -59,7 +59,7 @@ class Session:
         }  # fmt: skip
 
     async def handle(self, code: bytes, content: bytes) -> None:
-        """Execute one message and write its answer; raises `FatalError`."""
+        """Execute one message and write its answer; raises `FatalError` for a message that no session has."""
         if code == b"X":
             self._outlet.close()
         elif code == b"S":
@@ -404,7 +404,7 @@ class Session:
         return None
 
     def _resolved(self, statement: Statement) -> Statement:
-        """Return the statement, or for EXECUTE the question with its values; raises `PostgresError`."""
+        """Return the statement, or for EXECUTE the question with its values; raises `PostgresError` if they are unfit."""
         if not isinstance(statement, st.Execute):
             return statement
         try:
@@ -465,7 +465,10 @@ def _format(code: int) -> int:
 
 
 def _formats(wanted: Sequence[int], count: int) -> list[int]:
-    """Return a format for each column, from none, one or all of them as given; raises `PostgresError`."""
+    """Return a format for each column, from none, one or all of them as given.
+
+    Raises `PostgresError` for another number.
+    """
     if len(wanted) not in (0, 1, count):
         raise PostgresError("08P01", f"expected formats of {count} columns, was {len(wanted)}")
     return list(wanted) * count if len(wanted) == 1 else list(wanted) or [0] * count

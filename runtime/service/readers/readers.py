@@ -52,7 +52,7 @@ _NOTHING: Final[Mapping[str, pa.RecordBatch]] = {}
 class ReaderService:
     """Adds, drops and lists readers. Belongs to the reactor's thread.
 
-    A change continues if its caller stops waiting. Changes raise `ServiceError`.
+    A change continues if its caller stops waiting. A change that is refused raises `ServiceError`.
     """
 
     _log = Logger()

@@ -136,9 +136,10 @@ class Options:
 def stream_schema(
     declaration: StreamDeclaration, options: Options, *, deletions: bool, numbered: bool = False
 ) -> Schema:
-    """Return the schema of the rows of a stream whose adaptor is a format; raises `ServiceError`.
+    """Return the schema of the rows of a stream whose adaptor is a format.
 
-    With ``numbered`` and ``deletions`` each row begins with its order number, as in DBToaster's files.
+    Raises `ServiceError` for options that do not fit. With ``numbered`` and ``deletions`` each row begins with its
+    order number, as in DBToaster's files.
     """
     columns = {column.name: column for column in declaration.columns}
     settings: dict[str, Any] = policies(options)

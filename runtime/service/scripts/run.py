@@ -121,7 +121,7 @@ def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict
 
 
 def times_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, str]:
-    """Return stream → its time column if the program reads the time of epochs, else nothing; raises `ServiceError`."""
+    """Return what `script_times` returns if the program reads the time of epochs, else nothing."""
     reads = any(map_.relation == EPOCH_TIME.name for map_ in program.maps)
     return script_times(streams) if reads else {}
 
@@ -310,7 +310,10 @@ class ScriptRun:
         return "; DBToaster's files have the order of a row before its 1 or 0: read them with --mode dbtoaster"
 
     def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressViews]:
-        """Return the writer after the epoch of the program, the origins and the express lane; raises `ServiceError`."""
+        """Return the writer after the epoch of the program, the origins and the express lane.
+
+        Raises `ServiceError` for a stream whose options do not fit.
+        """
         writer = EpochWriter(self._directory, time.time_ns, footers.append, committer=CommitterThread())
         try:
             express = ExpressLane(writer, self._directory, lambda update: None, default_kernels())

@@ -77,8 +77,9 @@ def condition(node: exp.Expr, leaf: Leaf) -> Lowered:
 
 
 def schema_of(outputs: Sequence[tuple[str, Lowered]], inner: pa.Schema) -> pa.Schema:
-    """Return the schema of a projection of rows with the schema ``inner``; raise `PlanError` for two outputs of one
-    name.
+    """Return the schema of a projection of rows with the schema ``inner``.
+
+    Raise `PlanError` for two outputs of one name.
     """
     return pa.schema(list(_fields(outputs, inner)))
 
