@@ -16,7 +16,7 @@ from deltabook.wire.strategies import PositionLine, StrategyLine, StrategyState
 __all__ = ["MOST_POSITIONS", "AlgoMetrics"]
 
 MOST_POSITIONS: Final = 200
-"""Number of positions that are published one by one, in the order of strategies and symbols."""
+"""Greatest number of positions that are published one by one, in the order of strategies and symbols."""
 _PREFIX: Final = "deltabook_algo"
 _COUNTED: Final = (
     ("orders_sent", "Orders that were sent.", "orders_sent"),

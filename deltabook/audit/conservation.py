@@ -110,7 +110,7 @@ def replay_private_streams(directory: Path, brokers: Collection[int], take: Call
 
 
 _MOST_PROBLEMS = 20
-"""Number of problems listed for each strategy; further problems are only counted."""
+"""Greatest number of problems listed for each strategy; further problems are only counted."""
 
 
 class AuditedStrategy(msgspec.Struct, frozen=True):

@@ -97,7 +97,7 @@ _HOUR_S: Final = 3600.0
 _REST_S: Final = 60.0
 """Market time, in seconds, for which trading continues after an episode, so that nothing closes within one."""
 _LONGEST_WAIT_S: Final = 60
-"""Market time, in seconds, that a reset waits for a book with two sides."""
+"""Longest market time, in seconds, that a reset waits for a book with two sides."""
 _UNLIMITED: Final = 10**9
 _LIMITS: Final = RiskLimits(
     max_order_touches=_UNLIMITED, max_position_touches=_UNLIMITED, max_open_orders=1000, orders_per_s=_UNLIMITED,

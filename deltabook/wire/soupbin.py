@@ -70,9 +70,9 @@ NOT_AUTHORIZED: Final = "A"
 NO_SESSION: Final = "S"
 
 PACKET_LIMIT_BYTES: Final = 2 + 65_535
-"""Size in bytes of the longest possible packet."""
+"""Greatest size of a packet in bytes."""
 CLIENT_PACKET_LIMIT_BYTES: Final = 2 + 1024
-"""Size in bytes of the longest packet that a server accepts: clients send logins, heartbeats and single orders."""
+"""Greatest size in bytes of a packet that a server accepts: clients send logins, heartbeats and single orders."""
 
 _HEAD: Final = struct.Struct(">H")
 _LOGIN: Final = struct.Struct(">6s10s10s20s")

@@ -148,7 +148,7 @@ def encode_options(options: OrderOptions) -> str:
 INTERACTIVE: Final = "0"
 PASSIVE: Final = "1"
 LINE_LIMIT_BYTES: Final = 1024
-"""Size in bytes of the longest line that either side accepts, delimiter included."""
+"""Greatest size in bytes of a line that either side accepts, delimiter included."""
 
 _WORDS_LIMIT: Final = 500
 """Largest number of characters of a reason, so that its line stays below the limit."""

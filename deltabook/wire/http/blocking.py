@@ -19,7 +19,7 @@ __all__ = ["BlockingPort"]
 _T = TypeVar("_T")
 
 _MOST_BYTES: Final = 2 * 1024 * 1024 * 1024
-"""Size limit of one answer in bytes."""
+"""Greatest size of one answer in bytes."""
 _PIECE_BYTES: Final = 1 << 20
 _NOT_HTTP: Final = (http.client.BadStatusLine, http.client.LineTooLong, http.client.UnknownProtocol)
 

@@ -42,9 +42,9 @@ Batches = Iterator[pa.RecordBatch]
 ENDED: Final = 2**63 - 1
 """Watermark of an input that has ended: every time has passed."""
 MOST_ROWS: Final = 1 << 16
-"""Default of the greatest number of rows in an output batch."""
+"""Greatest number of rows in an output batch, by default."""
 MOST_HELD: Final = 1 << 23
-"""Default of the greatest number of rows that a query may hold."""
+"""Greatest number of rows that a query may hold, by default."""
 
 
 class Operator(ABC):

@@ -57,7 +57,7 @@ EMPTY_QUERY: Final = b"I\x00\x00\x00\x04"
 COPY_DONE: Final = b"c\x00\x00\x00\x04"
 
 _LONGEST_STARTUP: Final = 10_000
-"""Length of the longest startup message in bytes, as in PostgreSQL."""
+"""Greatest length of a startup message in bytes, as in PostgreSQL."""
 _LEAST_STARTUP: Final = 8
 _KNOWN: Final = frozenset(b"BCDEFHPQSXcdfp")
 """First bytes of messages that an authenticated client may send; F is refused with an error."""

@@ -404,7 +404,7 @@ class Session:
         return None
 
     def _resolved(self, statement: Statement) -> Statement:
-        """Return the statement, or for EXECUTE the question with its values; raises `PostgresError` if they are unfit."""
+        """Return the statement, or for EXECUTE the question with its values; raises `PostgresError` if unfit."""
         if not isinstance(statement, st.Execute):
             return statement
         try:

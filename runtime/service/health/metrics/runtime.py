@@ -29,7 +29,7 @@ class _FigureMetric(msgspec.Struct, frozen=True):
 _FIGURES: Final = (
     _FigureMetric("epoch", "epoch", "The newest epoch that is sealed."),
     _FigureMetric("published_epoch", "published_epoch", "The newest epoch whose results every lane has published."),
-    _FigureMetric("backlog", "backlog_buffers", "Raw buffers that were taken and are not applied yet."),
+    _FigureMetric("backlog", "backlog_buffers", "Raw buffers that were received and are not applied yet."),
     _FigureMetric("waiting_bytes", "waiting_bytes", "Bytes of raw buffers between sources and epochs."),
     _FigureMetric("views", "views", "Views that are kept."),
     _FigureMetric("failed_views", "failed_views", "Views that have failed."),
