@@ -91,8 +91,9 @@ class TradeSpool(Protocol):
         ...
 
     def rows(self) -> Iterator[Trade]:
-        """Return all trades added so far, oldest first. Raise `OSError` or, for a line that is not a trade,
-        `JournalDamaged`.
+        """Return all trades added so far, oldest first.
+
+        Raise `OSError` or, for a line that is not a trade, `JournalDamaged`.
         """
         ...
 

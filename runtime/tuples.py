@@ -140,7 +140,7 @@ class TupleQueue(ABC, Generic[T]):
 
     @abstractmethod
     def get(self, query: Hashable) -> T:
-        """Take the query's next item; raise `QueueEmptyError`, `OverrunError` or `UnknownQueryError`."""
+        """Take the query's next item; raise `QueueEmptyError` if there is none, and otherwise as `get_all`."""
 
     @abstractmethod
     def peek(self, query: Hashable) -> T:

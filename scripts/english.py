@@ -60,6 +60,10 @@ PROSE: Final = (
         re.compile(r"\b(?:that|which|it|and) (?:is|are) no (?!longer\b|more\b|faster\b|slower\b)[a-z]"),
         '"that is no X": write "that is not an X"',
     ),
+    (
+        re.compile(r"(?:\A|[.;] )[Rr]aises? `[\w.]+`(?:,? (?:(?:and|or) )?`[\w.]+`)*(?=[.;](?: |\Z))"),
+        "an error without its condition: write when it is raised",
+    ),
     (re.compile(r"\bsays? what (?:was|is) expected\b"), "write that the message has the expected and the actual value"),
 )
 """Patterns in docstrings and comments, and the reason against each."""

@@ -96,9 +96,10 @@ class Asker:
         describes: bool = False,
         explains: bool = False,
     ) -> tuple[int, Rows]:
-        """Return the epoch and the rows of an answer; raises `SqlError`, `AskError`.
+        """Return the epoch and the rows of an answer.
 
-        ``gone`` fires or fails when the client no longer waits for the answer.
+        Raises `SqlError` for SQL that is refused, and `AskError` if there is no answer for another reason. ``gone``
+        fires or fails when the client no longer waits for the answer.
 
         With ``waits`` the question waits for its turn while too many are answered; its timeout runs from its arrival.
         ``beside`` are further tables that the question may name; ``most_rows`` replaces the limit of rows. With

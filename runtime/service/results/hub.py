@@ -177,8 +177,9 @@ class Hub:
         return self._versions[lane].step
 
     def step_of(self, name: str) -> int:
-        """Return the version of a view of the express lane; 0 for a view of the Spark lane. Raises `KeyError` if the
-        view is unknown.
+        """Return the version of a view of the express lane; 0 for a view of the Spark lane.
+
+        Raises `KeyError` if the view is unknown.
         """
         return self._versions[self._views[name].lane].step
 
@@ -204,8 +205,9 @@ class Hub:
         return any(self._is_of(name, lane) for subscription in self._subscriptions for name in subscription.names)
 
     def has_version(self, name: str) -> bool:
-        """Return True once a view's lane has published a version, which takes Spark some time. Raises `KeyError` if the
-        view is unknown.
+        """Return True once a view's lane has published a version, which takes Spark some time.
+
+        Raises `KeyError` if the view is unknown.
         """
         return self._views[name].lane != "spark" or self.version > 0
 

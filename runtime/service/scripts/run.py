@@ -164,10 +164,11 @@ class ScriptRun:
     def results(self, *, every_epoch: bool = False, on_starting: Callable[[], None] = lambda: None) -> Iterator[Result]:
         """Run the script, and yield each view's result at the end, or at every published version.
 
-        ``on_starting`` is called when the input has been read and Spark's start, the longest wait, begins.
-        If Spark runs, its results are yielded, and those of the express lane are compared with them at every version.
-        A failed view has no further results; at the end `ServiceError` names all failed views, and those whose lanes
-        differ. Raises `SparkLaneError`, `EngineError`, `ServiceError`; in each case the message is one line.
+        ``on_starting`` is called when the input has been read and Spark's start, the longest wait, begins. If Spark
+        runs, its results are yielded, and those of the express lane are compared with them at every version. A failed
+        view has no further results; at the end `ServiceError` names all failed views, and those whose lanes differ.
+        Raises `SparkLaneError` if Spark cannot run, `EngineError` if the input cannot be applied, and `ServiceError`
+        also for an origin whose tuples are all malformed; each message is one line.
         """
         if self._runs_spark and (missing := missing_requirement(os.environ)):
             raise SparkLaneError(f"{missing}; --lane express runs without Spark")

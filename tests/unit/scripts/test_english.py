@@ -46,6 +46,7 @@ def lines(source: str) -> list[int]:
         '"""Rows by key. They lie in the object space."""',
         "# slot s stands at index s % slots",
         '"""Packet that is no tuple."""',
+        '"""Return the record of a line; raise `WireError`."""',
         '"""Bytes do not fit; the message says what was expected."""',
         "found = 1",
         "def told() -> None: ...",
