@@ -39,7 +39,7 @@ Method = Literal["GET", "POST", "DELETE"]
 
 _MOST_ARGUMENTS: Final = 32
 _SHOWN: Final = 80
-"""Number of characters of a request that are repeated in an error."""
+"""Greatest number of characters of a request that an error repeats."""
 
 
 class Refusal(Exception):
@@ -105,7 +105,7 @@ class Call:
         self.query = query
         """Values in the query, with their defaults."""
         self.body = body
-        """Decoded record of a POST."""
+        """Decoded record of a POST; None for other requests."""
         self.media = media
         """Negotiated content type of the successful answer."""
 
