@@ -115,7 +115,10 @@ _BESIDE: Final = ("views.json",)
 
 
 def copy_algo(part: Part, stage: Stage) -> dict[str, str | int]:
-    """Copy every strategy's files and read its journal; return the positions of the strategies."""
+    """Copy every strategy's files and read its journal; return the positions of the strategies.
+
+    Raise `BackupError` if a journal or a list of trades is damaged.
+    """
     strategies = sorted(path.parent for path in part.directory.glob(f"*/{JOURNAL}"))
     records = 0
     for strategy in strategies:

@@ -115,7 +115,7 @@ class _Folder:
             self._write(name, secrets.token_urlsafe(_RANDOM_BYTES).encode() + b"\n")
 
     def authority(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-        """Return the authority and its key; make both if neither exists."""
+        """Return the authority and its key; create both if neither exists; raise `SecretsError` for one alone."""
         shown, hidden = self._directory / "ca.pem", self._directory / "ca.key"
         if shown.exists() != hidden.exists():
             missing, there = (shown, hidden) if hidden.exists() else (hidden, shown)

@@ -186,7 +186,8 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
     def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         """Send the action's orders, advance market time by a step, and observe.
 
-        An episode terminates when its time is over; the observation contains the remaining time.
+        An episode terminates when its time is over; the observation contains the remaining time. Raise
+        `SimulationError` if the environment's strategy has failed.
         """
         simulation = self.simulation
         self._act(np.asarray(action, dtype=np.float64))

@@ -189,7 +189,10 @@ class PacketSplitter:
 
 
 def encode_login(login: LoginRequest) -> bytes:
-    """Return the packet of a login: in the form of 4.10 if it has a time-out, otherwise in that of 3.00 and 4.00."""
+    """Return the packet of a login: in the form of 4.10 if it has a time-out, otherwise in that of 3.00 and 4.00.
+
+    Raise `WireError` for values that do not fit.
+    """
     if not 0 <= login.sequence <= _INT64_MAX:
         raise WireError(f"expected a sequence of 0 or more, was {login.sequence}")
     payload = (

@@ -186,7 +186,10 @@ class Reports:
         return book
 
     def book(self, symbol: str, depth: int) -> admin.Book:
-        """Return the displayed book of a symbol, ``depth`` levels of each side at most."""
+        """Return the displayed book of a symbol, ``depth`` levels of each side at most.
+
+        Raise `OperationError` for another depth than the port allows.
+        """
         if not 1 <= depth <= admin.MOST_DEPTH:
             raise OperationError(f"expected a depth from 1 to {admin.MOST_DEPTH}, was {depth}")
         book = self.book_of(symbol)

@@ -68,7 +68,7 @@ def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
 
 
 def lower_key(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """Return a key of GROUP BY."""
+    """Return a key of GROUP BY; raise `NotIncremental` for a constant NULL."""
     value = lower(node, leaf)
     if value.type.kind in ("null", "other"):
         raise NotIncremental("GROUP BY a constant NULL")

@@ -121,7 +121,10 @@ def as_condition(value: Lowered) -> Expr:
 
 
 def aligned(left: Lowered, right: Lowered) -> tuple[Lowered, Lowered]:
-    """Return two values converted to the type and scale in which they are compared."""
+    """Return two values converted to the type and scale in which they are compared.
+
+    Raise `NotIncremental` if there is none.
+    """
     target = meeting(left, right)
     if target is None or target.kind in ("null", "other"):
         raise NotIncremental("a comparison that only DuckDB supports")
@@ -136,7 +139,7 @@ def logic(op: str, left: Lowered, right: Lowered) -> Lowered:
 
 
 def arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
-    """Return a sum, difference, product, integer quotient or remainder."""
+    """Return a sum, difference, product, integer quotient or remainder; raise `NotIncremental` for other types."""
     nullable = left.type.nullable or right.type.nullable
     target = common_type((left.type, right.type))
     if target is None or not target.is_numeric:
@@ -158,7 +161,10 @@ def arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
 
 
 def quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowered:
-    """Return the real quotient: a float, NULL for a divisor of 0; ``never_zero`` promises that the divisor is not 0."""
+    """Return the real quotient: a float, NULL for a divisor of 0; ``never_zero`` promises that the divisor is not 0.
+
+    Raise `NotIncremental` for values that are not numbers.
+    """
     target = common_type((left.type, right.type))
     if target is None or not target.is_numeric:
         raise NotIncremental("arithmetic that only DuckDB supports")
@@ -173,7 +179,10 @@ def floor_quotient(top: Expr, bottom: Expr) -> Expr:
 
 
 def alike(values: Sequence[Lowered], what: str = "a choice between values") -> tuple[Type, tuple[Expr, ...]]:
-    """Return the common type of values, and the values converted to it; ``what`` describes them in words."""
+    """Return the common type of values, and the values converted to it; ``what`` describes them in words.
+
+    Raise `NotIncremental` if there is no common type.
+    """
     target = common_type([value.type for value in values])
     if target is None or target.kind == "other":
         raise NotIncremental(f"{what} of different types")

@@ -153,7 +153,10 @@ class ResultLog:
     def publish(
         self, from_epoch: int, to_epoch: int, changes: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer
     ) -> bool:
-        """Make the changes of ``(from, to]`` durable; return False, and do nothing, if they are published already."""
+        """Make the changes of ``(from, to]`` durable; return False, and do nothing, if they are published already.
+
+        Raise `EpochLogError` if the changes do not continue the newest ones.
+        """
         self._fence()
         latest = self.latest()
         if to_epoch <= latest:
@@ -167,7 +170,10 @@ class ResultLog:
         return True
 
     def put_full(self, tables: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> None:
-        """Make every view's rows at a published version, ``footer.to_epoch``, durable as a full result."""
+        """Make every view's rows at a version, ``footer.to_epoch``, durable as a full result.
+
+        Raise `EpochLogError` if the version is not published.
+        """
         self._fence()
         version = footer.to_epoch
         with self._lock:

@@ -58,7 +58,8 @@ class Retained:
     ) -> None:
         """Restore the rows of this name.
 
-        ``time`` is the column for `Retention.time_ns`; without one, rows expire only by their number.
+        ``time`` is the column for `Retention.time_ns`; without one, rows expire only by their number. Raise
+        `CorruptStateError` if runs are missing.
         """
         self._schema = pa.schema([(c.name, ARROW_TYPES[c.type]) for c in columns])
         self._name, self._time, self._limits = name, time, limits

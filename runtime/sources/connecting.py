@@ -178,7 +178,10 @@ class ConnectingSource(Source):
     # Called by the engine
 
     def open(self, sink: BufferSink, position: Position) -> None:
-        """Connect and read from the position; called on the reactor's thread."""
+        """Connect and read from the position; called on the reactor's thread.
+
+        Raise `SourceStateError` if the source was opened or closed before.
+        """
         if self.sink is not None or self.is_closed:
             raise SourceStateError(f"expected a source that was never opened, was origin {self._origin_id} again")
         self.sink = sink
@@ -188,7 +191,7 @@ class ConnectingSource(Source):
         """Connect again; called on the reactor's thread.
 
         Raw buffers are numbered from 1 again. Does nothing on a closed source, because the caller may not have noticed
-        the close yet.
+        the close yet. Raise `SourceStateError` before `open`.
         """
         if self.sink is None:
             raise SourceStateError(f"expected an open source, was origin {self._origin_id} before open")

@@ -58,7 +58,7 @@ def local(expr: Expr) -> Expr:
 
 
 def bounded(value: int) -> int:
-    """Return the constant, if the program can represent it."""
+    """Return the constant; raise `NotIncremental` if it has more than 64 bits."""
     if abs(value) >= 2**63:
         raise NotIncremental("a constant of more than 64 bits")
     return value

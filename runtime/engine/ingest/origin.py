@@ -191,7 +191,10 @@ class Origin:
         return self.passed(self._end_offset + 1)
 
     def take(self, batches: Sequence[FormattedBatch]) -> None:
-        """Append the rows of the next batches to the waiting rows, and determine which of them may be applied."""
+        """Append the rows of the next batches to the waiting rows, and determine which of them may be applied.
+
+        Raise `EngineError` if too many rows wait for the end of a request.
+        """
         parts = [] if self._waiting is None else [self._waiting]
         self._count(batches)
         for batch in batches:

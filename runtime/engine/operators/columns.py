@@ -82,7 +82,10 @@ def type_of(field: pa.Field) -> Type:
 
 
 def field_of(name: str, kind: Type, like: pa.DataType | None = None) -> pa.Field:
-    """Return the column of an expression of this type; ``like`` is the Arrow type if the expression is a column."""
+    """Return the column of an expression of this type; ``like`` is the Arrow type if the expression is a column.
+
+    Raise `PlanError` for a type that operators do not support.
+    """
     if like is not None:
         return pa.field(name, like, kind.nullable)
     if kind.kind in ("int", "null"):

@@ -29,7 +29,7 @@ class Control:
         self._hub, self._catalogue = hub, catalogue
 
     async def add(self, wanted: AddViews) -> tuple[int, Changed]:
-        """Add views and derived streams together."""
+        """Add views and derived streams together; raise `CatalogueError` for none, and if a view has failed."""
         if not (wanted.views or wanted.streams):
             raise CatalogueError("expected a view or a stream to be added, was none")
         names = [*[stream.name for stream in wanted.streams], *[view.name for view in wanted.views]]

@@ -167,7 +167,7 @@ class Fields:
         self._content, self._what, self._at = content, what, 0
 
     def text(self) -> str:
-        """Read a string that ends with a zero byte."""
+        """Read a string that ends with a zero byte; raise `PostgresError` if it has no end or is not in UTF-8."""
         end = self._content.find(b"\0", self._at)
         if end < 0:
             raise self._error("a string that ends")

@@ -105,7 +105,7 @@ class _Reader:
         self._text, self._tokens, self._at = text, own, 0
 
     def statement(self) -> Statement:
-        """Return the statement."""
+        """Return the statement; raise `PostgresError` if it is not supported, and for tokens after it."""
         first = self._tokens[0]
         word = first.word
         if word in _REFUSED:

@@ -65,7 +65,10 @@ class ReaderService:
         inputs: Inputs,
         in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
     ) -> None:
-        """Recover the readers of the writer's newest epoch; ``in_thread`` runs slow calls."""
+        """Recover the readers of the writer's newest epoch; ``in_thread`` runs slow calls.
+
+        Raise `ServiceError` if an upstream has the name of a reader.
+        """
         self._reactor = reactor
         self._config = config
         self._writer = writer

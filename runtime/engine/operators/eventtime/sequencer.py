@@ -64,7 +64,8 @@ class Sequencer:
     ) -> None:
         """Restore the rows that wait from the object space.
 
-        ``keys`` are columns by which rows of equal times are ordered, before their arrival.
+        ``keys`` are columns by which rows of equal times are ordered, before their arrival. Raise `PlanError` for a
+        nested column.
         """
         for field in schema:
             if pa.types.is_nested(field.type):

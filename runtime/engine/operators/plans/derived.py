@@ -155,7 +155,10 @@ class DerivedQuery:
             )
 
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
-        """Add rows of an input: inserted rows of a stream, or deltas of a table."""
+        """Add rows of an input: inserted rows of a stream, or deltas of a table.
+
+        Raise `OperatorError` if no query reads it.
+        """
         known = self._inputs.get(relation.lower())
         if known is None:
             raise OperatorError(f"expected rows of {', '.join(self.reads)}, was {relation}")
