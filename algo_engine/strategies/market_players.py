@@ -39,9 +39,9 @@ class MarketPlayersParameters(msgspec.Struct, frozen=True, forbid_unknown_fields
     near_bps: AtLeastZero = 10
     """Largest distance of the player's displayed offer from the touch, in hundredths of a percent."""
     far_bps: AtLeastOne = 100
-    """Largest distance from the touch of orders that are considered."""
+    """Largest distance from the touch of orders that are considered, in hundredths of a percent."""
     factor: Factor = 5.0
-    """A player wants at least this many times the lots that it displays on the other side; read as thousandths."""
+    """A player wants at least this many times the lots that it displays on the other side; rounded to thousandths."""
     least_touches: AtLeastZero = 3
     """A player wants at least this many times the typical size at the touch."""
     size_lots: dict[str, AtLeastOne] = {}
@@ -168,7 +168,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         return max(players, key=lambda player: (side.sign * player.wall_ticks, player.wanted_lots), default=None)
 
     def _judged(self, quote: Quote, side: Side, behind_ticks: int, broker_id: int) -> Player | None:
-        """Return the broker as a player, or None if it is none."""
+        """Return the broker as a player; None if it is not one."""
         p, back = self.parameters, Side.SELL if side is Side.BUY else Side.BUY
         touch, other = _touch(quote, side), _touch(quote, back)
         shown = self._levels(quote.symbol, broker_id, back, other, p.far_bps)

@@ -32,7 +32,7 @@ class TimedSobiParameters(TakerParameters, frozen=True, forbid_unknown_fields=Tr
     """Parameters, set with ``--param timed_sobi.NAME=value``."""
 
     factor: Factor = 4.0
-    """Least ratio of the mean ages of the two sides for an order; read as thousandths."""
+    """Least ratio of the mean ages of the two sides for an order; rounded to thousandths."""
     top_orders: AtLeastOne = 10
     """Number of the best orders of a side that count, with all orders at the price of the last one."""
     least_age_ms: AtLeastZero = 100

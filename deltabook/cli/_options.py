@@ -98,7 +98,7 @@ def depth_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default="back",
             help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
         ),
-        click.option("--trades", type=file, help="Trades of the same period as a file of depth."),
+        click.option("--trades", type=file, help="File of the trades in the period of a file of depth."),
         click.option(
             "--orderbook",
             type=file,

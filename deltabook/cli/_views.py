@@ -79,7 +79,7 @@ class _Watched:
         self.last = ""
         """Text of the newest change, such as ``+3 −1``."""
         self.fresh: dict[tuple[Any, ...], float] = {}
-        """Time at which each new row came."""
+        """Time at which each new row arrived."""
         self.order: list[tuple[Any, ...]] | None = None
         """Rows of the view, sorted for display; None if they have changed since they were sorted."""
 

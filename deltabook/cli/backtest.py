@@ -32,13 +32,15 @@ _OPTIONS: Final = (
     click.option(
         "--format", "form", type=click.Choice(BACKTEST_FORMATS), help="Format of the files.  [default: detected]"
     ),
-    click.option("--symbol", default="REPLAY", help="Symbol of files that contain none; for ITCH the stocks A,B."),
+    click.option(
+        "--symbol", default="REPLAY", help="Symbol of files that contain none; for ITCH, the stocks, as in A,B."
+    ),
     click.option(
         "--day",
         "days",
         multiple=True,
         metavar="YYYY-MM-DD",
-        help="Day whose midnight the files' times count from; repeatable: one for each file.",
+        help="Day from whose midnight the files' times count; repeatable: one for each file.",
     ),
     click.option(
         "--orderbook",

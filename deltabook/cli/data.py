@@ -1,4 +1,4 @@
-"""`deltabook data`: look at recorded files, and convert them to Parquet."""
+"""`deltabook data`: inspect recorded files, and convert them to Parquet."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def _options(formats: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callabl
     options = (
         click.option("--format", "form", type=click.Choice(formats), help="Format of the file.  [default: detected]"),
         click.option(
-            "--symbol", default="REPLAY", help="Symbol of a file that contains none; for ITCH the stocks A,B."
+            "--symbol", default="REPLAY", help="Symbol of a file that contains none; for ITCH, the stocks, as in A,B."
         ),
-        click.option("--day", default="", metavar="YYYY-MM-DD", help="Day whose midnight the file's times count from."),
+        click.option("--day", default="", metavar="YYYY-MM-DD", help="Day from whose midnight the file's times count."),
         click.option("--orderbook", type=_PATH, help="LOBSTER's order book file of the same messages."),
-        click.option("--trades", type=_PATH, help="Trades of the same period as a file of depth."),
+        click.option("--trades", type=_PATH, help="File of the trades in the period of a file of depth."),
         click.option(
             "--queue", type=click.Choice(QUEUE_MODELS), default="back", help="Which orders of a level are cancelled."
         ),

@@ -33,7 +33,7 @@ __all__ = ["command"]
     help="Recorded file, in place of --dir; repeatable: files of one symbol are concatenated.",
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Format of the files.  [default: detected]")
-@click.option("--day", default="", metavar="YYYY-MM-DD", help="Day whose midnight the files' times count from.")
+@click.option("--day", default="", metavar="YYYY-MM-DD", help="Day from whose midnight the files' times count.")
 @click.option("--tick", default="", metavar="SIZE", help="Price of one tick of the files.")
 @click.option("--symbol", default="", help="Symbol to measure.  [default: the first]")
 @click.option(

@@ -166,7 +166,7 @@ class BacktestOptions(TypedDict, total=False):
     views: Mapping[str, str] | None
     """``{name: sql}`` of views that strategies read in addition to those that ship."""
     symbol: str
-    """Symbol of files that contain none; for ITCH the stocks that are replayed, ``A,B``."""
+    """Symbol of files that contain none; for ITCH, the stocks that are replayed, as in ``A,B``."""
     format: RecordingFormat | None
     """One of `exchange_server.replay.opening.RecordingFormat`, such as ``lobster``; None detects it."""
     day: str

@@ -137,7 +137,7 @@ class BarrierCycle:
     def request(self, payload: object) -> BarrierFuture:
         """Add a request for a barrier, after which the caller calls `begin`.
 
-        Raise BarrierError if too many requests wait.
+        Raise `BarrierError` if too many requests wait.
         """
         future = BarrierFuture()
         if payload is None:

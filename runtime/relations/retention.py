@@ -111,7 +111,7 @@ class Retained:
         return list(self._batches)
 
     def clear(self) -> pa.RecordBatch | None:
-        """Drop all rows; return them with weight -1, or None if there are none. Nothing expires then."""
+        """Drop all rows, expired or not; return them with weight -1, or None if there are none."""
         rows = [*self._drop(self._count - sum([each.num_rows for each in self._added])), *self._added]
         self._added, self._joined, self._count, self._fresh = [], 0, 0, 0
         return self._with_weight(rows) if rows else None
@@ -162,8 +162,8 @@ class Retained:
         rows = rows.replace_schema_metadata()
         if kept < 0 or rows.schema != self._schema:
             raise CorruptStateError(
-                f"expected a run with columns {self._schema.names} behind rows of {self._name}, "
-                f"was one with {rows.schema.names} behind {kept}"
+                f"expected a run with columns {self._schema.names} after rows of {self._name}, "
+                f"was one with {rows.schema.names} after {kept}"
             )
         self._drop(max(0, self._count - kept))  # fewer rows if runs were deleted when all of their rows had expired
         self._hold(rows)
