@@ -68,7 +68,7 @@ class FillLog:
         )
 
     def after(self, number: int, most: int) -> tuple[FillLine, ...]:
-        """Return the latest trades above a number, oldest first."""
+        """Return the trades above a number, oldest first; if there are more than ``most``, the latest of them."""
         count = min(most, max(0, self.last - number), len(self._fills))
         return tuple(reversed(list(islice(reversed(self._fills), count))))
 
@@ -109,7 +109,10 @@ class Reports:
         return Fills(self._run, self._fills.after(after, MOST_FILLS), self._fills.last)
 
     def orders(self, strategy: str) -> Orders:
-        """Return own orders, of one strategy or (empty) of all; raise `UnknownStrategyError` for an unknown name."""
+        """Return at most `MOST_ORDERS` own orders of one strategy, or of all for an empty name.
+
+        Ended orders come before open ones. Raise `UnknownStrategyError` for an unknown name.
+        """
         hosts = self._chosen((strategy,) if strategy else ())
         live = [_order(host, order) for host in hosts for order in host.desk.blotter.open_orders()][-MOST_ORDERS:]
         each = (MOST_ORDERS - len(live)) // len(hosts)

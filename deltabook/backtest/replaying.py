@@ -43,7 +43,7 @@ Counts = dict[Row, int]
 
 
 class ViewDelta:
-    """Changes of one view in an epoch; a row appears as often as it came or went."""
+    """Changes of one view in an epoch; a row appears as often as it was added or removed."""
 
     def __init__(self, view: str, columns: Sequence[Column], counts: Counts, result: Callable[[], pa.Table]) -> None:
         self.view = view
@@ -113,7 +113,7 @@ class Replay:
     """Recorded files and views over them; each iteration plays the files from their beginning.
 
     ``views`` maps names to SQL, or has names of shipped views. The constructor raises `ConfigurationError` for files
-    and SQL that cannot be used; playing raises it for a file that turns out to be damaged.
+    and SQL that cannot be used; playing raises it for a damaged file.
     """
 
     def __init__(

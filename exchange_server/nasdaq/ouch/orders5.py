@@ -79,10 +79,10 @@ PLAIN: Final = frozenset(letters for letters, flags in _FLAGS_OF.items() if not 
 """Letters of a plain limit order for the day."""
 
 _BARRED: Final[Mapping[int, tuple[RejectReason, str]]] = {
-    Option.PEG_OFFSET: (RejectReason.PEGGING_NOT_ALLOWED, "pegged"),
-    Option.DISCRETION_PRICE: (RejectReason.RISK_ORDER_TYPE, "discretionary"),
-    Option.DISCRETION_PRICE_TYPE: (RejectReason.RISK_ORDER_TYPE, "discretionary"),
-    Option.DISCRETION_PEG_OFFSET: (RejectReason.RISK_ORDER_TYPE, "discretionary"),
+    Option.PEG_OFFSET: (RejectReason.PEGGING_NOT_ALLOWED, "that is pegged"),
+    Option.DISCRETION_PRICE: (RejectReason.RISK_ORDER_TYPE, "that is discretionary"),
+    Option.DISCRETION_PRICE_TYPE: (RejectReason.RISK_ORDER_TYPE, "that is discretionary"),
+    Option.DISCRETION_PEG_OFFSET: (RejectReason.RISK_ORDER_TYPE, "that is discretionary"),
     Option.RANDOM_RESERVES: (RejectReason.INVALID_MAX_FLOOR, "with a random reserve"),
     Option.SECONDARY_ORDER_REFERENCE: (RejectReason.OTHER, "with the exchange's own options"),
     Option.BBO_WEIGHT: (RejectReason.OTHER, "with the exchange's own options"),
@@ -91,7 +91,7 @@ _BARRED: Final[Mapping[int, tuple[RejectReason, str]]] = {
 }
 """Options that this market does not support, with the rejection."""
 _ALLOWED: Final[Mapping[int, tuple[str, RejectReason, str]]] = {
-    Option.PRICE_TYPE: (" L", RejectReason.PEGGING_NOT_ALLOWED, "pegged"),
+    Option.PRICE_TYPE: (" L", RejectReason.PEGGING_NOT_ALLOWED, "that is pegged"),
     Option.POST_ONLY: (" PN", RejectReason.OTHER, "with a post-only that is neither P nor N"),
     Option.CUSTOMER_TYPE: (" RN", RejectReason.OTHER, "with a customer type that is neither R nor N"),
     Option.HANDLE_INSTRUCTION: (" ", RejectReason.OTHER, "with a handling instruction"),
