@@ -56,9 +56,7 @@ class _Root(Resource):
         }
 
     def render(self, request: Request) -> bytes:
-        """Answer a request with status 200, or with an error status and one line with the expected and the actual
-        value.
-        """
+        """Answer a request with status 200, or with an error status and one line of text."""
         try:
             return _reply(request, 200, *self._answer(request))
         except _Refused as error:

@@ -316,7 +316,7 @@ def _expect_begin(source: Path, version: int, first: int, snapshots: SnapshotDir
     """
     later = [name for name in names_in(source / "results", "[0-9]*.result", "[0-9]*.full") if _end(name) > version]
     if first > 0 and later and not any(snapshot >= first - 1 for snapshot in snapshots.complete(version)):
-        raise MovedError(f"the epochs before {first} are gone, and version {version} was the newest result")
+        raise MovedError(f"the epochs before {first} no longer exist, and version {version} was the newest result")
 
 
 def _checked(source: Path, stage: Stage, recovered: Recovered) -> dict[str, str | int]:

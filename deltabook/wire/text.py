@@ -260,7 +260,7 @@ class Accepted(msgspec.Struct, frozen=True):
     sequence: int
     """Number of the next message of this stream."""
     last_client_id: int | None = None
-    """Last request of this broker that was processed, 0 for none; for interactive clients only."""
+    """Number of the broker's last request that was processed, 0 for none; for interactive clients only."""
 
 
 class Refused(msgspec.Struct, frozen=True):

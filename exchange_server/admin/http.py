@@ -54,9 +54,7 @@ class _Root(Resource):
         self._readable, self._changeable = ", ".join(sorted(paths)), ", ".join(sorted(admin.CHANGES))
 
     def render(self, request: Request) -> bytes:
-        """Answer a request with status 200, or with an error status and one line with the expected and the actual
-        value.
-        """
+        """Answer a request with status 200, or with an error status and one line of text."""
         path = unquote(request.path.decode("ascii", "replace"))
         refusal = self._access.refusal(
             str(getattr(request.getClientAddress(), "host", "")),

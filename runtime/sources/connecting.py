@@ -64,7 +64,7 @@ class WakeUps:
         for call in calls:
             try:
                 call()
-            except Exception:  # noqa: BLE001 (the calls of other sources are made all the same)
+            except Exception:  # noqa: BLE001 (the calls of other sources are still made)
                 self._log.failure("a call for the reactor's thread has failed")
 
 

@@ -200,7 +200,7 @@ class TextReader:
     def read(
         self, translation: Translation, *, at_once: bool = False, doubtful: frozenset[int] = frozenset()
     ) -> Reading | Refused:
-        """Return the columns, or a refusal of a tuple with another number of fields, or with ``at_once`` of a bad value.
+        """Return the columns, or the refusal of a tuple with another number of fields, or with ``at_once`` a bad value.
 
         Columns at the positions ``doubtful`` are expected to have malformed values.
         """
