@@ -52,6 +52,7 @@ PROSE: Final = (
         "an idiom: write again, recompute, or have views of its own",
     ),
     (re.compile(r"\bfor good\b"), '"for good": write permanently'),
+    (re.compile(r"\b(?:is|are|was|were) gone\b"), '"gone": write that it has ended, was removed, or no longer exists'),
     (
         re.compile(r"\blies? in\b|\bstands? (?:in|at|on|under|there|behind|beside)\b"),
         "a thing neither lies nor stands: write is",

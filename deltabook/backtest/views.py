@@ -295,7 +295,7 @@ class ViewedRun(Protocol):
 class RunViews:
     """Adds views to a run, filled with the rows that the other views have seen; the requested lane is ignored.
 
-    Views that belong to a strategy are there from the beginning, and stay. The answer comes in the next turn, since no
+    Views that belong to a strategy exist from the beginning, and stay. The answer comes in the next turn, since no
     service answers within the call.
     """
 

@@ -61,7 +61,7 @@ class Stage:
         self._kept.clear()
 
     def copy(self, source: Path, name: str, *, is_final: bool = False) -> None:
-        """Copy a file as it is now; raise `MovedError` if it is gone.
+        """Copy a file as it is now; raise `MovedError` if it no longer exists.
 
         ``is_final``: the file never changes under this name, so a copy from an earlier attempt is used.
         """
@@ -75,7 +75,7 @@ class Stage:
             with source.open("rb") as read, hidden.open("wb") as written:
                 shutil.copyfileobj(read, written, _CHUNK_BYTES)
         except FileNotFoundError:
-            raise MovedError(f"{source} is gone") from None
+            raise MovedError(f"{source} no longer exists") from None
         except OSError as error:
             raise BackupError(f"expected to copy {source} to {target.parent}, was: {error.strerror}") from None
         hidden.rename(target)
@@ -328,7 +328,7 @@ def _checked(source: Path, stage: Stage, recovered: Recovered) -> dict[str, str 
         for number in range(first, epoch + 1):
             log.read(number).verify()
         if not log.control(recovered.control):
-            raise MovedError(f"the catalogue of epoch {recovered.control} is gone")
+            raise MovedError(f"the catalogue of epoch {recovered.control} no longer exists")
         snapshots = SnapshotDirectory(stage.path("snapshots"))
         if first > 0 and not any(snapshot >= first - 1 for snapshot in snapshots.complete(epoch)):
             raise MovedError(f"the epochs before {first} were removed, and no snapshot replaces them")

@@ -202,7 +202,7 @@ def _column(text: str) -> NewColumn:
 def _kept(rows: int | None, time: str | None) -> RowsKept | None:
     if rows is None:
         if time is not None:
-            raise OptionError("expected --keep-rows with --keep-time, was none: how many rows are there at most?")
+            raise OptionError("expected --keep-rows with --keep-time, was none: rows without a limit")
         return None
     if time is None:
         return RowsKept(rows)

@@ -162,7 +162,7 @@ class OpenView(Protocol):
         return self._next_row - 1
 
     def _put_all(self) -> None:
-        """Clear the rows that are gone, so that pages are sent all others again."""
+        """Clear the rows that were removed, so that pages receive all others again."""
         self.rows.clear(self._number())
         for cells, (number, count) in self._kept.items():
             self.rows.put(self._number(), number, (number, count, cells))

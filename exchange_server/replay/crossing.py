@@ -1,6 +1,6 @@
 """Rows of a recording after which its own book is crossed: the best bid at or above the best ask.
 
-The books of an exchange are never crossed while it matches, so a crossed row shows orders that are gone without a
+The books of an exchange are never crossed while it matches, so a crossed row shows orders that have ended without a
 record: the recording has a few levels of the book only, or records are missing.
 """
 

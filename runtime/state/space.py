@@ -62,7 +62,7 @@ class Index:
         for slot, data in store.scan(_TABLE):
             entry = _decoded_entry(slot, data)
             if entry.name in self._entries:
-                raise CorruptStateError(f"expected object {entry.name} once in the object index, was there twice")
+                raise CorruptStateError(f"expected object {entry.name} once in the object index, was it twice")
             self._entries[entry.name] = slot, entry
         self._free.restore(slot for slot, _ in self._entries.values())
 

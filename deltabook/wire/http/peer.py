@@ -53,7 +53,7 @@ class NotFoundError(RefusedError, LookupError):
 
 
 class GoneError(RefusedError, LookupError):
-    """The cursor or epoch is gone: a cursor expired or was evicted, an epoch was retired."""
+    """The cursor or epoch no longer exists: a cursor expired or was evicted, an epoch was retired."""
 
 
 _KINDS: Final = {404: NotFoundError, 410: GoneError}

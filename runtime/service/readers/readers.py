@@ -317,7 +317,7 @@ class ReaderService:
                 f"expected relation {relation.name} with the columns that it had before ({columns}), was others"
             )
         if known is None and len(left) + len(taken) >= _MOST_LEFT:
-            raise CatalogueError(f"expected names of relations that were there before, was the {_MOST_LEFT + 1}th")
+            raise CatalogueError(f"expected names of relations that existed before, was the {_MOST_LEFT + 1}th")
 
     def _find_droppable(self, name: str) -> KeptReader:
         if name in self._inputs.names:

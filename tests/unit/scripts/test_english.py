@@ -43,6 +43,7 @@ def lines(source: str) -> list[int]:
         '"""Computes the view anew."""',
         "# Views that strategies bring along",
         '"""Fail for good."""',
+        "# the order is gone",
         '"""Rows by key. They lie in the object space."""',
         "# slot s stands at index s % slots",
         '"""Packet that is no tuple."""',

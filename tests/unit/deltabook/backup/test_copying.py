@@ -207,7 +207,7 @@ def test_damage_is_found_and_leaves_no_backup(run: RunDirectory, tmp_path: Path,
 
 def test_a_run_without_an_epoch_is_told(tmp_path: Path) -> None:
     (tmp_path / "run" / "epochs").mkdir(parents=True)
-    with pytest.raises(BackupError, match=r"state\.db is gone"):
+    with pytest.raises(BackupError, match=r"state\.db no longer exists"):
         back_up(tmp_path / "run", tmp_path / "copy")
 
 
