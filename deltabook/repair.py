@@ -344,7 +344,7 @@ def _consumers(directory: Path) -> list[Finding]:
     try:
         Consumers(directory).list()
     except UpstreamError as error:
-        remedy = f"start the consumer, which writes it again, or remove it from {directory / CONSUMERS} if it no longer exists"
+        remedy = f"start the consumer, which writes it again, or remove it from {directory / CONSUMERS} if it is unused"
         return [Finding(str(error), remedy, is_repairable=False)]
     return []
 
