@@ -104,7 +104,7 @@ class Exchange:
             raise
         except Exception as error:
             raise JournalError(
-                f"expected a market that takes the inputs after {self.inputs} of {journal.directory}, "
+                f"expected a market that accepts the inputs after {self.inputs} of {journal.directory}, "
                 f"was {type(error).__name__}: {error}"
             ) from error
         journal.begin(positions)

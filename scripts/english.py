@@ -54,7 +54,7 @@ PROSE: Final = (
     (re.compile(r"\bfor good\b"), '"for good": write permanently'),
     (re.compile(r"\b(?:is|are|was|were) gone\b"), '"gone": write that it has ended, was removed, or no longer exists'),
     (
-        re.compile(r"\blies? in\b|\bstands? (?:in|at|on|under|there|behind|beside)\b"),
+        re.compile(r"\blies? (?:in|on|across)\b|\bstands? (?:in|at|on|under|there|behind|beside)\b"),
         "a thing neither lies nor stands: write is",
     ),
     (

@@ -83,7 +83,7 @@ FORMATS: Final = ("dbtoaster", "bitstamp", "lobster", "itch", "depth", "parquet"
 BACKTEST_FORMATS: Final = (*FORMATS, "trades", "bars")
 """Formats of files that a backtest plays, including those without a book."""
 QUEUE_MODELS: Final = ("back", "front", "prorata")
-"""Models of which orders a shrinking level of a depth file loses."""
+"""Models that determine which orders are cancelled if a level of a depth file shrinks."""
 REPLAY_MODES: Final = ("as-recorded", "as-orders")
 """Modes in which recorded files are played."""
 
@@ -110,7 +110,7 @@ def depth_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def parse_speed(context: click.Context, parameter: click.Parameter, value: str) -> float | None:
-    """Return the speed factor, which must be above 0; None for ``max``."""
+    """Return the speed factor, None for ``max``; raise `click.BadParameter` unless it is a finite number above 0."""
     del context, parameter
     if value == "max":
         return None

@@ -41,7 +41,9 @@ _DEBUG: Final = ord("+")
 
 _CHUNK: Final = 1 << 17
 _UNKNOWN: Final = 255
-"""Entry of a table of lengths for no message; no message is that long, but a broken one may claim it."""
+"""Entry of a table of lengths for types without a message; no message has this length, but a malformed one may state
+it.
+"""
 _FEW_BYTES: Final = 1 << 11
 """Greatest length of runs that are not searched before the start of the first message is known."""
 _PLAUSIBLE: Final = 4

@@ -1,4 +1,4 @@
-"""Bound: rows whose value lies on one side of a bound that moves, such as the temporal filter ``t > now() - …``.
+"""Bound: rows whose value is on one side of a bound that moves, such as the temporal filter ``t > now() - …``.
 
 Algebra: the filter is linear in its rows, and depends on the bound by the values that lie between its old place and its
 new one: of L where value > b, a change is ΔL where value > b, and, when b moves up to b', less the rows of L + ΔL with
