@@ -74,7 +74,7 @@ class AlgoMetrics:
         yield histogram(f"{_PREFIX}_frame_seconds", what, stages.frame)
         what = "Time from the call of strategies, or from another cause of a request, until requests are journalled."
         yield histogram(f"{_PREFIX}_journal_seconds", what, stages.journal)
-        what = "Time from the end of journal until the requests are handed to the exchange's socket."
+        what = "Time from the end of the stage journal until the requests are passed to the exchange's socket."
         yield histogram(f"{_PREFIX}_wire_seconds", what, stages.wire)
         what = "Duration of each fsync of a journal of orders, before or after the sending."
         yield histogram(f"{_PREFIX}_fsync_seconds", what, stages.fsync)

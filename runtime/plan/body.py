@@ -53,7 +53,7 @@ class Body(msgspec.Struct, frozen=True):
         """Return, for each map, the place of the key whose value determines the shard of a row.
 
         The place is -1 for all keys together, and None if every shard keeps all of the map. The changes of the shards
-        then add up to those of the whole. Return None if the view lives in one shard.
+        then add up to those of the whole. Return None if all of the view is in one shard.
         """
         del maps
         return None

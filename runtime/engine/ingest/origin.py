@@ -106,7 +106,7 @@ class Origin:
 
     @property
     def weight(self) -> int:
-        """Number of bytes that a byte of the origin's buffers counts as."""
+        """Number of bytes as which one byte of the origin's buffers counts."""
         return 1 if self.source.codec_at(self._start) is None else CODEC_WEIGHT
 
     def attach(self, formatting: Formatting) -> None:
