@@ -7,15 +7,15 @@ runtime ──HTTP──▶ results_link ──frames──▶ mirror (contents)
 exchange ◀─text─▶ orders_link ◀──────────────── desk ◀── buy, sell, cancel, reduce
                                                  ├─▶ journal (records)     written before anything is sent, synced
                                                  │                         before or behind (order_sync)
-                                                 ├─▶ memories              what a strategy remembers over restarts
+                                                 ├─▶ memories              data that a strategy keeps over restarts
                                                  ├─▶ blotter (order)       every own order through its life
                                                  ├─▶ portfolio (fees)      position, profit and fees in integers
                                                  └─▶ trades                the list of own trades (trade_recovery)
-engine starts, feeds and stops the hosts; requested keeps who asked for which view, view_link is how one is asked for,
-and runtime_views asks a runtime. status/ says over HTTP how strategies do and takes the kill switch. app puts all of
-it on a reactor, as config says; loader finds strategies and reads their parameters; void_trades takes trades back;
-stages times the way of an order; backoff holds how patient the links are; timers are a host's; clocks types what it
-needs of a reactor.
+engine starts, feeds and stops the hosts; requested has the requested views and their subscribers, view_link is the
+interface for requests, and runtime_views sends them to a runtime. status/ serves the state of strategies and the kill
+switch over HTTP. app assembles the process on a reactor by config; loader loads strategies and their parameters;
+void_trades reverses trades; stages measures the times of an order; backoff has the delays of the links; timers are a
+host's; clocks has the interface of a reactor's clock.
 ```
 
 A strategy file needs only the names below. See ``docs/strategies.md``.

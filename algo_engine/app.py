@@ -179,7 +179,7 @@ class AlgoProcess:
             try:
                 write_down()
             except OSError as error:  # the exchange sends missing trades again at the next start
-                self._log.error("expected room for what there is at the end, was {error}", error=error)
+                self._log.error("expected to write journals and trades at the end, was {error}", error=error)
         closed = self._views.stop().addTimeout(self._config.stop_s, self._reactor).addErrback(lambda _: None)
         return closed.addCallback(self._say_the_end)
 
@@ -301,7 +301,7 @@ def run_process(config: AlgoConfig) -> None:
     reactor.addSystemEventTrigger("before", "shutdown", process.stop)
     signal.signal(signal.SIGUSR1, lambda *_: reactor.callFromThread(process.engine.kill, "SIGUSR1"))
     if config.exit_with_stdin:
-        # A regular file or /dev/null cannot be watched, and is no supervisor's pipe.
+        # A regular file or /dev/null cannot be watched, and is not a supervisor's pipe.
         with contextlib.suppress(PermissionError):
             InputEnd(reactor, 0, lambda: process.end("standard input ended")).start()
     reactor.callWhenRunning(process.start)

@@ -1,4 +1,4 @@
-"""Delay before the next attempt to reach a peer."""
+"""Delays between attempts to reach a peer, and the time without data after which its connection is given up."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class LinkTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retry:
-    """Retries with doubling delays up to a longest one; fails after a while without success.
+    """Retries with doubling delays up to a longest one; fails after `LinkTimes.give_up_s` without success.
 
-    The first loss is logged.
+    Only the first failure after a success is logged.
     """
 
     _log = Logger()
@@ -71,7 +71,7 @@ class Retry:
 
 
 class Watchdog:
-    """Calls back when nothing has been received for a while."""
+    """Calls a function when nothing has been received for ``silence_s`` seconds."""
 
     def __init__(self, clock: Clock, silence_s: float, on_silence: Callable[[], None]) -> None:
         self._clock, self._silence_s, self._on_silence = clock, silence_s, on_silence

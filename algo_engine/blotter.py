@@ -28,7 +28,7 @@ from deltabook.wire.text import PLAIN, parse_options
 __all__ = ["Blotter"]
 
 _REMEMBERED_LIMIT = 1024
-"""Number of ended orders that can be looked up."""
+"""Greatest number of ended orders that can be looked up."""
 _DAY_NS = 86_400 * 1_000_000_000
 _BY_OWNER = "user"
 """Detail in the exchange's messages for an order that its owner has cancelled."""

@@ -6,20 +6,18 @@ strategy ◀─ events ◀──── blotter, portfolio ◀─ journal (append
 ```
 
 `algo_engine.order_sync` describes how durably a request is written before it is sent: *before* waits for the disk,
-*behind* for the operating system, and syncs to disk afterwards. State after the death of the process or a power loss,
+*behind* for the operating system, and syncs to disk afterwards. State after the end of the process or a power loss,
 by the step that it interrupts:
 
-| between | on disk | at the exchange | after the restart |
-|---|---|---|---|
-| append, write | nothing, or the intent | nothing | *never sent*, by the fence (see `algo_engine.blotter`) |
-| write, send | the intent; *behind*, after a power loss: perhaps | nothing | *never sent*, or unknown here and there |
-| send, answer | the same | perhaps an order | its answer is in the private stream, else as above |
-| answer, its record | the same | an order | the stream is asked from the last position on disk |
-| record, fsync | the same, perhaps the answer | an order | the same; what is known is skipped by its number |
-| reservation, its fsync | nothing, or the reservation | nothing of its numbers | numbers continue above those on disk |
-| fsync behind, its end | all that was written | orders | as after the fsync |
-| an fsync behind that fails | perhaps all | orders | the desk is broken at once: it cancels, and sends no orders |
-| in a compaction | the old journal or the new one, never both | unchanged | the same state |
+| between | on disk | at the exchange | after the restart | |---|---|---|---| | append, write | nothing, or the intent |
+nothing | *never sent*, by the fence (see `algo_engine.blotter`) | | write, send | the intent; *behind*, after a power
+loss: perhaps | nothing | *never sent*, or unknown here and there | | send, answer | the same | perhaps an order | its
+answer is in the private stream, else as above | | answer, its record | the same | an order | the stream is requested
+from the last position on disk | | record, fsync | the same, perhaps the answer | an order | the same; what is known is
+skipped by its number | | reservation, its fsync | nothing, or the reservation | nothing of its numbers | numbers
+continue above those on disk | | fsync behind, its end | all that was written | orders | as after the fsync | | an fsync
+behind that fails | perhaps all | orders | the desk is broken at once: it cancels, and sends no orders | | in a
+compaction | the old journal or the new one, never both | unchanged | the same state |
 """
 
 from __future__ import annotations
@@ -201,9 +199,10 @@ class Desk:
             self._send_cancellations()
 
     def reduce(self, client_id: int, volume_lots: int) -> None:
-        """Take lots off an order; refuse it, by an event, without an order id of the exchange.
+        """Take lots off an order.
 
-        Raise `TypeError` for lots that are not an integer.
+        Refuse, by an event, less than one lot, an order without an order id of the exchange, and every
+        reduction while no request can be sent. Raise `TypeError` for lots that are not an integer.
         """
         volume_lots = _whole("lots", volume_lots)
         order = self._blotter.order(client_id)
@@ -228,7 +227,7 @@ class Desk:
         """Write down the strategy's memory under a name; empty data deletes it.
 
         Requests of the same turn are durable only after it, so that no order exists without its memory. Without
-        requests it survives the death of the process, and reaches the disk with the next request.
+        requests it survives the end of the process, and reaches the disk with the next request.
         """
         if data or name in self._memories:
             self._has_remembered = True

@@ -142,7 +142,7 @@ class StrategyHost(Context):
         self.desk.kill("the engine stops")
 
     def fail(self, reason: str) -> None:
-        """Stop this strategy for good; the engine and other strategies continue."""
+        """Stop this strategy permanently; the engine and other strategies continue."""
         if self.failure:
             return
         self._log.error("{name} is stopped: {reason}", name=self.name, reason=reason)

@@ -44,7 +44,7 @@ class Journal(Protocol):
         ...
 
     def write(self) -> None:
-        """Return when all appended records survive the death of the process; raise `OSError` if the write fails."""
+        """Return when all appended records survive the end of the process; raise `OSError` if the write fails."""
         ...
 
     def sync(self) -> None:
@@ -53,8 +53,7 @@ class Journal(Protocol):
 
     def begin_sync(self) -> Callable[[], None]:
         """Write the appended records, and return the function that makes them durable, to be called once on any thread.
-
-        Both raise `OSError`. The journal may be appended to, compacted and closed meanwhile.
+        Both raise `OSError` if the disk fails. The journal may be appended to, compacted and closed meanwhile.
         """
         ...
 
@@ -93,7 +92,7 @@ class MemoryJournal(Journal):
         self._written: list[Record] = []
         """Records appended and not yet durable."""
         self._in_system = 0
-        """Number of those records that would survive the death of the process."""
+        """Number of those records that would survive the end of the process."""
         self._removed = 0
         """Number of records written before the last compaction."""
 
@@ -311,7 +310,7 @@ class FileJournal(Journal):
 def read_journal(path: Path) -> tuple[list[Record], int]:
     """Return all whole records, and the offset of the last one's end; a missing file has none. The file is not changed.
 
-    Raise `JournalDamaged` if the first record is no checkpoint.
+    Raise `JournalDamaged` if the first record is not a checkpoint.
     """
     data = path.read_bytes() if path.exists() else b""
     records: list[Record] = []

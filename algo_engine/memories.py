@@ -5,7 +5,7 @@ journal ──Memory──▶ data by name ────────────�
    └──Received, Intent──▶ order events since ──┴─▶ Recovered ──▶ Strategy.on_start
 ```
 
-A memory is written after the events that it takes into account. After the death of a process, the memory and the later
+A memory is written after the events that it takes into account. After the end of a process, the memory and the later
 events in the journal and in the private stream restore the lost state.
 """
 

@@ -96,8 +96,8 @@ class OrdersConnection(LineOnlyReceiver):
         login = self._reader.login()
         if isinstance(reply, Refused):
             raise LoginRefused(
-                f"expected the exchange to let broker {login.broker_id} in at session {login.session or 'any'}, "
-                f"message {login.sequence}; was refused: {reply.code}: {reply.reason}"
+                f"expected the exchange to accept the login of broker {login.broker_id} at session "
+                f"{login.session or 'any'}, message {login.sequence}, was refused: {reply.code}: {reply.reason}"
             )
         if reply.last_client_id and not login.session:
             self._log.warn(
@@ -150,7 +150,7 @@ class OrdersLink:
         attempt.addCallbacks(self._made, lambda failure: self.disconnected(failure.getErrorMessage()))
 
     def stop(self) -> None:
-        """Close the connection for good."""
+        """Close the connection permanently."""
         self._is_stopped = True
         self._retry.cancel()
         if self._connection is not None:

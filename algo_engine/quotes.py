@@ -34,7 +34,9 @@ class Quote(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_two_sided(self) -> bool:
-        """True if both sides have a price and are not crossed; False for a quote that is only remembered."""
+        """True if both sides have lots and the bid is below the ask; False for the last quote of a symbol whose row was
+        removed.
+        """
         bid, ask = self.bid_price_ticks, self.ask_price_ticks
         is_there = self.bid_volume_lots > 0 and self.ask_volume_lots > 0
         return is_there and bid is not None and ask is not None and bid < ask
@@ -48,12 +50,16 @@ class Quote(msgspec.Struct, frozen=True, gc=False):
         return 2 * bid if ask is None else bid + ask
 
     def mark_ticks(self, position_lots: int) -> int | None:
-        """Return the price at which a position could be closed: the bid for a long one, the ask for a short one."""
+        """Return the price at which a position could be closed: the bid for a long one, the ask for a short one; if
+        that side is empty, the other side's price, None if both are.
+        """
         return mark_ticks(self.bid_price_ticks, self.ask_price_ticks, position_lots)
 
 
 def mark_ticks(bid: int | None, ask: int | None, position_lots: int) -> int | None:
-    """Return the price at which a position could be closed; the other side's price if its own side is empty."""
+    """Return the price at which a position could be closed; the other side's price if its own side is empty, None if
+    both are.
+    """
     near, far = (bid, ask) if position_lots >= 0 else (ask, bid)
     return far if near is None else near
 
@@ -87,7 +93,7 @@ class Quotes:
         return sorted(self._quotes)
 
     def mark_ticks(self, symbol: str, position_lots: int) -> int | None:
-        """See `Quote.mark_ticks`."""
+        """Return `Quote.mark_ticks` of a symbol's latest quote, None before the first quote."""
         quote = self._quotes.get(symbol)
         return None if quote is None else quote.mark_ticks(position_lots)
 

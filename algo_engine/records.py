@@ -81,7 +81,7 @@ class Received(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
     symbol: str
     """Symbol of the instrument."""
     client_id: int
-    """Number of the request that is answered, or that made the order."""
+    """Number of the request that is answered, or that created the order."""
     detail: str
     """Detail, as in `deltabook.wire.text.Response`."""
     fee: int = 0

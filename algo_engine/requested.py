@@ -1,4 +1,4 @@
-"""Views that strategies bring along or request while they run: their subscribers and their SQL."""
+"""Views of strategies' own, declared or requested while they run: their subscribers and their SQL."""
 
 from __future__ import annotations
 

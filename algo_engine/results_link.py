@@ -139,7 +139,7 @@ class ResultsLink:
         self._request.addCallback(self._offered).addErrback(self._unreachable)
 
     def stop(self) -> None:
-        """Close the subscription for good."""
+        """Close the subscription permanently."""
         self._is_stopped = True
         self._retry.cancel()
         if self._frames is not None:

@@ -89,7 +89,7 @@ class FillLog:
         )
 
     def after(self, number: int, most: int) -> tuple[FillLine, ...]:
-        """Return the latest trades above a number, oldest first."""
+        """Return the trades above a number, oldest first; if there are more than ``most``, the latest of them."""
         count = min(most, max(0, self.last - number), len(self._fills))
         return tuple(reversed(list(islice(reversed(self._fills), count))))
 
@@ -130,7 +130,10 @@ class Reports:
         return Fills(self._run, self._fills.after(after, MOST_FILLS), self._fills.last)
 
     def orders(self, strategy: str) -> Orders:
-        """Return own orders, of one strategy or (empty) of all; raise `UnknownStrategyError` for an unknown name."""
+        """Return at most `MOST_ORDERS` own orders of one strategy, or of all for an empty name.
+
+        Ended orders come before open ones. Raise `UnknownStrategyError` for an unknown name.
+        """
         hosts = self._chosen((strategy,) if strategy else ())
         live = [_order(host, order) for host in hosts for order in host.desk.blotter.open_orders()][-MOST_ORDERS:]
         each = (MOST_ORDERS - len(live)) // len(hosts)
@@ -208,7 +211,7 @@ def _order(host: StrategyHost, order: Order) -> OrderLine:
 
 
 MOST_POSITIONS: Final = 200
-"""Number of positions that are published one by one, in the order of strategies and symbols."""
+"""Greatest number of positions that are published one by one, in the order of strategies and symbols."""
 _PREFIX: Final = "deltabook_algo"
 _COUNTED: Final = (
     ("orders_sent", "Orders that were sent.", "orders_sent"),
@@ -266,7 +269,7 @@ class AlgoMetrics:
         yield histogram(f"{_PREFIX}_frame_seconds", what, stages.frame)
         what = "Time from the call of strategies, or from another cause of a request, until requests are journalled."
         yield histogram(f"{_PREFIX}_journal_seconds", what, stages.journal)
-        what = "Time from the end of journal until the requests are handed to the exchange's socket."
+        what = "Time from the end of the stage journal until the requests are passed to the exchange's socket."
         yield histogram(f"{_PREFIX}_wire_seconds", what, stages.wire)
         what = "Duration of each fsync of a journal of orders, before or after the sending."
         yield histogram(f"{_PREFIX}_fsync_seconds", what, stages.fsync)
@@ -326,7 +329,7 @@ class _Root(Resource):
         }
 
     def render(self, request: Request) -> bytes:
-        """Answer a request with status 200, or with an error status and one line that says what was expected."""
+        """Answer a request with status 200, or with an error status and one line of text."""
         try:
             return _reply(request, 200, *self._answer(request))
         except _Refused as error:
@@ -334,7 +337,7 @@ class _Root(Resource):
         except UnknownStrategyError as error:
             return _refuse(request, 404, str(error))
         except Exception as error:  # noqa: BLE001 - a page of Twisted's is for people, and this port for programs
-            self._log.failure("status: {path}", path=request.path)
+            self._log.failure("status: {path} failed", path=request.path)
             return _refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the log")
 
     def _answer(self, request: Request) -> tuple[bytes, str]:

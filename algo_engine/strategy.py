@@ -94,17 +94,17 @@ class Context(abc.ABC):
         """Reduce an order by ``volume_lots`` lots; it keeps its priority.
 
         The call is refused, by an event, for less than one lot, and while the exchange has not accepted the order or
-        cannot be asked. It is ignored for a client id that `order` does not know.
+        cannot be asked. It is ignored for a client id for which `order` returns None.
         """
 
     @abc.abstractmethod
     def replace(self, client_id: int, volume_lots: int, price_ticks: int) -> None:
         """Replace the open rest of an order by ``volume_lots`` lots at this price.
 
-        The order keeps its client id; it keeps its priority only at the same price with no more lots. Executions that
-        happen meanwhile come on top. The call is refused, by an event, while the exchange has not accepted the order,
-        and while a cancellation or another replacement of it is pending. It is ignored for a client id that `order`
-        does not know.
+        The order keeps its client id; it keeps its priority only at the same price with no more lots. Lots that are
+        executed before the request arrives are additional. The call is refused, by an event, while the exchange has not
+        accepted the order, and while a cancellation or another replacement of it is pending. It is ignored for a client
+        id for which `order` returns None.
         """
 
     @abc.abstractmethod

@@ -91,5 +91,5 @@ def open_spool(folder: Path, strategy: str, broker_id: int) -> tuple[FileSpool, 
     if check.why:
         aside = rebuild_spool(folder, check)
         kept = f"; the damaged list is kept as {aside}" if aside else ""
-        words = f"{check.why}: it is made again from the journal, with {len(check.trades)} trades{kept}"
+        words = f"{check.why}: it is recreated from the journal, with {len(check.trades)} trades{kept}"
     return FileSpool(folder / SPOOL, strategy, broker_id), words

@@ -91,13 +91,16 @@ class TradeSpool(Protocol):
         ...
 
     def rows(self) -> Iterator[Trade]:
-        """Return all trades added so far, oldest first. Raise `OSError` and `JournalDamaged`."""
+        """Return all trades added so far, oldest first.
+
+        Raise `OSError` or, for a line that is not a trade, `JournalDamaged`.
+        """
         ...
 
     def begin_sync(self) -> Callable[[], None]:
         """Return the function that makes all fills so far durable, to be called once on any thread.
 
-        It raises `OSError`.
+        It raises `OSError` if the disk fails.
         """
         ...
 
@@ -230,7 +233,7 @@ def _number(digits: bytes) -> int | None:
 
 
 def _parsed(fields: bytes) -> Trade | None:
-    """Return the trade of a line without its checksum, None if the line is no trade."""
+    """Return the trade of a line without its checksum, None if the line is not a trade."""
     try:
         words = fields.decode().split(",")
         return msgspec.convert(dict(zip(TRADE_COLUMNS, words, strict=True)), Trade, strict=False)
@@ -257,7 +260,10 @@ def write_spool(path: Path, trades: Iterable[Trade]) -> None:
 
 
 def read_trades(spools: Iterable[Path]) -> Iterator[Trade]:
-    """Return the trades of several spools by time; leave out a line that is being written. Raise `JournalDamaged`."""
+    """Return the trades of several spools by time; leave out a line that is being written.
+
+    Raise `JournalDamaged` for another line that is not a trade.
+    """
     return merge(*(_trades(spool) for spool in spools if spool.exists()), key=lambda trade: trade.time_ns)
 
 

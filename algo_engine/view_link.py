@@ -1,4 +1,4 @@
-"""Plug-in point that adds the views that strategies bring along."""
+"""Plug-in point that adds the views of strategies' own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Deltabook: an exchange, SQL views of its order books kept exactly up to date on Spark, and strategies on them.
+"""Deltabook: a simulated exchange, SQL views of its order books that are kept exactly up to date, and strategies on
+them.
 
 ```
 cli ──▶ demo ──starts──▶ exchange_server ──feed──▶ runtime ──view changes──▶ algo_engine ──orders──▶ exchange_server

@@ -234,14 +234,17 @@ def recompute(trades: Iterable[AuditedTrade]) -> dict[str, SymbolAccount]:
 
 
 class AuditError(RuntimeError):
-    """There is nothing to compare; the message says what was expected."""
+    """There is nothing to compare; the message has the expected and the actual value."""
 
 
 class Believed:
     """The desk of one strategy, as its journal leaves it."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the journal and the trades of a strategy's folder; raise `algo_engine.errors.JournalDamaged`."""
+        """Read the journal and the trades of a strategy's folder.
+
+        Raise `algo_engine.errors.JournalDamaged` if one is damaged.
+        """
         self.name = folder.name
         records, _ = read_journal(folder / JOURNAL)
         first = records[0] if records else Checkpoint(0)
@@ -312,7 +315,7 @@ def replay_private_streams(directory: Path, brokers: Collection[int], take: Call
 
 
 _MOST_PROBLEMS = 20
-"""Number of problems listed for each strategy; further problems are only counted."""
+"""Greatest number of problems listed for each strategy; further problems are only counted."""
 
 
 class AuditedStrategy(msgspec.Struct, frozen=True):

@@ -56,7 +56,7 @@ __all__ = [
 EDGES: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Distances from the middle, in steps, up to which displayed lots are added up."""
 _MOST_GAPS: Final = 2_000_000
-"""Number of times between orders that are kept, the first ones."""
+"""Greatest number of times between orders that are kept, the first ones."""
 
 
 class FeedObserver(Silence):

@@ -116,7 +116,7 @@ _HOUR_S: Final = 3600.0
 _REST_S: Final = 60.0
 """Market time, in seconds, for which trading continues after an episode, so that nothing closes within one."""
 _LONGEST_WAIT_S: Final = 60
-"""Market time, in seconds, that a reset waits for a book with two sides."""
+"""Longest market time, in seconds, that a reset waits for a book with two sides."""
 _SETTLING_S: Final = 1.0
 """Market time, in seconds, at the end in which remaining lots are sold, or quotes are cancelled."""
 _LONGEST_SETTLING_S: Final = 20
@@ -174,7 +174,10 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         self.observation_space = gymnasium.spaces.Box(-LARGEST, LARGEST, (len(self.names),), np.float32)
 
     def _read_columns(self) -> ViewNumbers:
-        """Compile the views once to find their columns; raise `ConfigurationError`."""
+        """Compile the views once to find their columns.
+
+        Raise `ConfigurationError` for a view without a column ``symbol``.
+        """
         simulation, _ = self._new_simulation(0)
         assert simulation.publication is not None
         types = simulation.publication.views.types
@@ -206,8 +209,8 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
     def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         """Send the action's orders, advance market time by a step, and observe.
 
-        An episode terminates when its time is over; the observation contains the remaining time. Raises
-        `gymnasium.error.ResetNeeded` after that.
+        An episode terminates when its time is over; the observation contains the remaining time. Raise
+        `gymnasium.error.ResetNeeded` after that, and `SimulationError` if the environment's strategy has failed.
         """
         simulation = self.simulation
         if self._step_number >= self._steps:
@@ -223,7 +226,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         reward = self._reward()
         failure = simulation.hosts[0].failure
         if failure:
-            raise SimulationError(f"expected the environment's strategy to go on, was {failure}")
+            raise SimulationError(f"expected the environment's strategy to continue, was {failure}")
         return self._observe(), float(reward), is_over, False, self._info()
 
     def close(self) -> None:
@@ -259,7 +262,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         return (middle - 1 if bid is None else bid), (middle + 1 if ask is None else ask)
 
     def _cancel_all(self) -> None:
-        """Cancel all orders; without a latency they are gone when this returns."""
+        """Cancel all orders; without a latency no order is open when this returns."""
         self._puppet.context.cancel_all()
         self.simulation.clock.run_turn()
 

@@ -167,15 +167,17 @@ class BacktestOptions(TypedDict, total=False):
     parameters: Mapping[str, Any] | None
     """``{field: value}`` of one strategy, or ``{"strategy.field": value}``; ``risk.field`` sets a limit."""
     latency: str
-    """``zero``, ``fixed:feed=100us,order=50us,answer=50us``, ``normal:…``, ``lognormal:…`` or ``file:PATH``."""
+    """``zero``, ``fixed:feed=100us,order=50us,answer=50us``, ``normal:…``, ``lognormal:…``, ``distance:…`` or
+    ``file:PATH``.
+    """
     fees: str
     """``maker=-20,taker=50`` in millionths of the notional, or a TOML file; empty for none."""
     views: Mapping[str, str] | None
     """``{name: sql}`` of views that strategies read in addition to those that ship."""
     symbol: str
-    """Symbol of files that contain none; for ITCH the stocks that are replayed, ``A,B``."""
+    """Symbol of files that contain none; for ITCH, the stocks that are replayed, as in ``A,B``."""
     format: RecordingFormat | None
-    """``dbtoaster``, ``bitstamp``, ``lobster`` or ``itch``; None detects it."""
+    """One of `exchange_server.replay.opening.RecordingFormat`, such as ``lobster``; None detects it."""
     day: str
     """Day (2012-06-21) whose midnight the times of the files count from."""
     tick: str

@@ -1,12 +1,12 @@
-"""Repair of damaged files in run directories: a file is made again from its sources, or reported with a remedy.
+"""Repair of damaged files in run directories: a file is recreated from its sources, or reported with a remedy.
 
 ```
 exchange   snapshots, feeds, private streams  ◀── the requests
 algo       lists of trades                    ◀── the journals of orders
-runtime    relation snapshots, the log's mark ◀── the epochs        results behind a damaged one ◀── Spark, from the log
+runtime relation snapshots, the log's mark ◀── the epochs        results after a damaged one ◀── Spark, from the log
 ```
 
-Sources cannot be made again: requests, epochs, state, journals of orders. Nothing is removed: a damaged file gets
+Sources cannot be recreated: requests, epochs, state, journals of orders. Nothing is removed: a damaged file gets
 another name beside its own (`deltabook.wire.directories`).
 
 Results that follow a damaged one are removed with it: Spark publishes them again from the log, if that goes back far
@@ -65,9 +65,9 @@ class Finding(msgspec.Struct, frozen=True):
     remedy: str
     """Action that was taken, or would be taken; if none is possible, the action for the user."""
     is_repairable: bool = True
-    """True if the file can be made again here."""
+    """True if the file can be recreated here."""
     kept: tuple[str, ...] = ()
-    """Kept damaged files, by their new names."""
+    """New names of the damaged files, which are kept."""
 
 
 class PartFindings(msgspec.Struct, frozen=True):
@@ -82,7 +82,10 @@ class PartFindings(msgspec.Struct, frozen=True):
 
 
 def repair_algo(directory: Path, is_dry: bool) -> list[Finding]:
-    """Check every strategy's journal and list of trades; raise `algo_engine.errors.JournalInUse`."""
+    """Check every strategy's journal and list of trades.
+
+    Raise `algo_engine.errors.JournalInUse` if an engine uses them.
+    """
     folders = {path.parent for name in (JOURNAL, SPOOL) for path in directory.glob(f"*/{name}")}
     return [finding for folder in sorted(folders) for finding in _repair_strategy(folder, is_dry)]
 
@@ -103,7 +106,7 @@ def _repair_strategy(folder: Path, is_dry: bool) -> list[Finding]:
             findings.append(Finding(check.why, check.lost, is_repairable=False))
         elif check.why:
             aside = "" if is_dry else rebuild_spool(folder, check)
-            remedy = f"made again from the journal, with {len(check.trades)} trades"
+            remedy = f"recreated from the journal, with {len(check.trades)} trades"
             findings.append(Finding(check.why, remedy, kept=(aside,) if aside else ()))
     except JournalDamaged as error:
         return [Finding(str(error), ADVICE, is_repairable=False)]
@@ -112,17 +115,17 @@ def _repair_strategy(folder: Path, is_dry: bool) -> list[Finding]:
     return findings
 
 
-_MADE_AGAIN: Final = "made again from the requests"
+_MADE_AGAIN: Final = "recreated from the requests"
 _GONE: Final = (
-    f"{RESTORE}. To go on without these requests, remove `lock` if the disk lost them while the system ran on, or move "
-    "feed.* and private/ away: clients that have received more messages than it has then must start without them"
+    f"{RESTORE}. To continue without these requests, remove `lock` if the disk lost them while the system ran on, or "
+    "move feed.* and private/ away: clients that have received more messages than it has then must start without them"
 )
 
 
 def repair_exchange(directory: Path, is_dry: bool) -> list[Finding]:
-    """Verify the journal, and make files again that differ from what the journal gives.
+    """Verify the journal, and rewrite files that differ from what the journal gives.
 
-    Raises `exchange_server.errors.DirectoryInUseError`.
+    Raises `exchange_server.errors.DirectoryInUseError` if an exchange uses the directory.
     """
     try:
         head = JournalReader(directory / INPUTS).head
@@ -144,7 +147,7 @@ def _repair(journal: Journal, head: SegmentHead, is_dry: bool) -> list[Finding]:
     problems = [problem for problem in result.problems if problem not in result.derived.values()]
     if problems:
         return [Finding(problem, _advice(journal.directory), is_repairable=False) for problem in problems] + [
-            Finding(problem, f"it cannot be made again before that: {RESTORE}", is_repairable=False)
+            Finding(problem, f"it cannot be recreated before that: {RESTORE}", is_repairable=False)
             for problem in result.derived.values()
         ]
     if not result.derived or is_dry:
@@ -161,7 +164,7 @@ def _make_again(journal: Journal, head: SegmentHead, derived: dict[str, str]) ->
     Exchange(journal, clock, encoders_of(head.rules, now, forms), protocols_of(head.rules), now).snapshot()
     left = verify(directory, all_outputs).derived
     return [
-        Finding(left[name], f"it lies before the oldest request that is left: {RESTORE}", is_repairable=False)
+        Finding(left[name], f"it is before the oldest remaining request: {RESTORE}", is_repairable=False)
         if name in left
         else Finding(problem, _MADE_AGAIN, kept=(kept[name],) if name in kept else ())
         for name, problem in derived.items()
@@ -184,7 +187,7 @@ def _advice(directory: Path) -> str:
     except JournalError:
         return _GONE
     return (
-        f"the exchange starts from a snapshot all the same, and has all {moment.inputs} requests; `verify` and `hash` "
+        f"the exchange still starts from a snapshot, and has all {moment.inputs} requests; `verify` and `hash` "
         f"need those that are damaged: {RESTORE}"
     )
 
@@ -193,7 +196,10 @@ _ANEW: Final = f"{RESTORE}, or start the runtime on a new directory, where it re
 
 
 def repair_runtime(directory: Path, is_dry: bool) -> list[Finding]:
-    """Check every file, and make files again from their sources; raise `DirectoryInUseError`."""
+    """Check every file, and rewrite files from their sources.
+
+    Raise `DirectoryInUseError` if a runtime uses the directory.
+    """
     lock = DirectoryLock(directory, this_process())
     try:
         log = EpochLogReader(directory / "epochs")
@@ -248,7 +254,7 @@ def _mark(log: EpochLogReader, is_dry: bool) -> list[Finding]:
     if not is_dry:
         kept = (str(set_aside(path)),) if path.exists() else ()
         write_first(log, there[0])
-    return [Finding(problem, f"made again: the first epoch that is there is {there[0]}", kept=kept)]
+    return [Finding(problem, f"recreated: the first existing epoch is {there[0]}", kept=kept)]
 
 
 def _epochs(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]:
@@ -314,7 +320,7 @@ def _snapshots(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Findi
         if not is_dry:
             kept = (str(set_aside(path)),)
             SnapshotDirectory(directory / "snapshots").take(log, int(path.stem))
-        findings.append(Finding(problem, "made again from the epochs", kept=kept))
+        findings.append(Finding(problem, "recreated from the epochs", kept=kept))
     return findings
 
 
@@ -324,7 +330,7 @@ def _results(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding
         return []
     first, snapshots = log.first(), SnapshotDirectory(directory / "snapshots")
     if first and not any(snapshot >= first - 1 for snapshot in snapshots.complete(version)):
-        return [_lost(f"{problem}; the epochs before {first} are gone") for problem in damaged.values()]
+        return [_lost(f"{problem}; the epochs before {first} no longer exist") for problem in damaged.values()]
     kept = tuple(str(aside_name(path) if is_dry else set_aside(path)) for path in aside)
     remedy = f"results end at version {version} now; Spark publishes what follows again from the epochs"
     first_problem, *others = damaged.values()
@@ -338,7 +344,7 @@ def _consumers(directory: Path) -> list[Finding]:
     try:
         Consumers(directory).list()
     except UpstreamError as error:
-        remedy = f"start the consumer, which writes it again, or remove it from {directory / CONSUMERS} if it is gone"
+        remedy = f"start the consumer, which writes it again, or remove it from {directory / CONSUMERS} if it is unused"
         return [Finding(str(error), remedy, is_repairable=False)]
     return []
 
@@ -347,7 +353,7 @@ _REPAIRS = {"algo": repair_algo, "exchange": repair_exchange, "runtime": repair_
 
 
 def repair(directory: Path, *, is_dry: bool = False) -> list[PartFindings]:
-    """Check a run directory, or those directly below a directory, and make files again from their sources.
+    """Check a run directory, or those directly below a directory, and recreate damaged files from their sources.
 
     With ``is_dry`` nothing is changed, and the actions are only described. The processes must have ended; raises the
     error of the part whose process runs, and `deltabook.backup.BackupError` if there is no run directory.

@@ -297,7 +297,7 @@ class App:
 
 
 def run(config: ExchangeConfig, *, stdout: IO[bytes] | None = None) -> None:
-    """Run an exchange until it is stopped; raise `ExchangeError` with one line that says why if it cannot continue."""
+    """Run an exchange until it is stopped; raise `ExchangeError` with the reason in one line if it cannot continue."""
     reactor = choose_reactor(config.reactor)
     app = App(config, reactor, stdout or sys.stdout.buffer)
     # Before the process announces itself: a reader of the announcement may stop it at once.

@@ -128,7 +128,7 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     admin_tls_key: str = ""
     """PEM file with the private key of the certificate."""
     users_file: str = ""
-    """File with the users of the binary ports; without it anybody may listen there and nobody may trade."""
+    """File with the users of the binary ports; without it every client may listen there and none may trade."""
     instruments: tuple[Instrument, ...] = DEFAULT_INSTRUMENTS
     """Traded instruments, in addition to the symbols of the replay."""
     agents: bool = True

@@ -104,7 +104,7 @@ class Exchange:
             raise
         except Exception as error:
             raise JournalError(
-                f"expected a market that takes the inputs after {self.inputs} of {journal.directory}, "
+                f"expected a market that accepts the inputs after {self.inputs} of {journal.directory}, "
                 f"was {type(error).__name__}: {error}"
             ) from error
         journal.begin(positions)
@@ -134,7 +134,7 @@ class Exchange:
                 kept=f"; {end.torn_records} whole records in it are kept aside" if end.torn_records else "",
             )
         if self._starts.passed_over:
-            self._log.warn("journal: the streams are made again from request {first} on", first=begin + 1)
+            self._log.warn("journal: the streams are recreated from request {first} on", first=begin + 1)
         if self.inputs:
             self._log.info(
                 "journal: session {session} resumes after {inputs} inputs, {replayed} of them applied again",

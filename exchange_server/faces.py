@@ -27,7 +27,7 @@ _SENDER: Final = "mold"
 
 
 class Faces:
-    """The servers that a configuration asks for, over one exchange and on one reactor."""
+    """Servers that a configuration requests, for one exchange and on one reactor."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Faces:
 
     @property
     def listeners(self) -> int:
-        """Number of listeners of the feed, in all its forms."""
+        """Number of connections that receive the feed, as text or as ITCH over SoupBinTCP."""
         return sum(self.tcp[name][1].listeners for name in ("text", "itch") if name in self.tcp)
 
     @property
@@ -152,11 +152,11 @@ class Faces:
 
     @property
     def farthest_behind_bytes(self) -> int:
-        """Number of bytes by which the slowest listener is behind."""
+        """Number of bytes by which the slowest connection is behind."""
         return max((server.farthest_behind_bytes for _, server in self.tcp.values()), default=0)
 
     def close(self, *, send: bool) -> None:
-        """Close the ports and every connection; with ``send``, first execute and send what is pending."""
+        """Close the ports. With ``send``, execute and send what is pending, and then close every connection."""
         if self._users is not None:
             self._users.stop()
         for purpose, port in self._ports.items():

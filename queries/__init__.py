@@ -4,7 +4,7 @@
 
     book_depth depth_top5 best_quote vwap_book imbalance broker_volume
                                                             over the live relations bids and asks
-    book_ages broker_levels                                 the same, brought along by strategies
+    book_ages broker_levels                                 the same, added by strategies
     quotes signed_trades bars_1s bars_1m spread_1s          derived streams over touches and trades
     tape trades_1s vwap_trades                              over the live relation trades
     trade_moments                                           the same, brought along by a strategy

@@ -12,8 +12,8 @@
  upstreams: epoch logs of other runtimes, read as inputs
 ```
 
-One idea carries the whole: the epoch. A barrier closes it, its deltas become one immutable segment, and its number is
-the version that results carry. Imports point downwards only: service → engine, spark → relations, sources, tuples,
+The central idea is the epoch. A barrier closes it, its deltas become one immutable segment, and its number is the
+version that results carry. Imports point downwards only: service → engine, spark → relations, sources, tuples,
 upstreams, views → client, compiler, epochs, formats, native, state → plan. Nothing here imports `deltabook`, except the
 messages in `deltabook.wire`.
 """

@@ -140,7 +140,7 @@ class TupleQueue(ABC, Generic[T]):
 
     @abstractmethod
     def get(self, query: Hashable) -> T:
-        """Take the query's next item; raise `QueueEmptyError`, `OverrunError` or `UnknownQueryError`."""
+        """Take the query's next item; raise `QueueEmptyError` if there is none, and otherwise as `get_all`."""
 
     @abstractmethod
     def peek(self, query: Hashable) -> T:
@@ -150,7 +150,7 @@ class TupleQueue(ABC, Generic[T]):
     def get_all(self, query: Hashable, most: int | None = None) -> list[T]:
         """Take all pending items of the query, or at most ``most`` of the first; return an empty list if there is none.
 
-        Raise `OverrunError` or `UnknownQueryError`.
+        Raise `OverrunError` if items of the query were dropped, and `UnknownQueryError` if there is no such query.
         """
 
     @abstractmethod

@@ -47,6 +47,25 @@ PROSE: Final = (
         re.compile(rf"(?:\A|[.;:(] |\b(?:{'|'.join(BEFORE_WHO)}) )[Ww]ho\b(?!')"),
         '"who" without a noun: name the caller, owner or subscriber',
     ),
+    (
+        re.compile(r"\b(?:anew|afresh)\b|\bbrings? along\b"),
+        "an idiom: write again, recompute, or have views of its own",
+    ),
+    (re.compile(r"\bfor good\b"), '"for good": write permanently'),
+    (re.compile(r"\b(?:is|are|was|were) gone\b"), '"gone": write that it has ended, was removed, or no longer exists'),
+    (
+        re.compile(r"\blies? (?:in|on|across)\b|\bstands? (?:in|at|on|under|there|behind|beside)\b"),
+        "a thing neither lies nor stands: write is",
+    ),
+    (
+        re.compile(r"\b(?:that|which|it|and) (?:is|are) no (?!longer\b|more\b|faster\b|slower\b)[a-z]"),
+        '"that is no X": write "that is not an X"',
+    ),
+    (
+        re.compile(r"(?:\A|[.;] )[Rr]aises? `[\w.]+`(?:,? (?:(?:and|or) )?`[\w.]+`)*(?=[.;](?: |\Z))"),
+        "an error without its condition: write when it is raised",
+    ),
+    (re.compile(r"\bsays? what (?:was|is) expected\b"), "write that the message has the expected and the actual value"),
 )
 """Patterns in docstrings and comments, and the reason against each."""
 

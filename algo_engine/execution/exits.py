@@ -109,9 +109,7 @@ class OneCancelsOther(_Stopping):
         self._is_final = True
 
     def hold(self, lots: int, *, is_final: bool) -> None:
-        """Set the total number of lots to exit; unless ``is_final``, more may follow, so that the order does not end
-        before.
-        """
+        """Set the total number of lots to exit; unless ``is_final``, more may follow, and the order does not end."""
         self.lots, self._is_final = lots, is_final
         self._settle()
 

@@ -1,16 +1,16 @@
 """The strategies that come with the engine; each file is also an example of how to write one.
 
 ```
-sobi.py            trades when one side's volume stands much nearer to the last price          ─┐
+sobi.py            trades when one side's volume is much nearer to the last price              ─┐
 volatile_sobi.py   the same, measured by how far the price moves anyway                         ├ take at the touch
 timed_sobi.py      trades when one side's best orders are much older than the other's          ─┘
-market_players.py  steps in front of a broker that hides its aim                                   ─┐ rest in the book
+market_players.py  places orders in front of a broker that hides its volume                    ─┐ rest in the book
 market_maker.py    quotes both sides around the middle, shifted against its inventory          ─┘
-_taking.py         when a taker looks, how much it takes, when it rests
-_shape.py          what reads the shape of the book: distances from the last price
-_resting.py        own orders, each brought to where it should stand
+_taking.py         when a taker evaluates, how much it takes, how long it pauses
+_shape.py          the shape of the book: distances from the last price
+_resting.py        own orders, each moved to its intended price
 _ladders.py        rows of a view by price level
-_limits.py         sizes, given per symbol or relative to the visible size at the touch; how often a maker looks
+_limits.py         sizes, given per symbol or relative to the visible size at the touch; how often a maker evaluates
 ```
 """
 

@@ -16,7 +16,7 @@ from algo_engine.strategy import Strategy
 __all__ = ["Factor", "Taker", "TakerParameters", "thousandths"]
 
 Factor = Annotated[float, msgspec.Meta(ge=1, le=1_000_000)]
-"""Ratio of two quantities; read as thousandths."""
+"""Ratio of two quantities; rounded to thousandths."""
 
 
 class TakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,7 +40,7 @@ P = TypeVar("P", bound=TakerParameters)
 
 
 class Taker(Strategy[P], abc.ABC):
-    """Takes a fixed size at the other side's best price when `side_of` returns a side."""
+    """Takes an order's size at the other side's best price when `side_of` returns a side."""
 
     def __init__(self, parameters: P) -> None:
         super().__init__(parameters)

@@ -36,7 +36,7 @@ class MarketMakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     skew_percent: AtLeastZero = 200
     """Shift of the quotes when the position is at its limit, in hundredths of half the visible spread."""
     replace_ticks: AtLeastOne = 1
-    """Difference between the wanted and the present best price, in ticks, at which quotes are replaced."""
+    """Difference between the wanted and the present price of a quote, in ticks, from which on the quote is replaced."""
     interval_ms: AtLeastOne = 200
     """Least time between two replacements of a symbol's quotes, in milliseconds."""
 
@@ -91,7 +91,7 @@ class MarketMaker(Strategy[MarketMakerParameters]):
             self._pace.rest(self.context, symbol)
 
     def _target(self, side: Side, quote: Quote) -> Target:
-        """Return the price of a quote; in doubled ticks until the last step, and rounded away from the middle."""
+        """Return the target of a quote; its price is computed in doubled ticks, and rounded away from the middle."""
         p, middle = self.parameters, quote.double_mid_ticks
         bid, ask = quote.bid_price_ticks, quote.ask_price_ticks
         assert middle is not None

@@ -3,7 +3,7 @@
 A broker that sells a little just above the market and at the same time bids much below it wants to buy: its small offer
 keeps the price down while its bids wait. The bids support the price for orders in front of them, whose owner can sell
 to the broker again. So the strategy bids one tick above the largest of its bids, and offers the lots that it bought one
-tick below the small offer. When the broker's orders are gone, the price has no support any more, and the strategy sells
+tick below the small offer. When the broker's orders have ended, the price has no more support, and the strategy sells
 at the market. It does the reverse for a broker that bids a little and offers much.
 """
 
@@ -39,9 +39,9 @@ class MarketPlayersParameters(msgspec.Struct, frozen=True, forbid_unknown_fields
     near_bps: AtLeastZero = 10
     """Largest distance of the player's displayed offer from the touch, in hundredths of a percent."""
     far_bps: AtLeastOne = 100
-    """Largest distance from the touch of orders that are considered."""
+    """Largest distance from the touch of orders that are considered, in hundredths of a percent."""
     factor: Factor = 5.0
-    """A player wants at least this many times the lots that it displays on the other side; read as thousandths."""
+    """A player wants at least this many times the lots that it displays on the other side; rounded to thousandths."""
     least_touches: AtLeastZero = 3
     """A player wants at least this many times the typical size at the touch."""
     size_lots: dict[str, AtLeastOne] = {}
@@ -168,7 +168,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         return max(players, key=lambda player: (side.sign * player.wall_ticks, player.wanted_lots), default=None)
 
     def _judged(self, quote: Quote, side: Side, behind_ticks: int, broker_id: int) -> Player | None:
-        """Return the broker as a player, or None if it is none."""
+        """Return the broker as a player; None if it is not one."""
         p, back = self.parameters, Side.SELL if side is Side.BUY else Side.BUY
         touch, other = _touch(quote, side), _touch(quote, back)
         shown = self._levels(quote.symbol, broker_id, back, other, p.far_bps)

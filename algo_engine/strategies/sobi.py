@@ -22,7 +22,7 @@ class SobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields=True):
     """Parameters, set with ``--param sobi.NAME=value``."""
 
     factor: Factor = 4.0
-    """Least ratio of the two distances for an order; read as thousandths."""
+    """Least ratio of the two distances for an order; rounded to thousandths."""
 
 
 class SimpleSobi(ShapeTaker[SobiParameters]):

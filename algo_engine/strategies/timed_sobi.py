@@ -32,7 +32,7 @@ class TimedSobiParameters(TakerParameters, frozen=True, forbid_unknown_fields=Tr
     """Parameters, set with ``--param timed_sobi.NAME=value``."""
 
     factor: Factor = 4.0
-    """Least ratio of the mean ages of the two sides for an order; read as thousandths."""
+    """Least ratio of the mean ages of the two sides for an order; rounded to thousandths."""
     top_orders: AtLeastOne = 10
     """Number of the best orders of a side that count, with all orders at the price of the last one."""
     least_age_ms: AtLeastZero = 100
@@ -40,7 +40,7 @@ class TimedSobiParameters(TakerParameters, frozen=True, forbid_unknown_fields=Tr
 
 
 class TimedSobi(Taker[TimedSobiParameters]):
-    """Buys or sells a fixed size at the current price when one side's best orders are much older."""
+    """Buys or sells at the other side's best price when one side's best orders are much older than the other's."""
 
     queries = MappingProxyType({AGES_VIEW: query_text(AGES_VIEW)})
     parameters_type = TimedSobiParameters

@@ -30,7 +30,7 @@ class VolatileSobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields
     """Parameters, set with ``--param volatile_sobi.NAME=value``."""
 
     deviations: Annotated[float, Meta(ge=0, le=1_000_000)] = 1.0
-    """Least difference of the distances for an order, in standard deviations; read as thousandths."""
+    """Least difference of the distances for an order, in standard deviations; rounded to thousandths."""
     least_trades: Annotated[int, Meta(ge=2)] = 20
     """Least number of trades; with fewer trades the deviation is unknown, and the strategy does not trade."""
 

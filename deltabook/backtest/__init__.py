@@ -1,4 +1,5 @@
-"""Backtests: recorded flow, the real market, the express lane's views and the algorithm engine on one simulated clock.
+"""Backtests: recorded flow, the exchange's market, the express lane's views and the algorithm engine on a simulated
+clock.
 
 ```
 config.py ──▶ backtest.py puts the parts together ──▶ result.py figures, curves, orders, trades ──▶ report.py HTML
@@ -9,16 +10,16 @@ config.py ──▶ backtest.py puts the parts together ──▶ result.py figu
                 │ flow.py        recorded files as one stream                 inspection.py
                 │ hosting.py     hosts, engines and connections of strategies on a simulated clock
                 │ simulation.py  the loop: records and own orders in, answers and deltas out      clock.py
-                ├ deltas.py      what the market says, as deltas of the relations
+                ├ deltas.py      the market's events as deltas of the relations
                 ├ views.py       the views, tuple by tuple                                        latency.py
-                └ recorder.py    what is remembered on the way
+                └ recorder.py    samples, fills and orders of the run
 sweep.py        one backtest a point of a grid, in processes or over Spark     grid.py   pickling.py
 native_loop.py  records, books and views in one compiled loop     native_books.py
 replaying.py    flow, market and views without strategies, epoch by epoch
 ```
 
-The market is `exchange_server.matching.Market`, so queue positions are real; views are those of the live express lane;
-engine, hosts and desks are the live ones and speak the live bytes. docs/backtest.md shows how to use it.
+The market is `exchange_server.matching.Market`, so queue positions are exact; views are those of the live express lane;
+engine, hosts and desks are the live ones and send the same bytes. docs/backtest.md shows how to use it.
 """
 
 from deltabook.backtest.backtest import Backtest

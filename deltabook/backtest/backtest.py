@@ -146,7 +146,7 @@ class Backtest:
         return NextPriceLatency(latency, flow.price_after)
 
     def run(self) -> Result:
-        """Play all records and return the result; raise `BacktestError`."""
+        """Play all records and return the result; raise `BacktestError` if there is no usable record."""
         with _few_collections():
             return self._run()
 

@@ -28,9 +28,9 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     orderbook: Path | None = None
     """LOBSTER's order book file of the same messages, by which the book is corrected."""
     trades: Path | None = None
-    """Trades of the same time as a depth file."""
+    """File of the trades in the period of a depth file."""
     queue: QueueModel = "back"
-    """Model of which orders of a depth level are cancelled when the level shrinks: see
+    """Model that determines which orders of a depth level are cancelled when the level shrinks: see
     `exchange_server.replay.depth`.
     """
 
@@ -96,16 +96,16 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     first_broker_id: int = 9001
     """Broker of the first strategy; the other strategies have the following numbers."""
     warm_up_records: int = 0
-    """Number of records that fill the books before the strategies see anything."""
+    """Number of records that fill the books before the strategies receive anything."""
     limit_records: int = 0
     """Largest number of records to play; 0: all."""
     max_crossed_percent: float | None = None
-    """Largest percentage of records after which a recording's own book may be crossed; above it the run fails. Without
-    it the limit is 5 for LOBSTER and ITCH, which come from matched books, and other formats have none, because their
+    """Largest percentage of records after which a recording's own book may be crossed; above it the run fails. None:
+    the limit is 5 for LOBSTER and ITCH, which come from matched books, and other formats have none, because their
     orders may be meant to trade when they are played.
     """
     trades_rows: int = 20_000
-    """Number of trades that stay in TRADES."""
+    """Greatest number of trades that stay in TRADES."""
     trades_time_s: int = 300
     """Age in seconds after which a trade leaves TRADES."""
     points: int = 2_000
@@ -113,4 +113,4 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     each UTC day is a point, even if there are more days.
     """
     orders_kept: int = 100_000
-    """Number of orders listed in the result, the first ones; all orders are counted."""
+    """Greatest number of orders listed in the result, the first ones; all orders are counted."""

@@ -89,7 +89,7 @@ class Flow:
     def __init__(
         self, files: Sequence[DataFile], limit_records: int = 0, *, max_crossed_percent: float | None = 100.0
     ) -> None:
-        """Open the files; raise `ConfigurationError`.
+        """Open the files; raise `ConfigurationError` if one cannot be read or two do not fit together.
 
         Reading ends with `CrossedDataError` if a file's own book is crossed after more than ``max_crossed_percent`` of
         its records, at the earliest after `_EARLY_RECORDS`; None: the default limit of the file's format.
@@ -197,7 +197,7 @@ class Flow:
                 raise ConfigurationError(str(error)) from error
 
     def _checked(self, number: int) -> Iterator[Record]:
-        """Yield the records of a file and observe its own book; raise `CrossedDataError`."""
+        """Yield the records of a file and observe its own book; raise `CrossedDataError` if it is crossed too often."""
         crossed = self._crossed[number]
         observe = crossed.observe
         for record in self._read(self._loaders[number]):
@@ -277,7 +277,7 @@ def _moved(record: Record, first: int) -> Record:
 
 
 def _units(tick: str, smallest: str, form: RecordingFormat) -> int:
-    """Return the number of the instrument's ticks in a tick of the file; raise `ConfigurationError`."""
+    """Return the number of the instrument's ticks in a tick of the file; raise `ConfigurationError` if not whole."""
     try:
         units = Decimal(tick or smallest) / Decimal(smallest)
     except InvalidOperation:
@@ -314,7 +314,7 @@ def _digest(loader: Loader) -> str:
 
 
 def detect_format(file: DataFile) -> RecordingFormat:
-    """Return the format of a file, by its name and its first line; raise `ConfigurationError` if neither tells."""
+    """Return the format of a file, by its name and its first line; raise `ConfigurationError` if neither shows it."""
     name = file.path.name.lower()
     if "itch" in name or name.endswith(("-v50.txt.gz", "-v50.txt")):
         return "itch"

@@ -20,7 +20,7 @@ Axis = tuple[str, tuple[str, ...]]
 
 
 def parse_axis(text: str) -> Axis:
-    """Return the axis in ``key=1,2,5`` or ``key=1..9..2`` (from, to, step); raise `ConfigurationError`.
+    """Return the axis in ``key=1,2,5`` or ``key=1..9..2`` (from, to, step); raise `ConfigurationError` for other text.
 
     >>> parse_axis("factor=2,4"), parse_axis("sobi.cooldown_ms=100..300..100")
     (('factor', ('2', '4')), ('sobi.cooldown_ms', ('100', '200', '300')))
@@ -39,8 +39,9 @@ def parse_axis(text: str) -> Axis:
 
 
 def points_of(axes: Sequence[Axis]) -> list[tuple[str, ...]]:
-    """Return the points as values in the order of the axes, the last axis varying fastest; raise
-    `ConfigurationError`.
+    """Return the points as values in the order of the axes, the last axis varying fastest.
+
+    Raise `ConfigurationError` for no axis, two axes of one parameter, or more than `MOST_POINTS` points.
     """
     keys = [key for key, _ in axes]
     if not axes or len(set(keys)) != len(keys):

@@ -103,7 +103,7 @@ class Conversion(msgspec.Struct, frozen=True):
 
 
 def inspect_file(file: DataFile) -> FileInspection:
-    """Read a file to its end and return its figures; raise `ConfigurationError`."""
+    """Read a file to its end and return its figures; raise `ConfigurationError` if it cannot be read."""
     flow = Flow([file])
     actions: dict[str, Counter[str]] = {}
     prices: dict[str, tuple[int, int]] = {}
@@ -123,7 +123,10 @@ def inspect_file(file: DataFile) -> FileInspection:
 
 
 def convert_file(file: DataFile, out: Path) -> Conversion:
-    """Write a file's records as Parquet, one file or a folder; raise `ConfigurationError`."""
+    """Write a file's records as Parquet, one file or a folder.
+
+    Raise `ConfigurationError` if the file has no book, or cannot be read or written.
+    """
     from exchange_server.replay.parquet import RecordingInfo, write_parquet
 
     form = file.format or detect_format(file)

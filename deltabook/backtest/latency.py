@@ -84,7 +84,7 @@ class NextPriceLatency(Latency):
 
 def parse_latency(text: str, seed: int = 1, made: int = 0) -> dict[Way, Callable[[], Latency]]:
     """Return factories of each way's latencies (each strategy has an order's way of its own); raise
-    `ConfigurationError`.
+    `ConfigurationError` for other text.
 
     The draws of a latency follow from the seed, its way and its number; ``made`` is the number of latencies of each way
     that others have made with the same seed.

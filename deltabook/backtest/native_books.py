@@ -488,7 +488,7 @@ class NativeBook:
         self._slots[order.order_id] = slot
 
     def settle_replaced(self) -> None:
-        """Notify the feed that the order that is being replaced is gone, if there is one."""
+        """Notify the feed of the end of the order that is being replaced, if there is one."""
         old = self.replacing
         if old is not None:
             self.replacing = None

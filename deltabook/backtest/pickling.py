@@ -40,7 +40,7 @@ def pickled_classes(classes: Mapping[str, type[Strategy[Any]]]) -> bytes:
     except Exception as error:  # any object that a class refers to may refuse to be pickled
         raise SweepError(
             f"expected strategies that can be sent to other processes, was {type(error).__name__}: {error}; "
-            "one in a file can, and jobs=1 sends none"
+            "a class in a file can be sent, and jobs=1 sends none"
         ) from error
     return data.getvalue()
 

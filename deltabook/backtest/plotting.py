@@ -48,7 +48,10 @@ class Drawing(Figure):
 
 
 def tearsheet(result: Result, symbol: str = "") -> Drawing:
-    """Draw price with own fills, profit, drawdown and position over market time: see `Result.plot`."""
+    """Draw price with own fills, profit, drawdown and position over market time, as `Result.plot` describes.
+
+    Raise `ConfigurationError` if the result has no such symbol.
+    """
     symbols = [instrument.symbol for instrument in result.instruments]
     chosen = symbol or symbols[0]
     if chosen not in symbols:
@@ -118,7 +121,10 @@ def _draw_positions(axis: Axes, times: Any, data: dict[str, Any], symbol: str) -
 
 
 def sweep_plot(result: SweepResult, figure: str = "profit", across: str = "", down: str = "") -> Drawing:
-    """Draw one figure of a sweep's points: see `SweepResult.plot`."""
+    """Draw one figure of a sweep's points, as `SweepResult.plot` describes.
+
+    Raise `ConfigurationError` for unknown names.
+    """
     keys = [key for key, _ in result.axes]
     if figure not in _FIGURES:
         raise ConfigurationError(f"expected one of the figures {', '.join(_FIGURES)}, was {figure!r}")

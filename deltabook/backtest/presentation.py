@@ -70,7 +70,7 @@ def table(
 
 
 def section(title: str, body: str, *, kind: str = "", beside: str = "") -> str:
-    """Return a card as HTML; ``beside`` stands at the right of its title."""
+    """Return a card as HTML; ``beside`` is put to the right of its title."""
     head = f'<div class="head"><h2>{escaped(title)}</h2>{beside}</div>'
     return f'<section class="{kind}">{head}{body}</section>'
 

@@ -47,7 +47,7 @@ class OrderLife(msgspec.Struct):
     submitted_ns: int
     """Time when the strategy sent the order, in nanoseconds."""
     order_id: int = 0
-    """The exchange's number of the order, 0 if it got none."""
+    """The exchange's number of the order, 0 if it has none."""
     accepted_ns: int = 0
     """Time when the exchange accepted the order, in nanoseconds."""
     ended_ns: int = 0

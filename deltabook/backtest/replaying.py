@@ -43,7 +43,7 @@ Counts = dict[Row, int]
 
 
 class ViewDelta:
-    """Changes of one view in an epoch; a row appears as often as it came or went."""
+    """Changes of one view in an epoch; a row appears as often as it was added or removed."""
 
     def __init__(self, view: str, columns: Sequence[Column], counts: Counts, result: Callable[[], pa.Table]) -> None:
         self.view = view
@@ -113,7 +113,7 @@ class Replay:
     """Recorded files and views over them; each iteration plays the files from their beginning.
 
     ``views`` maps names to SQL, or has names of shipped views. The constructor raises `ConfigurationError` for files
-    and SQL that cannot be used; playing raises it for a file that turns out to be damaged.
+    and SQL that cannot be used; playing raises it for a damaged file.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Replay:
         self.instruments: tuple[Instrument, ...] = Flow(self._data).instruments
         """Instruments of the files."""
         self.slow_views: dict[str, str] = BacktestViews(self._selects).slow
-        """Views that DuckDB computes anew for each epoch, with the reason."""
+        """Views that DuckDB recomputes for each epoch, with the reason."""
 
     def __iter__(self) -> Iterator[Epoch]:
         return _Player(self._data, self._limit, self._retention, self._selects, self._names).epochs(self._epoch_ns)
@@ -197,7 +197,7 @@ class _Player:
         def result() -> pa.Table:
             if number != self._number:
                 raise EpochPassedError(
-                    f"expected the full result of {view} to be asked for in its epoch {number}, was {self._number}"
+                    f"expected the full result of {view} to be requested in its epoch {number}, was {self._number}"
                 )
             return _table(columns, self._rows(view))
 

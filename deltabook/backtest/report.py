@@ -87,7 +87,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def failure_words(result: Result) -> list[str]:
-    """Return what a reader must know before the figures."""
+    """Return the facts that a reader needs before the figures."""
     words = [f"{s.name} was stopped: {s.failure}" for s in result.strategies if s.failure]
     words += [f"The run ended before its data: {result.failure}"] if result.failure else []
     return words + [f"The view {name} was kept batch by batch: {why}" for name, why in result.slow_views.items()]
@@ -351,7 +351,7 @@ _POINTS: Final = 20
 
 
 def result_html(result: Result) -> str:
-    """Return what happened, in figures and statistics."""
+    """Return the figures and statistics of the run."""
     names = ", ".join(strategy.name for strategy in result.strategies)
     f = result.figures
     lead = f"{moment(f.begin_ns)} to {moment(f.end_ns)} UTC, {f.records:,} records, {result.elapsed_s:.2f} s to run"

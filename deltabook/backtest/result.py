@@ -242,7 +242,7 @@ def _write_orders(path: Path, orders: Sequence[OrderLife]) -> None:
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Counts that the parts of a run know: see `Figures`."""
+    """Counts that the parts of a run have: see `Figures`."""
 
     records: int
     feed_messages: int

@@ -1,6 +1,6 @@
 """Statistics of a backtest: return and risk, hit rate, turnover and exposure, in all and by strategy, symbol and day.
 
-Money stays an integer, in the smallest unit that all instruments share, until a ratio is taken; every ratio is a
+Money stays an integer, in the smallest unit that all instruments share, until a ratio is computed; every ratio is a
 division of two exact numbers. The same result therefore gives the same statistics, bit by bit, on every machine.
 
 Definitions (E is the profit after fees, C the capital, d the changes of E from one grid point to the next):
@@ -12,13 +12,13 @@ volatility           standard deviation of d (of a sample, n - 1) / C × √(per
 Sharpe ratio         mean(d) / standard deviation of d × √(periods a year); the risk-free rate is 0
 Sortino ratio        mean(d) / √(mean of min(d, 0)²) × √(periods a year); the target is 0
 drawdown             largest fall of E below its highest value so far, which begins at 0; longest time below it
-hit rate             share of the executions that closed some of a position and earned more than their fee
+hit rate             of the executions that closed a part of a position, the share that earned more than its fee
 turnover             sum of price × quantity of all executions
 exposure             position × price; gross: the sum of the sizes, net: the sum with signs; means are over time
 ===================  =================================================================================================
 
 The grid has a point every interval from the first sample of each UTC day to its last, so that the hours in which a
-market is closed are no returns of 0; what happens between two days belongs to the first interval of the later one. An
+market is closed add no returns of 0; what happens between two days belongs to the first interval of the later one. An
 interval of a day or more has a point at the last sample of each day. A price is the bid of a long position and the ask
 of a short one, at the samples, and that of the execution in between.
 

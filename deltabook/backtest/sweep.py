@@ -2,8 +2,8 @@
 
 A point is a task: its configuration is sent as data, its figures come back, and its whole result is the bytes that
 `deltabook backtest` with the same parameters gives. Workers open files by the same names, from the same directory: on a
-cluster the files lie on a shared volume. Strategies that are in no file are sent as pickled classes, by value if they
-come from a notebook or a script. A point that fails carries its error, and the others continue.
+cluster the files are on a shared volume. Strategies that are in no file are sent as pickled classes, by value if they
+come from a notebook or a script. A point that fails has its error, and the others continue.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ class Sweep:
         folder: Path | None = None,
         jobs: int = 0,
     ) -> SweepResult:
-        """Run all points in ``jobs`` processes (1: in this process), or on Spark without a number of processes.
+        """Run all points in ``jobs`` processes (1: in this process; 0: on Spark).
 
         ``folder`` receives each point's result as JSON. ``on_progress`` is called on this thread with the numbers of
         finished points and of all points. Raises `SweepError` if Spark or processes cannot be started, or if every

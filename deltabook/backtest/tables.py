@@ -1,8 +1,8 @@
 """A result's orders, trades, profits and positions, and its statistics, as Arrow tables.
 
-Prices, quantities and money are exact decimals with the digits of the instruments; values that are sent as integers
-(lots, ticks) are there as well. Times are nanoseconds in UTC, and NULL for events that have not happened.
-`pyarrow.Table.to_pandas` makes a pandas frame of a table, and `polars.from_arrow` a polars one.
+Prices, quantities and money are exact decimals with the digits of the instruments; lots and ticks are columns of
+integers as well. Times are nanoseconds in UTC, and NULL for events that have not happened. `pyarrow.Table.to_pandas`
+makes a pandas frame of a table, and `polars.from_arrow` a polars one.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ Change = tuple[str, list[Row], list[int]]
 
 
 def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
-    """Return views by their names in lower case; raise `ConfigurationError` for one whose SQL is no text."""
+    """Return views by their names in lower case; raise `ConfigurationError` for one whose SQL is not text."""
     for name, sql in views.items():
         if not isinstance(sql, str):
             raise ConfigurationError(f"expected the SQL of the view {name}, was {sql!r}")
@@ -58,9 +58,7 @@ def wanted_views(views: Mapping[str, str], strategies: Iterable[LoadedStrategy])
 
 def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QUERIES_DIR) -> list[NamedSelect]:
     """Return the SELECTs of these views and of those that they read: from ``given`` (name → SQL), else from the file of
-    that name.
-
-    Raises `ConfigurationError`.
+    that name. Raises `ConfigurationError` for an unknown name and for SQL that cannot be parsed.
     """
     selects: list[NamedSelect] = []
     wanted = sorted(dict.fromkeys(names))
@@ -152,7 +150,7 @@ class _Group:
         """Bring the rows of the views up to date; raise `ConfigurationError` if a view has failed."""
         if self._state.has_failed:
             view, reason = next(iter(self._state.failed.items()))
-            raise ConfigurationError(f"expected the view {view} to go on, was {reason}")
+            raise ConfigurationError(f"expected the view {view} to continue, was {reason}")
         if not self.keeps_rows:
             return changes
         for view, row, number in changes:
@@ -195,7 +193,10 @@ class BacktestViews:
         return any(EPOCH_TIME.name in group.reads for group in self._groups)
 
     def add(self, selects: Sequence[NamedSelect], deltas: list[Delta]) -> None:
-        """Add views; ``deltas`` are the rows that exist already. Raise `ConfigurationError`."""
+        """Add views; ``deltas`` are the rows that exist already.
+
+        Raise `ConfigurationError` for a view that cannot be compiled.
+        """
         standing = [view for group in self._groups for view in group.views if view.name in self._group_of]
         group = _Group(selects, standing, self._kernels)
         if deltas:
@@ -310,7 +311,7 @@ class ViewedRun(Protocol):
 class RunViews:
     """Adds views to a run, filled with the rows that the other views have seen; the requested lane is ignored.
 
-    Views that belong to a strategy are there from the beginning, and stay. The answer comes in the next turn, since no
+    Views that belong to a strategy exist from the beginning, and stay. The answer comes in the next turn, since no
     service answers within the call.
     """
 

@@ -151,7 +151,9 @@ def _together(parts: Sequence[Part], stage: Path) -> list[PartEntry]:
         unread = unread_epochs([stage / part.path for part in parts if part.kind == "runtime"])
         if unread is None:
             return entries
-    raise BackupError(f"expected upstreams to keep what is being copied, was: {unread} ({_ATTEMPTS} attempts)")
+    raise BackupError(
+        f"expected upstreams to keep the files that are being copied, was: {unread} ({_ATTEMPTS} attempts)"
+    )
 
 
 def _copied(part: Part, stage: Stage) -> PartEntry:
@@ -162,8 +164,8 @@ def _copied(part: Part, stage: Stage) -> PartEntry:
         except MovedError as error:
             if attempt == _ATTEMPTS - 1:
                 raise BackupError(
-                    f"expected {part.directory} to hold still or to keep what is being copied, was: {error} "
-                    f"({_ATTEMPTS} attempts)"
+                    f"expected {part.directory} not to change, or to keep the files that are being copied, was: "
+                    f"{error} ({_ATTEMPTS} attempts)"
                 ) from None
             continue
         stage.tidy()
@@ -243,7 +245,7 @@ def restore(backup: Path, directory: Path) -> Manifest:
 
 
 def read_manifest(backup: Path) -> Manifest:
-    """Return the manifest of a backup; raise `BackupError`."""
+    """Return the manifest of a backup; raise `BackupError` if it is missing or damaged."""
     with reading(backup):
         return _manifest(_files(backup), backup)
 

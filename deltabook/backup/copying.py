@@ -61,7 +61,7 @@ class Stage:
         self._kept.clear()
 
     def copy(self, source: Path, name: str, *, is_final: bool = False) -> None:
-        """Copy a file as it is now; raise `MovedError` if it is gone.
+        """Copy a file as it is now; raise `MovedError` if it no longer exists.
 
         ``is_final``: the file never changes under this name, so a copy from an earlier attempt is used.
         """
@@ -75,7 +75,7 @@ class Stage:
             with source.open("rb") as read, hidden.open("wb") as written:
                 shutil.copyfileobj(read, written, _CHUNK_BYTES)
         except FileNotFoundError:
-            raise MovedError(f"{source} is gone") from None
+            raise MovedError(f"{source} no longer exists") from None
         except OSError as error:
             raise BackupError(f"expected to copy {source} to {target.parent}, was: {error.strerror}") from None
         hidden.rename(target)
@@ -115,7 +115,10 @@ _BESIDE: Final = ("views.json",)
 
 
 def copy_algo(part: Part, stage: Stage) -> dict[str, str | int]:
-    """Copy every strategy's files and read its journal; return the positions of the strategies."""
+    """Copy every strategy's files and read its journal; return the positions of the strategies.
+
+    Raise `BackupError` if a journal or a list of trades is damaged.
+    """
     strategies = sorted(path.parent for path in part.directory.glob(f"*/{JOURNAL}"))
     records = 0
     for strategy in strategies:
@@ -155,7 +158,7 @@ def copy_exchange(part: Part, stage: Stage) -> dict[str, str | int]:
         newest = next((snapshot for snapshot in snapshots if snapshot.session == reader.head.session), None)
         first = reader.head.first
         if first > 1 and (newest is None or newest.inputs + 1 < first):
-            raise MovedError(f"the requests before {first} are gone, and no snapshot stands for them")
+            raise MovedError(f"the requests before {first} were removed, and no snapshot replaces them")
         inputs = first - 1
         for number, batch in reader.batches(first - 1):
             inputs = number + len(batch) - 1
@@ -180,7 +183,7 @@ def _copy_inputs(part: Part, stage: Stage) -> None:
             if name not in copied or name == copied[-1]:
                 stage.copy(directory / name, f"inputs/{name}")
         copied = names
-    raise MovedError(f"expected {directory} to stand still for as long as its newest segment is copied")
+    raise MovedError(f"expected {directory} not to change while its newest segment is copied")
 
 
 STATE: Final = "state.db"
@@ -226,7 +229,10 @@ def unread_epochs(copies: Sequence[Path]) -> str | None:
 
 
 def read_recovered(path: Path) -> Recovered | None:
-    """Return the recovery record of the newest epoch in a state database that no process uses; raise `BackupError`."""
+    """Return the recovery record of the newest epoch in a state database that no process uses; None if it has none.
+
+    Raise `BackupError` if the database is damaged.
+    """
     try:
         store = SqliteStore(path)
         try:
@@ -248,7 +254,7 @@ def _copy_state(source: Path, stage: Stage) -> None:
         if before == _head(source / _LOG):
             break
     else:
-        raise MovedError(f"expected {source / _LOG} to stand still for as long as {STATE} is copied")
+        raise MovedError(f"expected {source / _LOG} not to change while {STATE} is copied")
     path = stage.path(STATE)
     try:
         with closing(sqlite3.connect(path)) as database:
@@ -310,7 +316,7 @@ def _expect_begin(source: Path, version: int, first: int, snapshots: SnapshotDir
     """
     later = [name for name in names_in(source / "results", "[0-9]*.result", "[0-9]*.full") if _end(name) > version]
     if first > 0 and later and not any(snapshot >= first - 1 for snapshot in snapshots.complete(version)):
-        raise MovedError(f"the epochs before {first} are gone, and version {version} was the newest result")
+        raise MovedError(f"the epochs before {first} no longer exist, and version {version} was the newest result")
 
 
 def _checked(source: Path, stage: Stage, recovered: Recovered) -> dict[str, str | int]:
@@ -322,10 +328,10 @@ def _checked(source: Path, stage: Stage, recovered: Recovered) -> dict[str, str 
         for number in range(first, epoch + 1):
             log.read(number).verify()
         if not log.control(recovered.control):
-            raise MovedError(f"the catalogue of epoch {recovered.control} is gone")
+            raise MovedError(f"the catalogue of epoch {recovered.control} no longer exists")
         snapshots = SnapshotDirectory(stage.path("snapshots"))
         if first > 0 and not any(snapshot >= first - 1 for snapshot in snapshots.complete(epoch)):
-            raise MovedError(f"the epochs before {first} are gone, and no snapshot stands for them")
+            raise MovedError(f"the epochs before {first} were removed, and no snapshot replaces them")
         results = ResultLog(stage.path("results"))
         _expect_begin(source, results.latest(), first, snapshots)
         for segment in results.read_all():

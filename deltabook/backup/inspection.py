@@ -42,7 +42,7 @@ class PartReport(msgspec.Struct, frozen=True):
 
 def inspect(path: Path) -> list[PartReport]:
     """Return reports on a run directory, on those directly below a directory, or on those in a backup; raise
-    `BackupError`.
+    `BackupError` if ``path`` is none of these.
 
     The report on a backup has what its manifest says; `restore` compares the manifest with the bytes.
     """

@@ -31,7 +31,7 @@ __all__ = [
 
 
 class BackupError(RuntimeError):
-    """A backup cannot be made or restored; the message says what was expected."""
+    """A backup cannot be made or restored; the message has the expected and the actual value."""
 
 
 class MovedError(Exception):
@@ -93,7 +93,7 @@ class _Format(msgspec.Struct):
 
 
 def decode_manifest(data: bytes, where: str) -> Manifest:
-    """Decode a manifest, and check that all of its paths are below the backup's directory; raise `BackupError`."""
+    """Decode a manifest; raise `BackupError` if it is damaged, or has paths outside of the backup's directory."""
     try:
         version = msgspec.json.decode(data, type=_Format).format
         if version != _FORMAT:
@@ -143,7 +143,7 @@ class _Consumer(msgspec.Struct):
 
 
 def kind_of(directory: Path) -> Kind | None:
-    """Return the kind of process that a directory is the run directory of; None if it is no run directory."""
+    """Return the kind of process that a directory is the run directory of; None if it is not a run directory."""
     if (directory / "inputs").is_dir():
         return "exchange"
     if (directory / "epochs").is_dir():

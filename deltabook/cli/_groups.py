@@ -160,7 +160,7 @@ def _tidy_command(command: click.Command) -> None:
 
 
 def _check_command(group: click.Group, ctx: click.Context, args: Sequence[str]) -> None:
-    """Raise `click.UsageError` for a name that is no command of a group, with the closest command's name."""
+    """Raise `click.UsageError` for a name that is not a command of a group, with the closest command's name."""
     name = args[0]
     known = group.list_commands(ctx)
     if name not in known and not name.startswith("-") and not ctx.resilient_parsing:

@@ -83,13 +83,13 @@ FORMATS: Final = ("dbtoaster", "bitstamp", "lobster", "itch", "depth", "parquet"
 BACKTEST_FORMATS: Final = (*FORMATS, "trades", "bars")
 """Formats of files that a backtest plays, including those without a book."""
 QUEUE_MODELS: Final = ("back", "front", "prorata")
-"""Models of which orders a shrinking level of a depth file loses."""
+"""Models that determine which orders are cancelled if a level of a depth file shrinks."""
 REPLAY_MODES: Final = ("as-recorded", "as-orders")
 """Modes in which recorded files are played."""
 
 
 def parse_speed(context: click.Context, parameter: click.Parameter, value: str) -> float | None:
-    """Return the speed factor, which must be above 0; None for ``max``."""
+    """Return the speed factor, None for ``max``; raise `click.BadParameter` unless it is a finite number above 0."""
     del context, parameter
     if value == "max":
         return None
@@ -135,9 +135,9 @@ def replay_options(prefix: str = "") -> Callable[[Callable[..., Any]], Callable[
         click.option(
             "--orderbook",
             type=file,
-            help="LOBSTER's order book file of the replayed messages, by which their book is mended.",
+            help="LOBSTER's order book file of the replayed messages, by which the book is corrected.",
         ),
-        click.option("--trades", type=file, help="Trades of the same time as a file of depth."),
+        click.option("--trades", type=file, help="File of the trades in the period of a file of depth."),
         click.option(
             "--queue",
             type=click.Choice(QUEUE_MODELS),

@@ -66,7 +66,7 @@ class CliPort:
             return self._port.ask(method, path, body, wait_s=timeout)[0]
 
     def get(self, path: str, kind: type[T]) -> T:
-        """Return the answer of a path."""
+        """Return the decoded answer to a GET of a path."""
         return msgspec.json.decode(self.ask("GET", path), type=kind)
 
     @contextmanager
@@ -222,7 +222,10 @@ def _status_address(directory: Path | None) -> str:
 
 
 def status_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select running strategies to a command, which receives ``port``, a function."""
+    """Add the options that select running strategies to a command.
+
+    The command receives ``port``, which creates the `StatusPort`.
+    """
 
     def with_port(
         where: str | None, directory: Path | None, token_file: Path | None, ca: Path | None, **others: Any

@@ -45,7 +45,7 @@ _VARIABLE: Final = "_DELTABOOK_COMPLETE"
 def install_completion(command: click.Command, shell: str, environ: Mapping[str, str] = os.environ) -> list[Path]:
     """Write the script of a shell, and make the shell read it at its start; return the files that were written.
 
-    A second call changes only the script. Raises `OSError`.
+    A second call changes only the script. Raises `OSError` if a file cannot be written.
     """
     home = Path(environ.get("HOME") or Path.home())
     made = get_completion_class(shell)
@@ -154,7 +154,7 @@ COMMANDS: Final = {
 }
 """Location of each sub-command, a module of this package and an attribute of it, and its summary."""
 
-REMEDY: Final = "`deltabook repair DIR` makes again what it can, and says what else to do"
+REMEDY: Final = "`deltabook repair DIR` recreates the files that it can, and says what else to do"
 """Text that follows every error about a damaged file."""
 _PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
 """Packages that define expected errors; built-in errors that describe a wrong input count as expected too."""
@@ -269,7 +269,7 @@ def _read_config(context: click.Context, parameter: click.Parameter, value: Path
 @click.version_option(__version__, prog_name="deltabook")
 @click.pass_context
 def main(context: click.Context, debug: bool, log_format: str, run_id: str) -> None:
-    """An exchange, SQL views of its order books on Spark, and strategies that trade on them.
+    """A simulated exchange, SQL views of its order books, and strategies that trade on them.
 
     The value of an option is read from the command line, then the environment (DELTABOOK_COMMAND_OPTION), then the file
     of --config; else it is the default shown.

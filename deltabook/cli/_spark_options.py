@@ -98,7 +98,7 @@ _OPTIONS: Final = (
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, str]:
-    """Parse ``KEY=VALUE`` settings of Spark; raise `OptionError`."""
+    """Parse ``KEY=VALUE`` settings of Spark; raise `OptionError` for other text."""
     settings: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")

@@ -79,7 +79,7 @@ class _Watched:
         self.last = ""
         """Text of the newest change, such as ``+3 −1``."""
         self.fresh: dict[tuple[Any, ...], float] = {}
-        """Time at which each new row came."""
+        """Time at which each new row arrived."""
         self.order: list[tuple[Any, ...]] | None = None
         """Rows of the view, sorted for display; None if they have changed since they were sorted."""
 
@@ -333,7 +333,9 @@ def _until_all_end(frames: Iterator[Frame], names: Sequence[str], where: str) ->
             left.discard(frame.header.view)
             if not left:
                 return
-    raise ConfigFileError(f"expected changes of {', '.join(sorted(left))}, was the end: the runtime at {where} is gone")
+    raise ConfigFileError(
+        f"expected changes of {', '.join(sorted(left))}, was the end: the runtime at {where} has ended"
+    )
 
 
 def _frames(results: ResultsPort, path: str) -> Iterator[Frame]:
@@ -347,7 +349,7 @@ def _more(response: http.client.HTTPResponse, where: str) -> bytes:
     try:
         return response.read1(_FLOW_BYTES)
     except (http.client.HTTPException, OSError) as error:
-        raise ConfigFileError(f"the runtime at {where} has closed the connection or is gone") from error
+        raise ConfigFileError(f"the runtime at {where} has closed the connection or has ended") from error
 
 
 def _print_frame(frame: Frame, as_json: bool) -> None:

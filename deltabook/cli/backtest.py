@@ -32,27 +32,29 @@ _OPTIONS: Final = (
     click.option(
         "--format", "form", type=click.Choice(BACKTEST_FORMATS), help="Format of the files.  [default: detected]"
     ),
-    click.option("--symbol", default="REPLAY", help="Symbol of files that contain none; for ITCH the stocks A,B."),
+    click.option(
+        "--symbol", default="REPLAY", help="Symbol of files that contain none; for ITCH, the stocks, as in A,B."
+    ),
     click.option(
         "--day",
         "days",
         multiple=True,
         metavar="YYYY-MM-DD",
-        help="Day whose midnight the files' times count from; repeatable: one for each file.",
+        help="Day from whose midnight the files' times count; repeatable: one for each file.",
     ),
     click.option(
         "--orderbook",
         "orderbooks",
         multiple=True,
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="LOBSTER's order book file of a --data, by which its book is mended; repeatable: in their order.",
+        help="LOBSTER's order book file of a --data, which corrects its book; repeatable, in the order of the files.",
     ),
     click.option(
         "--trades",
         "trades",
         multiple=True,
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="Trades of a --data of depth; repeatable: in their order.",
+        help="Trades of a --data of depth; repeatable, in the order of the files.",
     ),
     click.option(
         "--queue",
@@ -241,8 +243,8 @@ def print_result(result: Result, played: str = "records") -> None:
 def command(strategies: tuple[str, ...], directory: Path | None, as_json: bool, **options: Any) -> None:
     """Run strategies (built-in names or .py files) on recorded order flow.
 
-    The flow trades in a real market, in which the strategies' orders have their queue positions; their views are
-    updated message by message. Equal files, parameters and seeds give equal bytes.
+    The exchange's matching engine matches the recorded orders and those of the strategies, each at its place in the
+    queue; views are updated message by message. Equal files, parameters and seeds give equal bytes.
     """
     from deltabook.backtest import Backtest, BacktestError
 

@@ -11,7 +11,7 @@ __all__ = ["command"]
 
 @click.command()
 @click.option("--results", default="", metavar="HOST:PORT", help="The runtime's results service.")
-@click.option("--results-token-file", default="", metavar="FILE", help="File with the token that the runtime asks for.")
+@click.option("--results-token-file", default="", metavar="FILE", help="File with the token that the runtime requires.")
 @click.option(
     "--results-ca-file",
     default="",

@@ -1,4 +1,4 @@
-"""`deltabook data`: look at recorded files, and convert them to Parquet."""
+"""`deltabook data`: inspect recorded files, and convert them to Parquet."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def _options(formats: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callabl
     options = (
         click.option("--format", "form", type=click.Choice(formats), help="Format of the file.  [default: detected]"),
         click.option(
-            "--symbol", default="REPLAY", help="Symbol of a file that contains none; for ITCH the stocks A,B."
+            "--symbol", default="REPLAY", help="Symbol of a file that contains none; for ITCH, the stocks, as in A,B."
         ),
-        click.option("--day", default="", metavar="YYYY-MM-DD", help="Day whose midnight the file's times count from."),
+        click.option("--day", default="", metavar="YYYY-MM-DD", help="Day from whose midnight the file's times count."),
         click.option("--orderbook", type=_PATH, help="LOBSTER's order book file of the same messages."),
-        click.option("--trades", type=_PATH, help="Trades of the same period as a file of depth."),
+        click.option("--trades", type=_PATH, help="File of the trades in the period of a file of depth."),
         click.option(
             "--queue", type=click.Choice(QUEUE_MODELS), default="back", help="Which orders of a level are cancelled."
         ),
@@ -50,7 +50,7 @@ def _options(formats: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callabl
 
 @click.group()
 def command() -> None:
-    """Look at recorded files, and convert them to Parquet."""
+    """Inspect recorded files, and convert them to Parquet."""
 
 
 @command.command("info")
@@ -58,7 +58,7 @@ def command() -> None:
 @_options(BACKTEST_FORMATS)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def info(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
-    """Read whole files, and print their symbols, times and actions, and whether their books are crossed."""
+    """Print symbols, times, actions and crossings of recorded files. The whole files are read."""
     import msgspec
 
     from deltabook.backtest.inspection import inspect_file, source_lines
@@ -86,7 +86,7 @@ def info(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
 @_options(FORMATS)
 def convert(file: Path, out: Path, **options: Any) -> None:
-    """Write a recording as Parquet, which is read in columns and contains its own scales.
+    """Write a recording as Parquet, which contains its own scales.
 
     OUT.parquet is one file. Any other OUT is a folder with a file for each day and symbol. Both are recordings for
     `backtest`, `sweep` and `replay`.

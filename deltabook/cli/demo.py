@@ -130,7 +130,7 @@ def command(
 ) -> None:
     """Start an exchange, a runtime, strategies and a dashboard, show their figures, and stop them.
 
-    A process that dies is restarted. Without Spark, the express lane maintains all views.
+    A process that ends unexpectedly is restarted. Without Spark, the express lane maintains all views.
 
     The last line is `demo: ok: FIGURES` and the exit code 0, or `demo: failed: REASON` and 1.
     """

@@ -27,7 +27,7 @@ _DISK_NEEDED_MIB: Final = 512
 _DISK_WANTED_MIB: Final = 2048
 _SHARED_MEMORY_WANTED_MIB: Final = 64
 _PORTS_NEEDED: Final = 8
-"""Number of ports: the demo opens three, Spark some more."""
+"""Number of ports that must be free: the demo opens three, Spark some more."""
 _SPARK_PACKAGES: Final = {
     "pyspark": "pyspark.sql",
     "pyarrow": "pyarrow.compute",
@@ -93,7 +93,7 @@ def check_spark() -> Check:
             return Check("spark", "missing", state, f"pip install --force-reinstall {package}")
     state = ", ".join(f"{package} {version}" for package, version in versions.items())
     if int(versions["pandas"].split(".")[0]) >= 3:
-        return Check("spark", "missing", state, "pip install 'pandas<3': this Spark does not take pandas 3")
+        return Check("spark", "missing", state, "pip install 'pandas<3': this Spark does not work with pandas 3")
     return Check("spark", "ok", state)
 
 
@@ -136,7 +136,7 @@ def check_memory() -> Check:
 
 def check_disk(folder: Path) -> Check:
     """Check the disk space for logs, journals and checkpoints of runs."""
-    old_runs = "; make clean removes old runs" if IS_CHECKOUT else "; ./runs holds those of earlier demos"
+    old_runs = "; make clean removes old runs" if IS_CHECKOUT else "; ./runs contains those of earlier demos"
     mend = f"free some space where {folder} is{old_runs}"
     mebibytes = shutil.disk_usage(folder).free // _MIB
     return _graded("disk", mebibytes, "MiB", needed=_DISK_NEEDED_MIB, wanted=_DISK_WANTED_MIB, mend=mend)
@@ -145,7 +145,7 @@ def check_disk(folder: Path) -> Check:
 def check_shared_memory(folder: Path = Path("/dev/shm"), system: str = platform.system()) -> Check:
     """Check the in-memory file system for mapped state; without one, a temporary folder is used."""
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        state = f"no writable {folder}, a temporary folder serves"
+        state = f"no writable {folder}, a temporary folder is used"
         if system == "Linux":
             return Check("shared memory", "warning", state, f"mount a tmpfs at {folder}: it is faster")
         return Check("shared memory", "ok", state)
@@ -155,7 +155,7 @@ def check_shared_memory(folder: Path = Path("/dev/shm"), system: str = platform.
 
 
 def check_kernels(environ: Mapping[str, str]) -> Check:
-    """Check the native kernels: the compiler of views, and the folder of compiled kernels, which is made if it is
+    """Check the native kernels: the compiler of views, and the folder of compiled kernels, which is created if it is
     missing.
     """
     from runtime.native.cache import FOLDER_VARIABLE, SWITCH_VARIABLE, is_switched_on, kernels_from_environment
@@ -172,7 +172,9 @@ def check_kernels(environ: Mapping[str, str]) -> Check:
     status = kernels.status()
     compiler = f"llvmlite {status.llvmlite}" if status.llvmlite else "no llvmlite"
     mebibytes = status.size_bytes / _MIB
-    where = f"{compiler}, {status.kernels} kernels of this version in {status.folder}, which holds {mebibytes:.1f} MB"
+    where = (
+        f"{compiler}, {status.kernels} kernels of this version in {status.folder}, which contains {mebibytes:.1f} MiB"
+    )
     if not is_switched_on(environ):
         return Check(name, "ok", f"off, views are interpreted: {status.reason}; {where}")
     mend = f"make the folder writable by its owner alone, or name another folder in {FOLDER_VARIABLE}"
@@ -182,7 +184,7 @@ def check_kernels(environ: Mapping[str, str]) -> Check:
     if trouble:
         return Check(name, "warning", f"views that are not compiled yet are interpreted: {trouble}; {where}", mend)
     if damaged:
-        state = f"on: {where}; of {len(damaged)} the file cannot be used: {damaged[0]}"
+        state = f"on: {where}; the files of {len(damaged)} kernels cannot be used, first {damaged[0]}"
         return Check(name, "warning", state, "run deltabook kernels; other views are compiled again when they are kept")
     return Check(name, "ok", f"on: {where}")
 
@@ -200,7 +202,7 @@ def check_classes(environ: Mapping[str, str], folder: Path | None = None) -> Che
         state = f"Spark starts some 6 s later: no archive at {path}"
         is_ours = os.access(folder or sys.prefix, os.W_OK)
         return Check(name, "warning", state, "run deltabook classes") if is_ours else Check(name, "ok", state)
-    return Check(name, "ok", f"{path.stat().st_size // _MIB} MB in {path}")
+    return Check(name, "ok", f"{path.stat().st_size // _MIB} MiB in {path}")
 
 
 def examine(environ: Mapping[str, str], folder: Path) -> list[Check]:

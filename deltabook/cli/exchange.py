@@ -102,7 +102,7 @@ def _instruments(agents: str, instruments: str | None, *, plays: bool) -> tuple[
 
 
 def _agent_symbols(agents: str) -> tuple[str, ...]:
-    """Return the symbols of the file of --agents; an empty tuple stands for all instruments."""
+    """Return the symbols of the file of --agents; an empty tuple means all instruments."""
     if agents in {_NONE, _DEFAULT}:
         return ()
     listed = cast(

@@ -93,7 +93,7 @@ def kernels_command(context: click.Context) -> None:
         kernels.close()
     click.echo(
         f"compiled {report.count} kernels in {report.seconds:.1f} s, {report.present} were cached, "
-        f"cache holds {report.size_bytes / _MIB:.1f} MB in {kernels.folder}"
+        f"cache contains {report.size_bytes / _MIB:.1f} MiB in {kernels.folder}"
     )
     names: dict[str, list[str]] = {}
     for name, why in report.failures.items():
@@ -110,7 +110,8 @@ def classes_command() -> None:
     """Archive the classes that Spark's Java loads.
 
     The command runs a small view on Spark and stores the classes that its Java has loaded in the virtual environment,
-    about 170 MB, with which Spark starts in half the time. The set-up runs this command; an existing archive is kept.
+    about 170 MB, with which Spark starts some seconds faster. The set-up runs this command; an existing archive is
+    kept.
     """
     check_requirements()
     from runtime.service.lanes.spark_classes import make_archive
@@ -119,4 +120,4 @@ def classes_command() -> None:
     with progress("archiving the classes of Spark"):
         path, is_new = make_archive()
     done = f"archived in {time.monotonic() - begun_s:.0f} s" if is_new else "exist"
-    click.echo(f"classes of Spark {done}: {path.stat().st_size / _MIB:.0f} MB in {path}")
+    click.echo(f"classes of Spark {done}: {path.stat().st_size / _MIB:.0f} MiB in {path}")

@@ -33,7 +33,7 @@ __all__ = ["command"]
     help="Recorded file, in place of --dir; repeatable: files of one symbol are concatenated.",
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Format of the files.  [default: detected]")
-@click.option("--day", default="", metavar="YYYY-MM-DD", help="Day whose midnight the files' times count from.")
+@click.option("--day", default="", metavar="YYYY-MM-DD", help="Day from whose midnight the files' times count.")
 @click.option("--tick", default="", metavar="SIZE", help="Price of one tick of the files.")
 @click.option("--symbol", default="", help="Symbol to measure.  [default: the first]")
 @click.option(
@@ -50,7 +50,7 @@ __all__ = ["command"]
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the figures as JSON and a picture.",
 )
-@click.option("--capture", "with_capture", is_flag=True, help="Draw BTC/USD beside it; downloads 3 MB the first time.")
+@click.option("--capture", "with_capture", is_flag=True, help="Also draw BTC/USD; downloads 3 MB the first time.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(  # noqa: PLR0917 - click passes every option by name
     directory: Path | None,
@@ -66,7 +66,8 @@ def command(  # noqa: PLR0917 - click passes every option by name
 ) -> None:
     """Measure a market: spread, depth, sizes, cancellations, bursts, tails, memory, impact.
 
-    Each figure is printed beside that of half an hour of BTC/USD on Bitstamp, and a band in which it counts as similar.
+    Each figure is printed with that of half an hour of BTC/USD on Bitstamp, and with the band in which it counts as
+    similar.
     """
     if (directory is None) == (not data):
         raise click.UsageError("expected --dir or --data, was both or none")

@@ -148,10 +148,11 @@ def run(
     runs_spark: bool | None,
     directory: Path | None,
 ) -> None:
-    """Run the streams that the scripts declare to their end; print the rows of the derived streams and SELECTs.
+    """Read the streams of SQL scripts to their end, and print views.
 
-    Where Spark runs, it maintains every view, and its rows are printed. Views of the express lane are maintained there
-    too, and both results are compared at every version.
+    The rows of all derived streams and SELECTs of the scripts are printed. Where Spark runs, it maintains every view,
+    and its rows are printed. Views of the express lane are maintained there too, and both results are compared at every
+    version.
     """
     from runtime.engine.ingest import IngestConfig
     from runtime.service.scripts.run import ScriptRun
@@ -241,7 +242,7 @@ def add(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Add the views and derived streams of a file to a running runtime and wait until they are published."""
+    """Add views and derived streams to a running runtime. The command waits until they are published."""
     selects, derived = _new_selects(file, sql, name)
     views = [
         NewView(select.name, select.sql, select.file, select.line, select.column, _new_lane(select, lane), readers)
@@ -306,7 +307,7 @@ def _new_selects(
 @_timeout
 @_json
 def drop(name: str, results: LazyResults, timeout: float, as_json: bool) -> None:
-    """Drop a view, or a derived stream that no view reads, from a running runtime and wait until it is gone."""
+    """Drop a view or derived stream that no other one reads. The command waits until the change is published."""
     path = f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}?timeout_s={timeout}"
     _print_change("dropped", results().ask("DELETE", path, timeout=timeout), timeout, as_json)
 
@@ -342,9 +343,10 @@ def explain_(
     results: LazyResults | None,
     as_json: bool,
 ) -> None:
-    """Print how each SELECT of files, or each view of a running runtime, is maintained: its class, why, and its state.
+    """Print how views of files or of a runtime are maintained.
 
-    For a derived stream, print its inputs, its operators and their state.
+    For a SELECT, print its class, the reason for the class, and its state. For a derived stream, print its inputs, its
+    operators and their state.
     """
     from runtime.engine.streams import explain_stream
 
@@ -426,7 +428,7 @@ def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, 
 @results_options(optional=True)
 @_json
 def list_(results: LazyResults | None, as_json: bool) -> None:
-    """List the views of a running runtime, or without one the queries that ship with Deltabook."""
+    """List the views of a runtime; without --results, the shipped queries."""
     if results is None:
         for path in sorted(QUERIES_DIR.glob("*.sql")):
             click.echo(msgspec.json.encode({"query": path.stem, "file": str(path)}).decode() if as_json else str(path))
@@ -466,7 +468,7 @@ def _record_words(record: dict[str, Any] | None) -> list[str]:
     "--rows", type=click.IntRange(0), help="Maximum number of rows; 0 prints all.  [default: 1000, with --json all]"
 )
 def show(name: str, results: LazyResults, as_json: bool, rows: int | None) -> None:
-    """Print the rows of a view of a running runtime at its newest version."""
+    """Print the rows of a view of a runtime at its newest version."""
     most = rows if rows is not None else 0 if as_json else TABLE_ROWS
     show_view(results(), name, as_json, most)
 
@@ -481,9 +483,10 @@ def show(name: str, results: LazyResults, as_json: bool, rows: int | None) -> No
     "--rows", type=click.IntRange(1), default=TABLE_ROWS, show_default=True, help="Maximum number of rows of the table."
 )
 def ask(sql: str, results: LazyResults, epoch: int | None, as_json: bool, as_arrow: bool, rows: int) -> None:
-    """Run a SELECT over the relations and views of a running runtime, all of them as of one epoch.
+    """Run a SELECT once over relations and views of a runtime.
 
-    The dialect is DuckDB's; AS OF EPOCH n at the end of the SELECT is the same as --epoch n.
+    All of them are read as of one epoch. The dialect is DuckDB's; AS OF EPOCH n at the end of the SELECT is the same as
+    --epoch n.
     """
     if as_json and as_arrow:
         raise OptionError("expected either --json or --arrow, was both")
@@ -496,5 +499,5 @@ def ask(sql: str, results: LazyResults, epoch: int | None, as_json: bool, as_arr
 @_json
 @click.option("--versions", type=click.IntRange(0), default=0, help="Stop after this many versions; 0 never stops.")
 def watch(names: tuple[str, ...], results: LazyResults, as_json: bool, versions: int) -> None:
-    """Follow views of a running runtime: their rows on a terminal, elsewhere a line for each change."""
+    """Follow views of a runtime. On a terminal the current rows are shown, elsewhere a line for each change."""
     watch_views(results(), names, as_json, versions)

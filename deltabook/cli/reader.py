@@ -117,7 +117,7 @@ def add(  # noqa: PLR0917 - click passes every option by name
 @results_options()
 @_json
 def list_readers(results: LazyResults, as_json: bool) -> None:
-    """List what the runtime reads, its own feed first."""
+    """List the feeds, files and streams that the runtime reads, its own feed first."""
     answer = results().ask("GET", "/v1/readers")
     readers = msgspec.json.decode(answer, type=Readers).readers
     if as_json:
@@ -202,7 +202,7 @@ def _column(text: str) -> NewColumn:
 def _kept(rows: int | None, time: str | None) -> RowsKept | None:
     if rows is None:
         if time is not None:
-            raise OptionError("expected --keep-rows with --keep-time, was none: how many rows are there at most?")
+            raise OptionError("expected --keep-rows with --keep-time, was none: rows without a limit")
         return None
     if time is None:
         return RowsKept(rows)

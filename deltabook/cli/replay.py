@@ -34,7 +34,7 @@ __all__ = ["command"]
 def command(directory: str | None, **options: Any) -> None:
     """Replay a recorded file through an exchange.
 
-    The first line of standard output names the ports; the exchange stays up after the file's end.
+    The first line of standard output names the ports; the exchange continues to run after the file's end.
     """
     from exchange_server.app import run
     from exchange_server.config import ExchangeConfig, ReplayConfig

@@ -83,7 +83,7 @@ def _scripts(files: str, option: str, lane: Lane | None = None) -> tuple[list[Na
 
 
 def _tick_units(tick: str) -> int:
-    """Return the number of ten-thousandths in a tick; raise `OptionError`."""
+    """Return the number of ten-thousandths in a tick; raise `OptionError` unless it is whole and positive."""
     try:
         units = Decimal(tick) * 10_000
     except InvalidOperation:

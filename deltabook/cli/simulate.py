@@ -146,7 +146,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
 
     With --grid a simulation is run for every combination of values: of parameters, of the options seed, hours, agents,
     rate, agent_delay, collar_bps, latency, compute and step_us, and of settings of the agents as in
-    agents.noise.market. Points are tasks of Spark, or of processes with --jobs.
+    agents.noise.market. Each point is a task of Spark, or with --jobs of a process on this machine.
     """
     from deltabook.backtest.grid import parse_axis
     from deltabook.backtest.sweep import Sweep
@@ -168,7 +168,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
     )
     if grids:
         if journal is not None:
-            raise click.UsageError("--dir does not go with --grid: it is the directory of one exchange")
+            raise click.UsageError("--dir cannot be used with --grid: it is the directory of one exchange")
         sweep = Sweep(config, [parse_axis(grid) for grid in grids], experiment=SimulationExperiment)
         run_and_print(sweep, spark, jobs, directory, keep_results=keep_results, as_json=as_json)
         return

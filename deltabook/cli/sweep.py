@@ -137,7 +137,8 @@ def command(  # noqa: PLR0917 - click passes every option by name
     """Run a backtest for every combination of parameters.
 
     The result of a point equals that of `deltabook backtest` with its parameters, byte for byte. A failed point is
-    reported with its reason, and the others continue. Points are tasks of Spark, or of processes with --jobs.
+    reported with its reason, and the others continue. Each point is a task of Spark, or with --jobs of a process on
+    this machine.
     """
     from deltabook.backtest.grid import parse_axis
     from deltabook.backtest.sweep import Sweep

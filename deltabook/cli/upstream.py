@@ -36,7 +36,7 @@ def command() -> None:
 @_DIRECTORY
 @_JSON
 def consumers(directory: Path, is_json: bool) -> None:
-    """List the runtimes that read the log in DIR; epochs that they have not committed are kept for them."""
+    """List the runtimes that read the log in DIR. Epochs that they have not committed are kept for them."""
     registered = Consumers(directory).list()
     if is_json:
         click.echo(msgspec.json.encode(registered))
@@ -50,9 +50,10 @@ def consumers(directory: Path, is_json: bool) -> None:
 @_DIRECTORY
 @click.argument("consumer")
 def forget(directory: Path, consumer: str) -> None:
-    """Remove CONSUMER, which does not exist any more, so that DIR keeps no epochs for it.
+    """Remove CONSUMER, so that DIR keeps no epochs for it.
 
-    A consumer that is still running registers again. A consumer that returns later and lacks epochs is refused.
+    Use the command for a consumer that does not exist any more. A consumer that is still running registers again. A
+    consumer that returns later and lacks epochs is refused.
     """
     if not Consumers(directory).forget(consumer):
         known = ", ".join(each.identity for each in Consumers(directory).list()) or "none"
@@ -64,7 +65,7 @@ def forget(directory: Path, consumer: str) -> None:
 @_DIRECTORY
 @_JSON
 def sessions(directory: Path, is_json: bool) -> None:
-    """List the sessions of feeds that runtimes with DIR as their --system read."""
+    """List feed sessions that runtimes with --system DIR read."""
     claims = SessionClaims(directory).list()
     if is_json:
         click.echo(msgspec.json.encode(claims))
@@ -78,7 +79,7 @@ def sessions(directory: Path, is_json: bool) -> None:
 @_DIRECTORY
 @click.argument("session")
 def release(directory: Path, session: str) -> None:
-    """Release SESSION of a feed, so that another log may read it; only if it has no data in DIR."""
+    """Release SESSION of a feed, so that another log may read it. A session with data in DIR cannot be released."""
     if not SessionClaims(directory).release(session):
         known = ", ".join(each.session for each in SessionClaims(directory).list()) or "none"
         raise ConfigFileError(f"expected a session in {directory} out of {known}, was {session!r}")

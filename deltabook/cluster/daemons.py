@@ -118,7 +118,11 @@ def spark_home() -> Path:
 
 
 def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
-    """Write the settings and return what to start; raise `ClusterError`, `SparkLaneError` or `JavaNotFoundError`."""
+    """Write the settings and return what to start.
+
+    Raise `ClusterError` for settings that cannot be used, `SparkLaneError` for a secret that cannot be read, and
+    `JavaNotFoundError` if there is no Java.
+    """
     home = spark_home()
     interface = _address(config)
     secret = read_secret(Path(config.secret_file)) if config.secret_file else ""

@@ -45,7 +45,7 @@ _AUTHORITY_DAYS: Final = 3650
 _CERTIFICATE_DAYS: Final = 398
 """Validity in days; some programs reject a longer one."""
 _LEAST_DAYS: Final = 30
-"""Days of remaining validity below which a certificate is made again."""
+"""Days of remaining validity below which a certificate is renewed."""
 _RANDOM_BYTES: Final = 32
 
 
@@ -54,7 +54,7 @@ class Made(msgspec.Struct, frozen=True):
 
     directory: str
     made: tuple[str, ...]
-    """Files that were missing, and certificates that had to be made again."""
+    """Files that were missing, and certificates that had to be renewed."""
     kept: tuple[str, ...]
     """Files that were not changed."""
     expires: str
@@ -65,7 +65,7 @@ def make_secrets(directory: Path, hosts: Sequence[str] = (), now: datetime | Non
     """Make the missing files; existing ones stay, so that a running cluster continues.
 
     ``hosts`` are further names of the services in every certificate. A certificate that expires within thirty days, or
-    lacks a name, is made again by the same authority. Raises `SecretsError`.
+    lacks a name, is renewed by the same authority. Raises `SecretsError` if a file cannot be read or written.
     """
     now = now or datetime.now(UTC)
     try:
@@ -115,7 +115,7 @@ class _Folder:
             self._write(name, secrets.token_urlsafe(_RANDOM_BYTES).encode() + b"\n")
 
     def authority(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-        """Return the authority and its key; make both if neither exists."""
+        """Return the authority and its key; create both if neither exists; raise `SecretsError` for one alone."""
         shown, hidden = self._directory / "ca.pem", self._directory / "ca.key"
         if shown.exists() != hidden.exists():
             missing, there = (shown, hidden) if hidden.exists() else (hidden, shown)

@@ -161,7 +161,7 @@ class Dashboard:
         try:
             self._sample()
         except Exception:  # noqa: BLE001 - see above
-            self._log.failure("entering a moment into the histories")
+            self._log.failure("a moment was not entered into the histories")
 
     def _sample(self) -> None:
         """Enter a sample into the histories, whether a page is open or not; enter a gap while the runtime is not

@@ -20,7 +20,7 @@ BAR_VIEWS: Final = {"bars_1s": 1, "bars_1m": 60}
 KEPT_S: Final = {1: MOST_SECONDS, 60: MOST_MINUTES * 60}
 """Time in seconds for which bars are kept, by the seconds of a bar."""
 _BACKWARDS_NS: Final = 300 * 10**9
-"""Nanoseconds; a snapshot that ends earlier than this before the newest known time is of another run of the market."""
+"""A snapshot that ends more nanoseconds than this before the newest known time belongs to another run of the market."""
 
 
 class TapeTrade(msgspec.Struct, frozen=True):
@@ -130,7 +130,7 @@ class Bars:
                     self._first[symbol] = Bar(trade.time_ns // 10**9, price, price, price, price, 0, 0)
 
     def first(self, symbol: str) -> Bar | None:
-        """Return the oldest bar that was ever entered in this run of the market."""
+        """Return the oldest bar that was entered in this run of the market; None if there is none."""
         return self._first.get(symbol)
 
     def _advance(self, symbol: str, time_ns: int, *, is_snapshot: bool) -> None:

@@ -6,7 +6,7 @@ __all__ = ["DashboardError", "UnreachableError"]
 
 
 class DashboardError(ValueError):
-    """An option, or an answer of a peer, cannot be used; the message says what was expected and what was there."""
+    """An option, or an answer of a peer, cannot be used; the message has the expected and the actual value."""
 
 
 class UnreachableError(DashboardError):

@@ -88,7 +88,7 @@ _ALGO_ROUND_S: Final = 0.3
 _ORDERS_EVERY: Final = 3
 """Number of rounds between two requests for the orders."""
 MOST_FILLS: Final = 2_000
-"""Number of fills that are kept, the newest of all strategies."""
+"""Greatest number of fills that are kept, the newest of all strategies."""
 _DAY_S: Final = 86_400.0
 """Time span of a chart, in seconds."""
 

@@ -27,17 +27,17 @@ __all__ = [
 ]
 
 MOST_SYMBOLS: Final = 100
-"""Number of symbols with histories, in the order in which they were first seen."""
+"""Greatest number of symbols with histories, in the order in which they were first seen."""
 MOST_SECONDS: Final = 960
 """Number of rows of a second each: the second widest range of a chart is a quarter of an hour."""
 MOST_MINUTES: Final = 1_440
 """Number of rows of a minute each: a day."""
 MOST_MARKS: Final = 2_000
-"""Number of own fills of one symbol."""
+"""Greatest number of own fills of one symbol."""
 DEPTH_EVERY_S: Final = 2
 MOST_DEPTHS: Final = 450
 MOST_FIGURES: Final = 180
-"""Number of rows of the engine's figures, a second each."""
+"""Greatest number of rows of the engine's figures, a second each."""
 MOST_GAPS: Final = 100
 
 _encode = msgspec.json.Encoder().encode

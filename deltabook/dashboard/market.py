@@ -29,7 +29,7 @@ VIEWS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Columns that are read of each view or derived stream; they are those of the queries that ship with Deltabook."""
 MOST_SYMBOLS: Final = 10_000
-"""Number of symbols; rows of further symbols are ignored."""
+"""Greatest number of symbols; rows of further symbols are ignored."""
 
 _Row = tuple[Any, ...]
 

@@ -20,11 +20,11 @@ from deltabook.wire.results import WEIGHT, Frame, FrameDecoder, FrameError
 __all__ = ["MOST_CHANGES", "MOST_ROWS", "MOST_VIEWS", "Counts", "OpenView", "OpenViews"]
 
 MOST_ROWS: Final = 1_000
-"""Number of different rows of a view that are kept for pages."""
+"""Greatest number of different rows of a view that are kept for pages."""
 MOST_CHANGES: Final = 200
-"""Number of newest changes of a view that are kept for pages."""
+"""Greatest number of newest changes of a view that are kept for pages."""
 MOST_VIEWS: Final = 20
-"""Number of views that are followed at a time."""
+"""Greatest number of views that are followed at a time."""
 _ROUND_S: Final = 0.5
 _INTEREST_S: Final = 3.0
 """Seconds without a page's request after which a view is not followed any more."""
@@ -162,7 +162,7 @@ class OpenView(Protocol):
         return self._next_row - 1
 
     def _put_all(self) -> None:
-        """Clear the rows that are gone, so that pages are sent all others again."""
+        """Clear the rows that were removed, so that pages receive all others again."""
         self.rows.clear(self._number())
         for cells, (number, count) in self._kept.items():
             self.rows.put(self._number(), number, (number, count, cells))

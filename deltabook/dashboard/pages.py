@@ -1,7 +1,7 @@
 """The open pages: each requests a frame when it has drawn the last, and is sent one at the next tick.
 
-Nothing is made, kept or counted for a page without a request. A page whose connection is full is sent nothing until it
-drains, and is closed if it stays full for too long.
+Nothing is computed, kept or counted for a page without a request. A page whose connection is full receives nothing
+until the connection drains, and is closed if it stays full for too long.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Page:
         self._is_known = False
 
     def receive(self, message: bytes) -> None:
-        """Take a message of the page: a request for a frame; close the connection for any other message."""
+        """Process a request for a frame; close the connection for any other message, or if the token is refused."""
         try:
             ask = msgspec.json.decode(message, type=Ask)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -140,7 +140,7 @@ class Pages:
         try:
             self.tick()
         except Exception:  # noqa: BLE001 - no data of a peer may stop the pages
-            self._log.failure("making a frame")
+            self._log.failure("a frame was not made")
 
     def tick(self) -> None:
         """Send a frame to every page that waits for one."""

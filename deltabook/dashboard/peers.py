@@ -231,7 +231,7 @@ class Rounds:
             return
         is_expected = isinstance(failure.value, OSError | ValueError | ClientError)
         if not is_expected and "twisted" not in type(failure.value).__module__:
-            self._log.failure("a peer's answer", failure=failure)
+            self._log.failure("a peer's answer was not processed", failure=failure)
         self._failed(one_line(failure.getErrorMessage()))
 
 

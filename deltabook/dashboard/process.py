@@ -200,7 +200,7 @@ class _Root(Resource):
         self._socket = WebSocketResource(cast(Any, _Sockets(pages, clock)))
 
     def render(self, request: Request) -> bytes | int:
-        """Answer with a file, the status, a socket, or one line that says what was expected."""
+        """Answer with a file, the status, a socket, or one line with the expected and the actual value."""
         path = request.path.decode("ascii", "replace")
         if request.method not in {b"GET", b"HEAD"}:
             request.setHeader("allow", "GET, HEAD")

@@ -71,7 +71,7 @@ class SymbolRow(msgspec.Struct, frozen=True, array_like=True):
 
     symbol: str
     last: str | None
-    """Price of the newest trade; None before the first, since the middle of the quote is no trade."""
+    """Price of the newest trade; None before the first, since the middle of the quote is not a trade."""
     phase: str
     """Trading phase; empty if no exchange is followed."""
 
@@ -143,7 +143,7 @@ class MoneySection(msgspec.Struct, frozen=True):
     net: str
     """Value of the long positions less that of the short ones."""
     unmarked: int
-    """Number of positions without a mark, because nobody quotes: they are in neither sum."""
+    """Number of positions without a mark, because there is no quote: they are in neither sum."""
     views_connected: bool
     """True if the strategies receive the runtime's changes."""
 

@@ -30,9 +30,9 @@ DEPTH: Final = 10
 """Number of levels of a side."""
 SIDES: Final = ("B", "S")
 MOST_TRADES: Final = 30
-"""Number of rows of the tape."""
+"""Greatest number of rows of the tape."""
 MOST_READ: Final = 300
-"""Number of trades from which the tape's rows are made."""
+"""Greatest number of trades from which the tape's rows are made."""
 _DAY_NS: Final = 86_400 * 10**9
 
 

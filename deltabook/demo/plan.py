@@ -60,7 +60,8 @@ def _prune(base: Path, kept: int) -> None:
 def make_run_folder(given: Path | None, *, now: datetime, base: Path = Path("runs"), pid: int | None = None) -> Path:
     """Return the folder `given`, which must be empty or missing, or else a new one ``BASE/UTC-PID``.
 
-    If `base` is not writable, the system's temporary folder is used. Raises `DemoError`.
+    If `base` is not writable, the system's temporary folder is used. Raises `DemoError` if ``given`` has content, or no
+    folder can be created.
     """
     if given is not None:
         try:
@@ -98,7 +99,7 @@ VIEWS: Final = (
     "trades_1s",
 )
 """Views that the express lane publishes early and Spark maintains for comparison. Spark then pauses between batches,
-which halves its share of the processor: nobody waits for its rows.
+which halves its share of the processor: no client waits for its rows.
 """
 STREAMS: Final = ("quotes", "signed_trades", "bars_1s", "bars_1m", "spread_1s")
 """Derived streams that the runtime maintains in addition to the views."""

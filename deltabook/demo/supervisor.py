@@ -43,7 +43,7 @@ _SETTLED_S: Final = 20.0
 class RestartLimit:
     """Counts the consecutive early deaths of one part.
 
-    A part that has lived for a while is restarted whenever it dies. A part that dies soon after each start will not
+    A part that has run for a while is restarted whenever it ends. A part that ends soon after each start will not
     recover: it is given up.
 
     >>> limit = RestartLimit()
@@ -215,7 +215,7 @@ class Supervisor:
         if not part.has_been_ready:
             raise ChildError(f"{role}: {child.reason()}", child.log_lines())
         if not part.is_killed and not part.limit.may_restart(lived_s):
-            raise ChildError(f"{role}: {child.reason()}, again and again", child.log_lines())
+            raise ChildError(f"{role}: {child.reason()}, repeatedly", child.log_lines())
         reason = child.reason()
         if part.stage.peer is not None:
             self._peers[f"{part.stage.peer[0]}.news"] = f"It died ({reason}) and is being restarted."
@@ -258,9 +258,10 @@ class Supervisor:
         self._screen.say("stopping")
 
     def _wait(self, done: Callable[[], bool], limit_s: float, what: str = "", role: str = "") -> None:
-        """Run until `done` returns True or `limit_s` seconds are over, which is an error if `what` is not empty.
+        """Run until ``done`` returns True or ``limit_s`` seconds are over.
 
-        The error names the log of ``role``, which shows what it was doing.
+        After ``limit_s`` it raises `DemoError` if ``what``, the text of what is expected, is not empty; the error names
+        the log of ``role``.
         """
         deadline = self._clock() + limit_s
         while not done():
@@ -269,7 +270,7 @@ class Supervisor:
                 if what:
                     log = self._folder / f"{role}.log"
                     raise DemoError(
-                        f"expected {what} within {limit_s:g} s, was not; {log} says how far it has come, "
+                        f"expected {what} within {limit_s:g} s, was not; {log} shows its progress, "
                         "`deltabook doctor` what is missing"
                     )
                 return

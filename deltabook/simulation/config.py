@@ -96,7 +96,10 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def begin_ns(self) -> int:
-        """Begin of the simulation in nanoseconds since the UTC epoch; raises `ConfigurationError`."""
+        """Begin of the simulation in nanoseconds since the UTC epoch.
+
+        Raises `ConfigurationError` if it is not in ISO 8601.
+        """
         try:
             moment = datetime.fromisoformat(self.start)
         except ValueError:
@@ -190,7 +193,7 @@ class Halt(msgspec.Struct, frozen=True):
 
 
 def parse_halt(text: str) -> Halt:
-    """Parse ``[SYMBOL:]AT+HALTED[+AUCTION]``; raise `ConfigurationError`.
+    """Parse ``[SYMBOL:]AT+HALTED[+AUCTION]``; raise `ConfigurationError` for other text.
 
     >>> parse_halt("ACME:2h+5m+30s")
     Halt(at_s=7200.0, halted_s=300.0, auction_s=30.0, symbol='ACME')
@@ -204,7 +207,9 @@ def parse_halt(text: str) -> Halt:
 
 
 def parse_span_s(text: str) -> float:
-    """Return the seconds of a span of time, in which a number without a unit is seconds; raise `ConfigurationError`.
+    """Return the seconds of a span of time; a number without a unit is in seconds.
+
+    Raise `ConfigurationError` for other text.
 
     >>> parse_span_s("250us"), parse_span_s("1.5h"), parse_span_s("30")
     (0.00025, 5400.0, 30.0)
@@ -216,7 +221,9 @@ def parse_span_s(text: str) -> float:
 
 
 def agent_settings(name: str, settings: Sequence[str]) -> AgentSettings:
-    """Return the settings of a preset or a JSON file, with single ones replaced; raise `ConfigurationError`.
+    """Return the settings of a preset or a JSON file, with single ones replaced.
+
+    Raise `ConfigurationError` for unknown or invalid ones.
 
     >>> agent_settings("calm", ["noise.market=0.2", "clip_lots=10"]).noise.market
     0.2
@@ -259,7 +266,10 @@ def _set(plain: dict[str, Any], setting: str) -> None:
 
 
 def exchange_config(config: SimulationConfig, directory: Path | None) -> ExchangeConfig:
-    """Return the configuration that a live exchange of this simulation would have; raise `ConfigurationError`."""
+    """Return the configuration that a live exchange of this simulation would have.
+
+    Raise `ConfigurationError` if it is invalid.
+    """
     if not 0 < config.hours <= _LONGEST_HOURS:
         raise ConfigurationError(f"expected more than 0 and at most {_LONGEST_HOURS:g} hours, was {config.hours:g}")
     has_agents = config.agents != NO_AGENTS

@@ -270,7 +270,10 @@ class Simulation:
         self.recorder.sample()
 
     def advance(self, until_ns: int) -> None:
-        """Advance the clock to a market time, with every call that is due by then."""
+        """Advance the clock to a market time, with every call that is due by then.
+
+        Raise `SimulationError` after a failure if there are no strategies.
+        """
         self.clock.advance(until_ns)
         if self.failure and not self.participants:
             raise SimulationError(self.failure)

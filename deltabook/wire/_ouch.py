@@ -108,7 +108,7 @@ def _message(line: str) -> OuchMessage:
 
 
 def encode(messages: MessageTable, type_: str, values: Mapping[str, Value]) -> bytes:
-    """Return a message as bytes; raise `WireError`."""
+    """Return a message as bytes; raise `WireError` for an unknown type, and for missing, unknown or unfit fields."""
     message = messages.get(type_)
     if message is None:
         raise WireError(f"expected a type out of {' '.join(messages)}, was {type_!r}")
@@ -125,9 +125,10 @@ def encode(messages: MessageTable, type_: str, values: Mapping[str, Value]) -> b
 
 
 def decode(messages: MessageTable, data: bytes) -> tuple[OuchMessage, dict[str, Value]]:
-    """Return the message with which bytes begin, and its fields; raise `WireError`.
+    """Return the message with which bytes begin, and its fields.
 
-    Bytes after the fields are accepted only if options may follow.
+    Raise `WireError` for an unknown type or another length. Bytes after the fields are accepted only if options may
+    follow.
     """
     letter = data[:1].decode("latin-1")
     message = messages.get(letter)
@@ -143,7 +144,7 @@ def decode(messages: MessageTable, data: bytes) -> tuple[OuchMessage, dict[str, 
 
 
 def number(field: OuchField, value: Value, where: str) -> int:
-    """Return a value if it fits an integer field; raise `WireError`."""
+    """Return a value if it fits an integer field, else raise `WireError`."""
     bits = 8 * field.width
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if field.kind is Kind.SIGNED else (0, (1 << bits) - 1)
     if isinstance(value, str) or not low <= value <= high:
@@ -152,7 +153,7 @@ def number(field: OuchField, value: Value, where: str) -> int:
 
 
 def alpha(field: OuchField, value: Value, where: str) -> bytes:
-    """Return the padded bytes of an alpha; raise `WireError`."""
+    """Return the padded bytes of an alpha; raise `WireError` unless the value is ASCII text that fits."""
     if not isinstance(value, str) or not value.isascii() or len(value) > field.width:
         raise WireError(f"expected at most {field.width} ASCII characters for {field.name} of {where}, was {value!r}")
     return value.encode("ascii").ljust(field.width)

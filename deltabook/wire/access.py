@@ -63,7 +63,7 @@ def check_way_of_token(token: str, address: str, *, is_encrypted: bool) -> None:
 
 
 def read_token(path: str) -> str:
-    """Return the token in a file; raise `AccessError`."""
+    """Return the token in a file; raise `AccessError` if the file cannot be read or trusted, or has no valid token."""
     try:
         token, misuse = Path(path).read_text(encoding="ascii").strip(), misuse_of_trusted(Path(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -168,11 +168,11 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self.context_factory()
 
     def token(self) -> str:
-        """Return the token that the port requires, empty for none; raise `AccessError`."""
+        """Return the token that the port requires, empty for none; raise `AccessError` as `read_token` does."""
         return read_token(self.token_file) if self.token_file else ""
 
     def access(self) -> Access:
-        """Return the rules of admission; raise `AccessError`."""
+        """Return the rules of admission; raise `AccessError` as `read_token` does."""
         return Access(self.token(), self.origins, self.private_names)
 
     def listen(self, reactor: Any, port: int, site: Any, interface: str) -> Any:

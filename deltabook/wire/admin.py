@@ -73,7 +73,7 @@ HASH_PATH: Final = "/v1/hash"
 REPLAY_PATH: Final = "/v1/replay"
 
 LONGEST_REASON: Final = 4
-"""Number of characters of the reason of a halt, as in the feed."""
+"""Greatest number of characters of the reason of a halt, as in the feed."""
 MOST_DEPTH: Final = 1_000
 """Largest number of levels of a side in one answer."""
 MOST_ACCOUNTS: Final = 1_000
@@ -369,7 +369,7 @@ LIVE_PATH: Final = "/v1/live/"
 LIVE_DEPTH: Final = 10
 """Number of levels of a side."""
 MOST_TRADES: Final = 50
-"""Number of trades in one frame, the newest."""
+"""Greatest number of trades in one frame, the newest."""
 
 
 class LiveLevel(msgspec.Struct, frozen=True, array_like=True):

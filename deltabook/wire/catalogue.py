@@ -1,8 +1,8 @@
 """Messages over HTTP that add views to a running runtime, and drop them.
 
 ``POST /v1/views`` takes an `AddViews`, ``DELETE /v1/views/NAME?timeout_s=N`` takes no body; both answer with a
-`Changed` once the change is published (200), or when the time is over (202): the change will be published all the same.
-A refusal is one line of text.
+`Changed` once the change is published (200), or after the timeout (202); the change is then published later. A refusal
+is one line of text.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def aside_name(path: Path, exists: Callable[[Path], bool] = Path.exists) -> Path
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a file or directory to its `aside_name`, durably; return the new name. Raise `OSError`."""
+    """Rename a file or directory to its `aside_name`, durably; return the new name. Raise `OSError` if that fails."""
     aside = aside_name(path)
     path.rename(aside)
     descriptor = os.open(path.parent, os.O_RDONLY)

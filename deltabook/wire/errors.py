@@ -4,7 +4,7 @@ __all__ = ["AccessError", "DamageError", "RunIdError", "WireError"]
 
 
 class WireError(ValueError):
-    """Bytes do not follow the protocol; the message says what was expected and what was there."""
+    """Bytes do not follow the protocol; the message has the expected and the actual value."""
 
 
 class AccessError(ValueError):

@@ -19,7 +19,7 @@ _DIGITS: Final = 20
 
 def encode_snapshot_end(sequence: int) -> bytes:
     """Return the message after the last order; `sequence` is the number of the first ITCH message that the snapshot
-    does not contain yet.
+    does not contain yet. Raise `WireError` for a number that does not fit.
     """
     if not 0 < sequence < 10**_DIGITS:
         raise WireError(f"expected a sequence of 1 to {_DIGITS} digits, was {sequence}")

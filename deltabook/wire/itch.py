@@ -49,7 +49,7 @@ _COMMON: Final = ("stock_locate", "tracking_number", "timestamp")
 
 
 class ItchError(ValueError):
-    """Bytes or values do not follow ITCH 5.0; the message says what was expected and what was there."""
+    """Bytes or values do not follow ITCH 5.0; the message has the expected and the actual value."""
 
 
 class Kind(StrEnum):

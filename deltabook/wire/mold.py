@@ -39,7 +39,7 @@ __all__ = [
 END_OF_SESSION: Final = 0xFFFF
 """Count of the packet after which nothing follows."""
 PAYLOAD_LIMIT_BYTES: Final = 1400
-"""Largest size of a datagram in bytes, header included: below the limit of any link for one piece."""
+"""Largest size of a datagram in bytes, header included: every usual link carries it in one piece."""
 
 _HEAD: Final = struct.Struct(">10sQH")
 _LENGTH: Final = struct.Struct(">H")
@@ -88,7 +88,10 @@ def encode_head(session: str, sequence: int, count: int) -> bytes:
 
 
 def encode_packet(session: str, sequence: int, messages: Sequence[bytes] = ()) -> bytes:
-    """Return a packet of these messages, a heartbeat if there are none; raise `WireError` if there are too many."""
+    """Return a packet of these messages, a heartbeat if there are none.
+
+    Raise `WireError` for too many or too long ones.
+    """
     if len(messages) >= END_OF_SESSION:
         raise WireError(f"expected fewer than {END_OF_SESSION} messages in a packet, was {len(messages)}")
     if messages and not all(len(message) <= 0xFFFF for message in messages):

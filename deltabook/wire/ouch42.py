@@ -149,22 +149,28 @@ class RejectReason(StrEnum):
 
 
 def encode_request(type_: str, /, **values: Value) -> bytes:
-    """Return a client's message, without a packet around it; names are those of `REQUESTS`. Raise `WireError`."""
+    """Return a client's message, without a packet around it; names are those of `REQUESTS`.
+
+    Raise `WireError` for values that do not fit.
+    """
     return _ouch.encode(REQUESTS, type_, values)
 
 
 def decode_request(data: bytes) -> DecodedOuch:
-    """Return a client's message as values; raise `WireError`."""
+    """Return a client's message as values; raise `WireError` for bytes of another form."""
     message, fields = _ouch.decode(REQUESTS, data)
     return DecodedOuch(message.type, fields)
 
 
 def encode_reply(type_: str, /, **values: Value) -> bytes:
-    """Return the exchange's message, without a packet around it; names are those of `REPLIES`. Raise `WireError`."""
+    """Return the exchange's message, without a packet around it; names are those of `REPLIES`.
+
+    Raise `WireError` for values that do not fit.
+    """
     return _ouch.encode(REPLIES, type_, values)
 
 
 def decode_reply(data: bytes) -> DecodedOuch:
-    """Return the exchange's message as values; raise `WireError`."""
+    """Return the exchange's message as values; raise `WireError` for bytes of another form."""
     message, fields = _ouch.decode(REPLIES, data)
     return DecodedOuch(message.type, fields)

@@ -251,7 +251,7 @@ _LENGTH: Final = struct.Struct(">H")
 
 
 def encode_options(options: Mapping[int, Value]) -> bytes:
-    """Return an appendage, preceded by its length; raise `WireError`.
+    """Return an appendage, preceded by its length; raise `WireError` for unknown tags and for values that do not fit.
 
     >>> encode_options({Option.MINIMUM_QUANTITY: 100})
     b'\\x00\\x06\\x05\\x03\\x00\\x00\\x00d'
@@ -272,9 +272,10 @@ def encode_options(options: Mapping[int, Value]) -> bytes:
 
 
 def decode_options(data: bytes) -> dict[int, Value]:
-    """Return the options of an appendage, which its length precedes, by tag; raise `WireError`.
+    """Return the options of an appendage, which its length precedes, by tag.
 
-    Options of unknown tags are refused: a request with an unknown option cannot be carried out as it asks.
+    Raise `WireError` for bytes of another form. Options of unknown tags raise it too: a request with an unknown
+    option cannot be carried out as it asks.
     """
     if len(data) < 2 or _LENGTH.unpack_from(data)[0] != len(data) - 2:
         raise WireError(f"expected an appendage of as many bytes as its length says, was {data[:64]!r}")
@@ -316,22 +317,28 @@ def _decode(messages: MessageTable, data: bytes) -> DecodedOuch:
 
 
 def encode_request(type_: str, /, *, options: Mapping[int, Value] | None = None, **values: Value) -> bytes:
-    """Return a client's message, without a packet around it; names are those of `REQUESTS`. Raise `WireError`."""
+    """Return a client's message, without a packet around it; names are those of `REQUESTS`.
+
+    Raise `WireError` for values that do not fit.
+    """
     return _encode(REQUESTS, type_, options, values)
 
 
 def decode_request(data: bytes) -> DecodedOuch:
-    """Return a client's message as values; raise `WireError`."""
+    """Return a client's message as values; raise `WireError` for bytes of another form."""
     return _decode(REQUESTS, data)
 
 
 def encode_reply(type_: str, /, *, options: Mapping[int, Value] | None = None, **values: Value) -> bytes:
-    """Return the exchange's message, without a packet around it; names are those of `REPLIES`. Raise `WireError`."""
+    """Return the exchange's message, without a packet around it; names are those of `REPLIES`.
+
+    Raise `WireError` for values that do not fit.
+    """
     return _encode(REPLIES, type_, options, values)
 
 
 def decode_reply(data: bytes) -> DecodedOuch:
-    """Return the exchange's message as values; raise `WireError`.
+    """Return the exchange's message as values; raise `WireError` for bytes of another form.
 
     AIQ Canceled is also accepted without its strategy, as older servers send it.
     """

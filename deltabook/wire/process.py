@@ -118,7 +118,7 @@ class InputEnd:
 
 
 def count_steadily(reactor: Any) -> None:
-    """Make a reactor's timers use a clock that nobody can set; call it before anything is scheduled.
+    """Make a reactor's timers use a clock that cannot be set; call it before anything is scheduled.
 
     Twisted uses the wall clock: set back by an hour, it would delay every timer by an hour.
     """

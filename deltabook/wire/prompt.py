@@ -16,7 +16,7 @@ def prompt_write(transport: Any) -> Write:
     Twisted buffers a write until the reactor has asked the system, in its next turn, whether the socket is writable:
     that takes three system calls for each write, and all other work of the present turn comes first. The returned
     function writes to the socket itself. Data that the socket does not take, and data that comes while something is
-    buffered, goes through the transport; so do all writes of transports that are no TCP connections.
+    buffered, goes through the transport; so do all writes of transports that are not TCP connections.
 
     Use it for short bursts only: a sender of much data must use the transport, which gives other connections their
     turns.

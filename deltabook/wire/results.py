@@ -34,7 +34,7 @@ _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class FrameError(ValueError):
-    """Bytes are not a valid frame; the message says what was expected."""
+    """Bytes are not a valid frame; the message has the expected and the actual value."""
 
 
 class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to_epoch": "to"}):

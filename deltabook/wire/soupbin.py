@@ -70,9 +70,9 @@ NOT_AUTHORIZED: Final = "A"
 NO_SESSION: Final = "S"
 
 PACKET_LIMIT_BYTES: Final = 2 + 65_535
-"""Size in bytes of the longest possible packet."""
+"""Greatest size of a packet in bytes."""
 CLIENT_PACKET_LIMIT_BYTES: Final = 2 + 1024
-"""Size in bytes of the longest packet that a server accepts: clients send logins, heartbeats and single orders."""
+"""Greatest size in bytes of a packet that a server accepts: clients send logins, heartbeats and single orders."""
 
 _HEAD: Final = struct.Struct(">H")
 _LOGIN: Final = struct.Struct(">6s10s10s20s")
@@ -168,9 +168,10 @@ class PacketSplitter:
         return packets
 
     def first(self, data: bytes) -> tuple[Packet | None, bytes]:
-        """Return the first packet, if it is complete, and the bytes after it; raise `WireError`.
+        """Return the first packet, or None while it is incomplete, and the bytes after it.
 
-        This is for a reader that passes the rest on: until the packet is complete, all bytes are stored.
+        Raise `WireError` for an invalid length. This is for a reader that passes the rest on: until the packet
+        is complete, all bytes are stored.
         """
         data = self._partial + data
         self._partial = b""
@@ -188,7 +189,10 @@ class PacketSplitter:
 
 
 def encode_login(login: LoginRequest) -> bytes:
-    """Return the packet of a login: in the form of 4.10 if it has a time-out, otherwise in that of 3.00 and 4.00."""
+    """Return the packet of a login: in the form of 4.10 if it has a time-out, otherwise in that of 3.00 and 4.00.
+
+    Raise `WireError` for values that do not fit.
+    """
     if not 0 <= login.sequence <= _INT64_MAX:
         raise WireError(f"expected a sequence of 0 or more, was {login.sequence}")
     payload = (
@@ -205,7 +209,7 @@ def encode_login(login: LoginRequest) -> bytes:
 
 
 def parse_login(packet: Packet) -> LoginRequest:
-    """Return a login's record; raise `WireError`.
+    """Return a login's record; raise `WireError` for another packet.
 
     Clients justify fields differently: blanks and zero bytes on either side are removed. A blank sequence is 1.
     """
@@ -239,7 +243,7 @@ def encode_login_reply(reply: LoginAccepted | LoginRejected) -> bytes:
 
 
 def parse_login_reply(packet: Packet) -> LoginAccepted | LoginRejected:
-    """Return an answer's record; raise `WireError`."""
+    """Return an answer's record; raise `WireError` for another packet."""
     if packet.type == ACCEPTED and len(packet.payload) == _ACCEPTED.size:
         session, sequence = _ACCEPTED.unpack(packet.payload)
         return LoginAccepted(_text("session", session), _number("sequence", sequence, 1))

@@ -54,7 +54,7 @@ class Failed(msgspec.Struct, frozen=True, tag_field="event", tag="failed"):
     role: str
     """Role: exchange, runtime, algo or dashboard."""
     reason: str
-    """Reason in one line: what was expected, what was there, and where."""
+    """Reason in one line: the expected and the actual value, and where."""
     run: str = ""
     """Run id."""
 

@@ -72,7 +72,7 @@ class PositionLine(msgspec.Struct, frozen=True):
     position_lots: int
     """Position in lots; negative for a short position."""
     mark_ticks: int | None
-    """Price in ticks at which the position could be closed; None if nobody quotes."""
+    """Price in ticks at which the position could be closed; None without a quote."""
     realised: int
     """Profit of closed positions, before fees, in ticks × lots."""
     unrealised: int
@@ -90,7 +90,7 @@ class StrategyLine(msgspec.Struct, frozen=True):
     reason: str
     """Reason why it is waiting, suspended, killed or failed; otherwise empty."""
     is_connected: bool
-    """True if it is logged in to the exchange and knows the fate of all its orders."""
+    """True if it is logged in to the exchange and the state of all its orders is known."""
     parameters: dict[str, msgspec.Raw]
     """Parameters, set or default."""
     views: tuple[str, ...]

@@ -112,7 +112,7 @@ _WORDS: Final = "ioc, post, hidden, min=N, show=N, stop=TICKS, until=NS, open, c
 
 
 def parse_options(text: str, line: bytes) -> OrderOptions:
-    """Parse the options in a field of `line`, which is for error messages only; raise `WireError`."""
+    """Parse the options in a field of `line`, which is for error messages only; raise `WireError` for other text."""
     if not text:
         return PLAIN
     settings: dict[str, Any] = {}
@@ -148,7 +148,7 @@ def encode_options(options: OrderOptions) -> str:
 INTERACTIVE: Final = "0"
 PASSIVE: Final = "1"
 LINE_LIMIT_BYTES: Final = 1024
-"""Size in bytes of the longest line that either side accepts, delimiter included."""
+"""Greatest size in bytes of a line that either side accepts, delimiter included."""
 
 _WORDS_LIMIT: Final = 500
 """Largest number of characters of a reason, so that its line stays below the limit."""
@@ -260,7 +260,7 @@ class Accepted(msgspec.Struct, frozen=True):
     sequence: int
     """Number of the next message of this stream."""
     last_client_id: int | None = None
-    """Last request of this broker that was processed, 0 for none; for interactive clients only."""
+    """Number of the broker's last request that was processed, 0 for none; for interactive clients only."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -311,7 +311,7 @@ def encode_feed_message(message: FeedMessage) -> bytes:
 
 
 def parse_feed_message(line: bytes) -> FeedMessage:
-    """Return a feed line's record; raise `WireError`."""
+    """Return a feed line's record; raise `WireError` for a line of another form."""
     f = _fields(line, 8)
     return FeedMessage(
         sequence=int64(f[0], "sequence", line),
@@ -335,7 +335,7 @@ def encode_request(request: Request) -> bytes:
 
 
 def parse_request(line: bytes) -> Request:
-    """Return a request line's record; raise `WireError`."""
+    """Return a request line's record; raise `WireError` for a line of another form."""
     f = _fields(line, 8, 9)
     options = parse_options(f[8], line) if len(f) == 9 else PLAIN
     action = _action(f[4], _REQUEST_ACTIONS, line)
@@ -366,7 +366,7 @@ def encode_response(response: Response) -> bytes:
 
 
 def parse_response(line: bytes) -> Response:
-    """Return a private line's record; raise `WireError`."""
+    """Return a private line's record; raise `WireError` for a line of another form."""
     f = _fields(line, 10)
     return Response(
         sequence=int64(f[0], "sequence", line),
@@ -393,7 +393,7 @@ def encode_login(login: PassiveLogin | InteractiveLogin) -> bytes:
 
 
 def parse_login(line: bytes) -> PassiveLogin | InteractiveLogin:
-    """Parse the first line of a connection; raise `WireError`."""
+    """Parse the first line of a connection; raise `WireError` for a line of another form."""
     try:
         fields = line.rstrip(b"\r\n").decode("ascii").split(",")
     except UnicodeDecodeError:
@@ -432,7 +432,7 @@ def encode_login_reply(reply: Accepted | Refused) -> bytes:
 
 
 def parse_login_reply(line: bytes) -> Accepted | Refused:
-    """Parse the exchange's first line; raise `WireError`."""
+    """Parse the exchange's first line; raise `WireError` for a line of another form."""
     fields = line.rstrip(b"\r\n").decode("ascii", "replace").split(",")
     if fields[0] == "J" and len(fields) == 3:
         return Refused(fields[1], fields[2])

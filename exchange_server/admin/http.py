@@ -54,7 +54,7 @@ class _Root(Resource):
         self._readable, self._changeable = ", ".join(sorted(paths)), ", ".join(sorted(admin.CHANGES))
 
     def render(self, request: Request) -> bytes:
-        """Answer a request with status 200, or with an error status and one line that says what was expected."""
+        """Answer a request with status 200, or with an error status and one line of text."""
         path = unquote(request.path.decode("ascii", "replace"))
         refusal = self._access.refusal(
             str(getattr(request.getClientAddress(), "host", "")),
@@ -82,7 +82,7 @@ class _Root(Resource):
             self._log.error("{reason}", reason=str(error))
             return _refuse(request, 500, str(error))
         except Exception as error:  # noqa: BLE001 - a page of Twisted's is for people, and this port for programs
-            self._log.failure("admin: {path}", path=path)
+            self._log.failure("admin: {path} failed", path=path)
             return _refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the exchange's log")
         request.setHeader("allow", "GET, HEAD, POST")
         return _refuse(request, 405, f"expected GET or POST, was {request.method.decode('ascii', 'replace')}")

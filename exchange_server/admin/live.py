@@ -21,8 +21,8 @@ from exchange_server.nasdaq.listing import list_instruments
 __all__ = ["MOST_LINES", "MOST_PACKETS", "LiveFrames", "Tape"]
 
 MOST_LINES: Final = 1 << 14
-"""Largest number of messages at the end of the text feed that one request searches: 4 ms, in which the market stands
-still.
+"""Largest number of messages at the end of the text feed that one request searches: 4 ms, in which the market does
+nothing else.
 """
 MOST_PACKETS: Final = 1 << 12
 """Largest number of messages at the end of the ITCH feed that one request searches: 3 ms, since each message takes a
@@ -53,7 +53,7 @@ class Tape:
     """Reads trades from one form of the feed.
 
     A text message contains the whole trade. An ITCH execution refers to its price by the resting order, whose message
-    may lie too far back to be found.
+    may be before the searched part of the feed.
     """
 
     def __init__(self, feeds: Mapping[str, Any]) -> None:
@@ -123,7 +123,7 @@ def _of_itch(data: bytes, number: int, instrument: Instrument, book: Any) -> Ite
 
 
 def _trade(letter: str, fields: tuple[Any, ...], prices: dict[int, int]) -> tuple[int, int | None, int] | None:
-    """Return shares, message price and order of a trade, or None if the message is no trade; add an order's price to
+    """Return shares, message price and order of a trade, or None if the message is not a trade; add an order's price to
     ``prices``.
     """
     match letter:

@@ -25,7 +25,7 @@ MOST_MEASURED: Final = 200
 _PREFIX: Final = "deltabook_exchange"
 _OF_MARKET: Final = (
     ("inputs", "Requests in the journal.", "inputs"),
-    ("orders", "Orders that were taken.", "orders"),
+    ("orders", "Orders that were accepted.", "orders"),
     ("trades", "Executions.", "trades"),
 )
 """Counters of the market: name, help text and attribute of `Market`."""

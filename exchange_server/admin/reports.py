@@ -19,7 +19,7 @@ __all__ = ["MOST_HASHED", "Connection", "Face", "Playing", "Reports"]
 
 MOST_HASHED: Final = 200_000
 """Largest number of live orders for which the state of a running market is hashed: some tenths of a second, in which
-the market stands still.
+the market does nothing else.
 """
 
 
@@ -186,7 +186,10 @@ class Reports:
         return book
 
     def book(self, symbol: str, depth: int) -> admin.Book:
-        """Return the displayed book of a symbol, ``depth`` levels of each side at most."""
+        """Return the displayed book of a symbol, ``depth`` levels of each side at most.
+
+        Raise `OperationError` for another depth than the port allows.
+        """
         if not 1 <= depth <= admin.MOST_DEPTH:
             raise OperationError(f"expected a depth from 1 to {admin.MOST_DEPTH}, was {depth}")
         book = self.book_of(symbol)
@@ -254,13 +257,13 @@ class Reports:
     def state_hash(self) -> admin.StateHash:
         """Return the hash of the market's state.
 
-        Raise `OperationError` for a large market, which would stand still meanwhile.
+        Raise `OperationError` for a large market, which would do nothing else for too long.
         """
         market = self.exchange.market
         if market.live_orders > MOST_HASHED:
             raise OperationError(
                 f"expected at most {MOST_HASHED} live orders for the hash of a running market, was "
-                f"{market.live_orders}; `deltabook exchange hash DIR` makes it of the journal"
+                f"{market.live_orders}; `deltabook exchange hash DIR` computes it from the journal"
             )
         return admin.StateHash(market.inputs, market.last_time_ns, market.state_hash())
 

@@ -1,8 +1,8 @@
 """Background agents: simulated traders as counterparties.
 
 ```
-Book ─View──▶ traders.py (who wants what) ─▶ flow.py: one symbol ──Batch──▶ all, by rate and seed ──Input──▶ Exchange
-view.py  what they see and ask for        settings.py  how they trade, and presets
+Book ─View──▶ traders.py (their wishes) ─▶ flow.py: one symbol ──Batch──▶ all, by rate and seed ──Input──▶ Exchange
+view.py  the books as they see them, and their requests        settings.py  how they trade, and presets
 ```
 """
 

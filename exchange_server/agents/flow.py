@@ -29,7 +29,7 @@ class Population:
     """Agents of one symbol: makers, momentum, large, informed and noise traders, with broker ids from 1 in this
     order.
 
-    The population adopts its own orders from a recovered book. State that no book contains starts afresh: the
+    The population adopts its own orders from a recovered book. State that no book contains is initialised again: the
     averages, the large trader's order, and the hidden value, which starts at the value implied by the book.
     """
 
@@ -129,7 +129,7 @@ _BURST_ORDERS: Final = 500
 """Largest number of requests in one period: after a long pause the flow does not make up for all the missed requests.
 """
 _BATCH: Final = 64
-"""Approximate number of requests that are decided on one look at the books."""
+"""Approximate number of requests that are decided on one reading of the books."""
 _TURNS_PER_REQUEST: Final = 4
 """Largest number of turns per wanted request: agents may pass, and all of them do in a halt."""
 
@@ -152,9 +152,9 @@ class AgentFlow:
     """Submits the agents' requests, `rate_per_s` of them on average, in batches every 10 ms.
 
     The requests are determined by the seed, the number of earlier inputs and the books: the same journal and the same
-    times give the same requests. After a restart the flow continues with the orders that rest in the books.
-    ``delay_s`` draws the time between a look at the books and the arrival of the batch decided on it; batches arrive
-    in the order of their decisions. Without ``delay_s`` they arrive at once.
+    times give the same requests. After a restart the flow continues with the orders that rest in the books. ``delay_s``
+    draws the time between a reading of the books and the arrival of the batch decided on it; batches arrive in the
+    order of their decisions. Without ``delay_s`` they arrive at once.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class AgentFlow:
         self._call = self._clock.callLater(_PERIOD_S, self._turn)
 
     def step(self, orders: int) -> int:
-        """Submit up to ``orders`` requests decided on one look at the books.
+        """Submit up to ``orders`` requests decided on one reading of the books.
 
         Return their number, smaller if agents pass. Raise `JournalError` if the requests cannot be journalled.
         """

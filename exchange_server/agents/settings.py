@@ -82,9 +82,9 @@ class MakerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     clips_per_step: Weight = 0.12
     """Growth of the size for each step of distance, in clips."""
     learning: Share = 0.6
-    """Share of the distance to the price implied by the last trade that the believed price moves at each look."""
+    """Share of the distance to the price implied by the last trade that the believed price moves at each revision."""
     jitter_steps: Weight = 0.5
-    """Standard deviation of the error of the believed price at each look, in steps."""
+    """Standard deviation of the error of the believed price at each revision, in steps."""
     tolerance: Share = 0.4
     """Share of its distance by which a quote may deviate before it is moved."""
 

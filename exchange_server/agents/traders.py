@@ -238,7 +238,7 @@ class Maker(Trader):
         """Move the believed price towards a trade beyond the maker's own best quotes, whose trader was better
         informed.
 
-        A trade between the quotes is the noise from which a maker earns. The middle is ignored: anybody can move it
+        A trade between the quotes is the noise from which a maker earns. The middle is ignored: any trader can move it
         for free.
         """
         if not self._believed:

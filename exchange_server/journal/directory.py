@@ -63,7 +63,7 @@ class Journal:
 
     ```
     lock                             keeps a second exchange out; the run of the system in which one last wrote
-    inputs/                          the truth: InputsLog, JournalReader
+    inputs/                          all requests: InputsLog, JournalReader
     snapshots/                       the market at some inputs: SnapshotDirectory
     feed.lines, feed.itch, private/  streams that follow from the inputs: Streams
     ```

@@ -2,7 +2,7 @@
 
 The bytes and the name of a file become durable independently: bytes when `JournalDisk.sync` of the file returns, a name
 (made, renamed or removed) when `JournalDisk.sync_directory` of its directory returns. Until then a crash of the machine
-may leave any part of the changes, in any order. The death of the process alone loses nothing.
+may leave any part of the changes, in any order. The end of the process alone loses nothing.
 """
 
 from __future__ import annotations

@@ -87,9 +87,9 @@ class MarketStarts:
         if nearest is not None:
             return nearest
         if head.first > 1:
-            reasons = "; ".join(self.passed_over) or "none is there"
+            reasons = "; ".join(self.passed_over) or "there is none"
             raise JournalDamagedError(
-                f"expected a snapshot to begin with, since inputs before {head.first} are gone: {reasons}"
+                f"expected a snapshot to begin with, since inputs before {head.first} no longer exist: {reasons}"
             )
         for name, state in self._fresh.items():
             self._encoders[name].restore(msgspec.msgpack.decode(state))

@@ -9,9 +9,9 @@ record: length of the payload (u32) │ checksum (u32) │ unsynced bytes (u32) 
 ```
 
 The journal is one stream of bytes, and a segment the part of it from `SegmentHead.start` on; its file is named after
-its first input. A record's checksum begins with its position in the stream, so that the record is valid in its own
-place only. Its *unsynced bytes* are the number of bytes before it that were not known to be on disk when it was
-written: by this number a reader distinguishes bytes torn by a crash from bytes lost by the disk (`JournalReader`).
+its first input. A record's checksum includes its position in the stream, so that the record is valid at that position
+only. Its *unsynced bytes* are the number of bytes before it that were not known to be on disk when it was written: by
+this number a reader distinguishes bytes torn by a crash from bytes lost by the disk (`JournalReader`).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class InputsLog:
     """Appends batches of inputs to the newest segment, each by one system call, from the journal's end on.
 
     `fsync`: under *always* a batch is on the disk when `append` returns; under *interval* the caller calls `sync` at
-    intervals, from any thread; *never* leaves it to the system. The death of the process loses nothing under any
+    intervals, from any thread; *never* leaves it to the system. The end of the process loses nothing under any
     policy. After a failed write or sync no more inputs are accepted, since the state of the disk is then unknown.
 
     A log continues a journal that was read to its end:
@@ -335,7 +335,8 @@ class JournalReader:
     def __init__(self, directory: Path, disk: JournalDisk = LOCAL_DISK, *, keeps_writes: bool = False) -> None:
         """Open the journal.
 
-        Raise `JournalError` where there is no journal of this version, and `JournalDamagedError`.
+        Raise `JournalError` where there is no journal of this version, and `JournalDamagedError` if the head of its
+        first segment is broken.
         """
         self.keeps_writes = keeps_writes
         """True if no write can have been lost."""
@@ -463,7 +464,7 @@ class JournalReader:
             data = self._bytes(path, begin)
             torn_bytes += len(data)
             if path == segment.path and record_at(data, 0, start) is not None:
-                # Written since it was read: the journal grows, and the bytes that follow are no damage.
+                # Written since it was read: the journal grows, and the bytes that follow are not damage.
                 break
             for known in find_records(data, start):
                 torn_records += 1

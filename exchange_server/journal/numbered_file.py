@@ -212,7 +212,7 @@ class NumberedFile(ABC):
         self.next_number += count
 
     def _count(self, data: bytes, offset: int) -> None:
-        """Extend the checksums over data that stands at an offset."""
+        """Extend the checksums by those of data at an offset."""
         rest = memoryview(data)
         while rest:
             room = BLOCK_BYTES - offset % BLOCK_BYTES
@@ -241,8 +241,8 @@ class NumberedFile(ABC):
             content = view[begin - first : begin - first + length]
             if len(content) < length or _checksum(crc32(content)) != expected:
                 raise DamagedStreamError(
-                    f"{_damage(self._path, begin, begin + length)}; start the exchange again, "
-                    "which makes the file again from its journal"
+                    f"{_damage(self._path, begin, begin + length)}; restart the exchange, "
+                    "which recreates the file from its journal"
                 )
         return data[offset - first : end - first]
 
@@ -320,8 +320,8 @@ class PacketFile(NumberedFile):
     """File whose records begin with their length, two big-endian bytes that count the bytes after them, and the
     letter S.
 
-    Finding the end of each record takes a step; a reader that only forwards bytes therefore reads `piece`s, which may
-    end anywhere.
+    Finding the end of a record takes one step for each record before it; therefore a reader that only forwards bytes
+    reads `piece`s, which may end anywhere.
     """
 
     @classmethod

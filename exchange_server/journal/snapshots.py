@@ -57,7 +57,7 @@ class JournalSnapshots:
         """Damaged snapshot, which is not used → reason."""
 
     def inputs(self) -> list[int]:
-        """Return the inputs of all snapshots, damaged ones included, newest first."""
+        """Return the number of the last input of each snapshot, damaged ones included, newest first."""
         names = [name for name in self._disk.names(self._directory) if name.endswith(_SUFFIX)]
         return [int(stem) for name in reversed(names) if (stem := name.removesuffix(_SUFFIX)).isdigit()]
 

@@ -79,7 +79,10 @@ class Streams:
         return next(filter(None, damages), "")
 
     def begin(self, positions: Mapping[str, Position]) -> None:
-        """Continue from these positions. Bytes of the files after them are overwritten, and cut by `cut`."""
+        """Continue from these positions. Bytes of the files after them are overwritten, and cut by `cut`.
+
+        Raise `JournalError` if the directory cannot be written to.
+        """
         self._positions = positions
         try:
             self._disk.make_directory(self._directory / PRIVATE)

@@ -132,9 +132,9 @@ class Book:
         """Stops and orders for an auction, in order of arrival."""
         self.stops = Stops()
         self.bid_edge = NOTHING
-        """Highest bid price in ticks, hidden orders included."""
+        """Highest bid price in ticks, hidden orders included; `NOTHING` for none."""
         self.ask_edge = -NOTHING
-        """Lowest ask price in ticks, hidden orders included."""
+        """Lowest ask price in ticks, hidden orders included; -`NOTHING` for none."""
         self.phase: PhaseName = "continuous"
         self.is_special = False
         """True if plain matching does not apply: the phase is not continuous, or the book follows a recording."""
@@ -417,7 +417,9 @@ class Book:
         return self.bids.best() if side == "B" else self.asks.best()
 
     def mid_ticks(self) -> int | None:
-        """Return the mid of the best displayed prices, rounded down; with one side empty the best of the other."""
+        """Return the mid of the best displayed prices, rounded down; with one side empty the best price of the other,
+        None if both are.
+        """
         bid, ask = self.bids.best(), self.asks.best()
         if bid is None or ask is None:
             return ask if bid is None else bid

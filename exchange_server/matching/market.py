@@ -220,7 +220,7 @@ class Market:
         return account.orders.get(ref)
 
     def repeated(self, index: int, ref: int | bytes, item: object) -> None:
-        """Ignore a request whose reference was used; refuse it if its account has no reference left.
+        """Ignore a request whose reference was used before; refuse the request if its account has no reference left.
 
         An account that has used the largest reference of its protocol gets a refusal for each request that is not about
         a live order: otherwise it would wait for an answer.
@@ -539,7 +539,7 @@ def _wire(market: Market, item: Wire) -> str:
     account = market.accounts[item.account]
     protocol = market.protocols.get(account.protocol)
     if protocol is None:
-        return f"nobody here speaks {account.protocol}"
+        return f"the market has no protocol {account.protocol}"
     return protocol.apply(market, account, item)
 
 

@@ -141,7 +141,7 @@ class MarketState:
         self.is_plain[account.index] = not (is_limited or account.killed or account.self_trade != "allow")
 
     def is_new(self, index: int, ref: int | bytes) -> bool:
-        """Return True if an account has not used a reference before, and mark it as used."""
+        """Return True if an account has not used a reference before, and mark a number as used."""
         account = self.accounts[index]
         if not isinstance(ref, int):
             return ref not in account.orders

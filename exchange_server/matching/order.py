@@ -141,7 +141,7 @@ class Account(msgspec.Struct):
     killed: bool = False
     """True if new orders are refused."""
     last_ref: int = 0
-    """Highest numeric reference used so far: lower ones are retransmissions."""
+    """Highest numeric reference used so far: requests with this one or a lower one are retransmissions."""
     open_notional: int = 0
     """Total value of the account's live orders, in ticks times lots."""
     orders: dict[int | bytes, Order] = msgspec.field(default_factory=dict)

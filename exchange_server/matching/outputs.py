@@ -72,7 +72,7 @@ class FeedEncoder(ABC):
     def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
         """Publish an execution of a displayed order at its limit (at another price only in a recording).
 
-        `order.volume` is the remaining displayed volume: 0 means that the order is gone.
+        `order.volume` is the remaining displayed volume: 0 means that the order has ended.
         """
 
     @abstractmethod
@@ -93,7 +93,7 @@ class FeedEncoder(ABC):
 
     @abstractmethod
     def deleted(self, order: Order, volume: int) -> None:
-        """Publish that a displayed order is gone; `volume` is its last displayed volume."""
+        """Publish that a displayed order has ended; `volume` is its last displayed volume."""
 
     @abstractmethod
     def replaced(self, old: Order, order: Order) -> None:

@@ -44,7 +44,7 @@ class _MarketState(msgspec.Struct, array_like=True):
 
 
 class _Snapshot(_MarketState, array_like=True):
-    """State of a market, and the recent executions, which are no part of the fingerprint."""
+    """State of a market, and the recent executions, which are not part of the fingerprint."""
 
     executions: list[Execution] = []
     """Empty in snapshots of versions before 0.2."""

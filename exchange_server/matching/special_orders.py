@@ -1,6 +1,6 @@
 """Special orders: icebergs, hidden, post-only, market and minimum orders, stops, self-trades and the collar.
 
-These are the rules that plain matching (`Book.execute`) does not know. The attributes are the flags of
+These are the rules that plain matching (`Book.execute`) does not apply. The attributes are the flags of
 `exchange_server.matching.order`; orders for an auction wait here and execute in `exchange_server.matching.auctions`.
 """
 

@@ -43,21 +43,20 @@ class Snapshot:
     """Snapshot of the books: directory and trading state of every listing, one add for each displayed order, and the
     feed's next message number.
 
-    Orders come bids first, best price first, each price by time. All data are of the moment of construction, which only
-    takes notes, in about 0.15 µs an order: it notes an order's feed id and displayed volume, which may change
-    afterwards; the other fields never do. The packets are made slice by slice, so that a large book does not block the
-    reactor.
+    Orders come bids first, best price first, each price by time. All data are of the moment of construction, which
+    takes about 0.15 µs an order: it records an order's feed id and displayed volume, which may change afterwards; the
+    other fields never do. The packets are encoded slice by slice, so that a large book does not block the reactor.
     """
 
     def __init__(self, market: Market, encoder: ItchEncoder, join_at: int) -> None:
-        """Take notes of the market's books; ``join_at`` is the number of the feed's next message."""
+        """Record the market's books; ``join_at`` is the number of the feed's next message."""
         self.join_at = join_at
         """Number of the first message that the snapshot does not contain."""
         self.on_append: list[Callable[[bytes], None]] = []
         self.next_number = 1
         self.size_bytes = 0
         self.is_complete = False
-        """True once all packets are made."""
+        """True once all packets are encoded."""
         self._chunks: list[bytes] = []
         self._offsets: list[int] = []
         self._stocks = encoder.stocks
@@ -94,7 +93,7 @@ class Snapshot:
         return self
 
     def fill(self) -> bool:
-        """Make the next slice; return True if there is more to make."""
+        """Encode the next slice; return True if more slices follow."""
         if self.is_complete:
             return False
         begin, end = self._done, self._done + _SLICE_ORDERS
@@ -218,7 +217,7 @@ class GlimpseServer(ListeningServer):
             self._fill_calls[snapshot] = self.clock.callLater(0, self._fill, snapshot)
 
     def _fill(self, snapshot: Snapshot) -> None:
-        """Make one more slice, if a client is connected: a client that disconnects at once costs only the notes."""
+        """Encode one more slice if a client is connected: for a client that disconnects at once nothing is encoded."""
         del self._fill_calls[snapshot]
         if snapshot in self.followed:
             snapshot.fill()

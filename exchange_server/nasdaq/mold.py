@@ -1,7 +1,7 @@
 """The feed as MoldUDP64: datagrams to a group or an address, and a port that resends lost messages.
 
 ```
-the exchange's stream "itch" ──▶ MoldSender ──▶ group:port       lost datagrams ──▶ MoldRequestServer ──▶ who asked
+the exchange's stream "itch" ──▶ MoldSender ──▶ group:port       lost datagrams ──▶ MoldRequestServer ──▶ sender
           └──────────────────────── `datagrams`: packets of the stream as datagrams ──┘
 ```
 """
@@ -224,7 +224,7 @@ class _Bucket:
 class MoldRequestServer(DatagramProtocol):
     """Answers a request with one datagram, with as many of the messages as fit, to the request's address.
 
-    A datagram that is no request, of another session, beyond the stream or beyond the limits is not answered.
+    A datagram that is not a request, of another session, beyond the stream or beyond the limits is not answered.
     """
 
     _log = Logger()

@@ -1,4 +1,4 @@
-"""Bitstamp's order-level events as the package ob-analytics keeps them (csv or csv.gz with a header)."""
+"""Bitstamp's order-level events in the format of the package ob-analytics (csv or csv.gz with a header)."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class BitstampLoader(LineLoader):
     capture, whose two times are equal (a real event reaches the capture later than the exchange), which are left out.
     The market decides about outlying prices, since it knows the mid. Numbers are converted exactly.
 
-    The R package obAnalytics calls a column ``exchange.timestamp``, an action also ``modified``, and has volumes in
-    satoshi, as whole numbers; that name is how its files are recognised. Columns may have any order, quotes, and row
-    names before them.
+    Files of the R package obAnalytics are recognised by the name ``exchange.timestamp`` of a column. Their volumes are
+    whole numbers of satoshi, and the action ``modified`` is the same as ``changed``. Columns may have any order,
+    quotes, and row names before them.
     """
 
     def __init__(self, path: Path, symbol: str, *, tick_size: str = "0.01", lot_size: str = "0.00000001") -> None:

@@ -1,6 +1,6 @@
 """Rows of a recording after which its own book is crossed: the best bid at or above the best ask.
 
-The books of an exchange are never crossed while it matches, so a crossed row shows orders that are gone without a
+The books of an exchange are never crossed while it matches, so a crossed row shows orders that have ended without a
 record: the recording has a few levels of the book only, or records are missing.
 """
 
@@ -22,7 +22,7 @@ class CrossedRows:
     """Counts crossed rows of one recording; `observe` takes every record in its order.
 
     Some recordings show an order before it trades (Bitstamp's): ``is_shown_first``. Their books are crossed between an
-    order and its executions, which is no fault. In them a row counts if its cross is older than `GRACE_NS`; then the
+    order and its executions, which is not a fault. In them a row counts if its cross is older than `GRACE_NS`; then the
     older of the two orders, whose end was not recorded, is left out.
 
     A record costs about a microsecond; memory is bounded by the orders that the recording leaves in its book.

@@ -62,7 +62,7 @@ class BookChange(NamedTuple):
 
 
 class BookFigures(msgspec.Struct, frozen=True):
-    """Comparison of the book made from messages with the order book file, row by row."""
+    """Comparison of the book built from messages with the order book file, row by row."""
 
     rows: int
     """Number of rows compared: all messages that can be read."""

@@ -7,8 +7,8 @@ The input is trades as `exchange_server.replay.depth` reads them, or bars (``ope
 Such data has no book, so a book is assumed: at every price, a bid at it and an ask one tick above it, each of as many
 lots as traded there. The trade itself is replayed too, and fills resting orders within its price. A bar gives four
 prices at even times: its open, then high or low, whichever is nearer to the open, then the other one, and its close,
-with a quarter of its volume each. A bar lasts until the next one. Where nothing traded for long, as in a night, it
-lasts as long as the bar before it.
+with a quarter of its volume each, rounded down; a bar of fewer than four lots gives none. A bar lasts until the next
+one. Where nothing traded for long, as in a night, it lasts as long as the bar before it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PriceLoader(FileLoader):
     def __init__(self, path: Path, symbol: str, *, is_bars: bool, tick_size: str = "") -> None:
         """Open a file; ``tick_size`` is the distance of the ask from the bid.
 
-        Raise `ExchangeConfigurationError` if invalid.
+        Raise `ExchangeConfigurationError` for an invalid ``tick_size``.
         """
         super().__init__(path, (symbol,))
         self._symbol, self._is_bars = symbol, is_bars

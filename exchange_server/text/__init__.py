@@ -3,7 +3,7 @@
 ```
 sockets ──lines──▶ server.py ──logins, requests──▶ protocol.py: inputs ──▶ Exchange
    ▲                                                │
-   └─ ../readers.py: one burst for all, gaps from ──┘ lines of the feed, and what a broker is told
+   └─ ../readers.py: one burst for all, gaps from ──┘ lines of the feed and of private streams
       disk, heartbeats, limits
 ```
 """

@@ -52,7 +52,7 @@ class Patience(msgspec.Struct, frozen=True):
     """Timeouts and delays of a change stream."""
 
     silence_s: float = 30.0
-    """Silence, without even a heartbeat, after which a connection is closed and made again."""
+    """Silence, without even a heartbeat, after which a connection is closed and opened again."""
     reconnect_s: float = 120.0
     """Time without any connection after which the stream fails."""
     first_s: float = 0.1
@@ -195,7 +195,10 @@ class ChangeStream:
             raise ProtocolError(str(error)) from None
 
     def _connect(self, end_s: float | None) -> None:
-        """Connect, and retry until `Patience` is exhausted or ``end_s``; raises `ClientError`."""
+        """Connect, with retries; return without a connection at ``end_s``.
+
+        Raises `ClientError` once `Patience` is exhausted, and at once for a refusal that a retry cannot change.
+        """
         begun_s, wait_s = self._now_s(), self._patience.first_s
         while True:
             try:

@@ -78,7 +78,7 @@ class Client:
         return tuple(View(self._port, line) for line in self._port.get(VIEWS_PATH, tuple[ViewLine, ...]))
 
     def view(self, name: str) -> View:
-        """Return the view of this name; raises `NotFoundError`."""
+        """Return the view of this name; raises `NotFoundError` if there is none."""
         views = {view.name: view for view in self.views()}
         if name not in views:
             raise NotFoundError(404, f"expected one of the views {', '.join(views) or 'none'}, was {name!r}")
@@ -182,7 +182,7 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
 
 
 def asked(data: bytes, content_type: str) -> Asked:
-    """Decode an answer; raises `ProtocolError`."""
+    """Decode an answer; raises `ProtocolError` unless it is an Arrow stream with its epoch."""
     if content_type != ARROW:
         raise ProtocolError(f"expected an answer as {ARROW}, was {content_type!r}")
     try:

@@ -281,5 +281,7 @@ def _together(program: Program, relations: Iterable[Relation]) -> list[Relation]
     known = {relation.name: relation for relation in program.relations}
     for relation in relations:
         if known.setdefault(relation.name, relation) != relation:
-            raise SqlError(f"expected the relation {relation.name!r} as the standing views know it, was another")
+            raise SqlError(
+                f"expected the relation {relation.name!r} with the columns that existing views read, was another"
+            )
     return list(known.values())

@@ -157,12 +157,12 @@ class Describer:
                 connection.close()
 
     def columns(self, sql: str) -> list[tuple[str, str]]:
-        """Return names and types of a query's columns; raise `duckdb.Error`."""
+        """Return names and types of a query's columns; raise `duckdb.Error` if DuckDB refuses the query."""
         with time_limit(self._connection, DESCRIBE_S):
             return [(row[0], row[1]) for row in self._connection.execute(f"DESCRIBE {sql}").fetchall()]
 
     def names(self, sql: str) -> list[str]:
-        """Return the names of a query's columns; raise `duckdb.Error`.
+        """Return the names of a query's columns; raise `duckdb.Error` if DuckDB refuses the query.
 
         A function that DuckDB has for integers of 32 bits alone, such as CHR, is described over columns of these: the
         view passes it the values of wider ones that fit.

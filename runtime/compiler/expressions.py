@@ -176,7 +176,7 @@ class Rewriter:
 
         They go in as DOUBLE if DuckDB has no such function of decimals, as ROUND to a number of digits from a column.
         Integers that may be wide go in as they are, or as the widest type that the function takes: a value that does
-        not fit is an error when it occurs, as it is in DuckDB. ``known`` has operands that are rewritten already, so
+        not fit raises an error when it occurs, as in DuckDB. ``known`` has operands that are rewritten already, so
         that a chain of calls costs no more than its length.
         """
         around = node.parent.parent if isinstance(node.parent, exp.IgnoreNulls) else node.parent

@@ -145,7 +145,7 @@ def arithmetic(kind: type[exp.Binary], left: Value, right: Value) -> Value:
         sql = kind(this=wrap(huge(left, scale)), expression=wrap(huge(right, scale)))
         return Value(sql, Type("int", scale, True, nullable))
     divisor = huge(right, scale)
-    if not (right.literal and right.sql.sql() != "0"):  # DuckDB 2 raises for a division by 0, unless told otherwise
+    if not (right.literal and right.sql.sql() != "0"):  # by default DuckDB 2 raises for a division by 0
         divisor, nullable = exp.Nullif(this=divisor, expression=exp.Literal.number(0)), True
     narrow = not left.type.wide and right.literal and left.type.scale == scale
     sql = kind(this=wrap(huge(left, scale)), expression=wrap(divisor))

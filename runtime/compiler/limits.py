@@ -3,10 +3,10 @@
 Sizes are checked before anything walks the tree. A part of a query that the compiler would not read is refused, never
 dropped.
 
-``repeat``, ``lpad``, ``range`` and their like make a value as long as an argument says. DuckDB makes it in one piece,
-which its memory limit does not count and an interrupt does not end. So the counts of all such calls of a query,
-multiplied, may be at most `MOST_EXPANDED`. They must be constants; but for ``repeat``, ``lpad`` and ``rpad``, whose
-count is `MOST_COUNT` at most wherever it comes from: `GUARDS` define functions of these names that check the count.
+``repeat``, ``lpad``, ``range`` and similar calls make a value whose length is an argument. DuckDB makes it in one
+piece, which its memory limit does not count and an interrupt does not end. So the counts of all such calls of a query,
+multiplied, may be at most `MOST_EXPANDED`. They must be constants, except those of ``repeat``, ``lpad`` and ``rpad``,
+which are at most `MOST_COUNT` each: `GUARDS` define functions of these names that check the count.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def unread_part(tree: exp.Expr) -> tuple[str, exp.Expr] | None:
 
 
 MOST_EXPANDED: Final = 100_000
-"""Greatest number of characters or elements that all calls of a query together may make out of one."""
+"""Greatest number of characters or elements that all calls of a query together may create from one."""
 MOST_COUNT: Final = 1_000
 """Largest count of ``repeat``, ``lpad`` and ``rpad``."""
 _GUARDED: Final = {"repeat": "value, count", "lpad": "value, count, fill", "rpad": "value, count, fill"}
@@ -168,9 +168,10 @@ def is_expanding(function: str) -> bool:
 
 
 def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
-    """Return the elements that a query makes out of one with one call more; ``before`` is the number without it.
+    """Return the number of elements that a query may create from one, including this call; ``before`` is the number
+    without it.
 
-    Raise `ValueError` for too many, and for a count that must be a constant and is none.
+    Raise `ValueError` for too many, and for a count that must be a constant and is not.
     """
     count = _COUNTS[function](arguments)
     if function in _GUARDED and not isinstance(count, int):
@@ -180,14 +181,14 @@ def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
     total = before * max(count, 1)
     if total > MOST_EXPANDED:
         raise ValueError(
-            f"expected a query that makes at most {MOST_EXPANDED} characters or elements out of one, "
+            f"expected a query that makes at most {MOST_EXPANDED} characters or elements from one call, "
             f"was {total} with {function}()"
         )
     return total
 
 
 MOST_BYTES: Final = 1 << 20
-"""Longest text of a query."""
+"""Greatest length of a query's text, in characters."""
 MOST_DIGITS: Final = 400
 """Longest number, as many digits as a float may have before its point, and some more."""
 MOST_NESTED: Final = 100
@@ -197,7 +198,9 @@ MOST_DEEP: Final = 250
 _CHAIN: Final = 16
 """Chains of operators up to this depth stay as they were written."""
 _RECURSION: Final = 20_000
-"""The parser takes some 30 calls for each level of brackets, so that `MOST_NESTED` needs more than Python allows."""
+"""The parser makes some 30 nested calls for each level of brackets, so that `MOST_NESTED` levels exceed Python's
+default limit.
+"""
 _OPENING: Final = frozenset("([{")
 _CLOSING: Final = frozenset(")]}")
 _PREFIXES: Final = frozenset("-+~")

@@ -45,7 +45,9 @@ _NAMES = frozenset(_PARTS.values())
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
 
 Leaf = Callable[[exp.Expr], Lowered | None]
-"""Resolver of nodes that its owner knows, such as a key or an aggregate; None to look inside."""
+"""Function that resolves nodes of its owner, such as a key or an aggregate; it returns None for a node whose parts are
+to be resolved.
+"""
 
 
 def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
@@ -66,7 +68,7 @@ def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
 
 
 def lower_key(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """Return a key of GROUP BY."""
+    """Return a key of GROUP BY; raise `NotIncremental` for a constant NULL."""
     value = lower(node, leaf)
     if value.type.kind in ("null", "other"):
         raise NotIncremental("GROUP BY a constant NULL")

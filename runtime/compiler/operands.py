@@ -57,7 +57,7 @@ class Lowered:
 
 
 def call(op: Any, *args: Expr) -> Call:
-    """Return an operation; ``op`` is one of the program's."""
+    """Return a call of an operation of the program, such as ``mul``."""
     return Call(op, args)
 
 
@@ -82,7 +82,7 @@ def at_type(value: Lowered, target: Type) -> Expr:
 
 
 def _moment(expr: Expr, target: Type) -> Expr:
-    """Return a literal string as a date or timestamp."""
+    """Return a literal string as a date or timestamp; raise `NotIncremental` if it has another form than ISO 8601."""
     text = str(expr.value) if isinstance(expr, Lit) else ""
     try:
         read = datetime.fromisoformat(text)
@@ -94,7 +94,9 @@ def _moment(expr: Expr, target: Type) -> Expr:
 
 
 def meeting(left: Lowered, right: Lowered) -> Type | None:
-    """Return the type in which two values are compared: a literal string is read as the type beside it."""
+    """Return the type in which two values are compared, None if there is none; a literal string is read as the other
+    value's type.
+    """
     kinds = {left.type.kind, right.type.kind}
     nullable = left.type.nullable or right.type.nullable
     if kinds == {"date", "timestamp"}:
@@ -106,39 +108,42 @@ def meeting(left: Lowered, right: Lowered) -> Type | None:
 
 
 def compare(op: str, left: Lowered, right: Lowered) -> Lowered:
-    """Return a comparison with three outcomes."""
+    """Return a comparison, which is true, false or NULL."""
     first, second = aligned(left, right)
     return Lowered(call(op, first.expr, second.expr), BOOL.with_null(first.type.nullable or second.type.nullable))
 
 
 def as_condition(value: Lowered) -> Expr:
-    """Return the expression, which is a condition."""
+    """Return the expression of a condition; raise `NotIncremental` for a value that is not a boolean."""
     if value.type.kind not in ("bool", "null"):
-        raise NotIncremental("a condition that is no condition")
+        raise NotIncremental("a condition that is not a boolean")
     return value.expr
 
 
 def aligned(left: Lowered, right: Lowered) -> tuple[Lowered, Lowered]:
-    """Return two values as they are compared: of one type and scale."""
+    """Return two values converted to the type and scale in which they are compared.
+
+    Raise `NotIncremental` if there is none.
+    """
     target = meeting(left, right)
     if target is None or target.kind in ("null", "other"):
-        raise NotIncremental("a comparison that only DuckDB knows")
+        raise NotIncremental("a comparison that only DuckDB supports")
     first, second = (Lowered(at_type(value, target), target.with_null(value.type.nullable)) for value in (left, right))
     return first, second
 
 
 def logic(op: str, left: Lowered, right: Lowered) -> Lowered:
-    """Return AND or OR."""
+    """Return two conditions joined by ``op``, AND or OR."""
     kind = BOOL.with_null(left.type.nullable or right.type.nullable)
     return Lowered(call(op, as_condition(left), as_condition(right)), kind)
 
 
 def arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
-    """Return a sum, difference, product, integer quotient or remainder."""
+    """Return a sum, difference, product, integer quotient or remainder; raise `NotIncremental` for other types."""
     nullable = left.type.nullable or right.type.nullable
     target = common_type((left.type, right.type))
     if target is None or not target.is_numeric:
-        raise NotIncremental("arithmetic that only DuckDB knows")
+        raise NotIncremental("arithmetic that only DuckDB supports")
     if target.kind == "float64":
         if op in ("floordiv", "mod"):
             raise NotIncremental("integer division of floats")
@@ -156,10 +161,13 @@ def arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
 
 
 def quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowered:
-    """Return the real quotient: a float, NULL for a divisor of 0."""
+    """Return the real quotient: a float, NULL for a divisor of 0; ``never_zero`` promises that the divisor is not 0.
+
+    Raise `NotIncremental` for values that are not numbers.
+    """
     target = common_type((left.type, right.type))
     if target is None or not target.is_numeric:
-        raise NotIncremental("arithmetic that only DuckDB knows")
+        raise NotIncremental("arithmetic that only DuckDB supports")
     divided = call("div", at_type(left, target), at_type(right, target))
     return Lowered(divided, Type("float64", nullable=not never_zero or target.nullable))
 
@@ -171,7 +179,10 @@ def floor_quotient(top: Expr, bottom: Expr) -> Expr:
 
 
 def alike(values: Sequence[Lowered], what: str = "a choice between values") -> tuple[Type, tuple[Expr, ...]]:
-    """Return the common type of values, and the values converted to it; ``what`` describes them in words."""
+    """Return the common type of values, and the values converted to it; ``what`` describes them in words.
+
+    Raise `NotIncremental` if there is no common type.
+    """
     target = common_type([value.type for value in values])
     if target is None or target.kind == "other":
         raise NotIncremental(f"{what} of different types")

@@ -97,7 +97,7 @@ class Query:
         except ParseError as error:
             raise self._parse_error(error) from error
         except SqlglotError as error:
-            raise self.error(f"expected SQL, was something unreadable: {str(error).splitlines()[0]}") from error
+            raise self.error(f"expected SQL, was a text that cannot be parsed: {str(error).splitlines()[0]}") from error
         if not isinstance(tree, exp.Query) or isinstance(tree, exp.Values):
             raise self.error("expected a SELECT")
         balance_chains(tree, self._relations)
@@ -130,7 +130,10 @@ def parse_select(
     *,
     mode: Literal["sql", "dbtoaster"] = "sql",
 ) -> Query:
-    """Return the query with qualified columns, expanded stars and inlined views; raise `SqlError`."""
+    """Return the query with qualified columns, expanded stars and inlined views.
+
+    Raise `SqlError` for SQL that is invalid or not supported.
+    """
     views = Definitions() if views is None else views
     known = {relation.name: relation for relation in (*views.as_relations(), *relations, EPOCH_TIME)}
     query = Query(select, known.values(), mode=mode)
@@ -182,11 +185,12 @@ def check_query(
     sizes: Mapping[str, Sizes] | None = None,
     is_stream: bool = False,
 ) -> None:
-    """Refuse constructs that have no fixed answer, are unbounded or would be left out; rewrite others as plainer ones.
+    """Raise `SqlError` for constructs without a fixed answer or a bound, or not supported; rewrite others as plainer
+    ones.
 
     Views and derived streams are checked here, before anything else reads their trees. The rows of a stream come in
     order, so that FIRST and LAST have an answer, and one by one, so that it has no ``now()``. ``sizes`` are those of
-    the columns of views. Raise `SqlError`.
+    the columns of views.
     """
     known = {name: {column.name: 1 for column in relation.columns} for name, relation in relations.items()}
     query.sizes = check_copies(query.tree, known | dict(sizes or {}), query.error)
@@ -328,7 +332,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def group_keys(select: exp.Select) -> list[exp.Expr]:
-    """Return the keys of GROUP BY; for GROUP BY ALL the columns that are no aggregates."""
+    """Return the keys of GROUP BY; for GROUP BY ALL the columns that are not aggregates."""
     group = select.args.get("group")
     if group is None:
         return []
@@ -340,7 +344,8 @@ def group_keys(select: exp.Select) -> list[exp.Expr]:
 def tie_columns(select: exp.Select) -> list[exp.Column]:
     """Return the columns that SELECT and QUALIFY name, each once, in the order of the text.
 
-    They break the ties of a window's ORDER BY: rows that are equal in all of them cannot be told apart in the result.
+    They break the ties of a window's ORDER BY: rows that are equal in all of them cannot be distinguished in the
+    result.
     """
     qualify = select.args.get("qualify")
     columns: dict[tuple[str, str], exp.Column] = {}

@@ -46,7 +46,7 @@ _ORDERED: Final[dict[type[exp.Expr], tuple[type[exp.Func], type[exp.Func]]]] = {
 
 
 def plain_clauses(tree: exp.Query, fail: Fail) -> None:
-    """Replace FETCH, names of windows, percentiles and comparisons of rows by the SQL that they stand for.
+    """Replace FETCH, names of windows, percentiles and comparisons of rows by equivalent SQL.
 
     The tree is not qualified yet.
     """
@@ -100,7 +100,7 @@ def _compared_rows(node: exp.Binary, left: Sequence[exp.Expr], right: Sequence[e
 
 
 def _plain_limits(tree: exp.Query, fail: Fail) -> None:
-    """Write FETCH FIRST n ROWS ONLY as LIMIT n; refuse ORDER BY ALL, whose columns only DuckDB knows."""
+    """Write FETCH FIRST n ROWS ONLY as LIMIT n; refuse ORDER BY ALL, whose columns only DuckDB can list."""
     for fetch in list(tree.find_all(exp.Fetch)):
         fetch.replace(exp.Limit(expression=fetch.args.get("count") or exp.Literal.number(1)))
     for part in tree.find_all(exp.Ordered):

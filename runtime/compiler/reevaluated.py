@@ -94,7 +94,7 @@ class QueryRewriter:
         """Rewrite ``value IN (SELECT …)`` and ``(value, …) IN (SELECT …)``, both sides of each column at one scale."""
         query = node.args["query"]
         if len(values) > 1 and (outside := free_columns(query)):
-            raise self._query.error("expected a SELECT that does not depend on the query around it behind (…, …) IN: "
+            raise self._query.error("expected a SELECT that does not depend on the query around it after (…, …) IN: "
                                     "write EXISTS (SELECT … WHERE x = a AND y = b)", outside[0])  # fmt: skip
         output = self.rewrite(query, scope)
         if len(output.types) != len(values):

@@ -1,6 +1,6 @@
 """Parsing of a file of SQL: INCLUDE, CREATE STREAM, CREATE TABLE, the SELECTs of its views and of its streams.
 
-A derived stream says how long its rows are retained, and how late its input may be::
+A derived stream declares how long its rows are retained, and how late its input may be::
 
     CREATE STREAM name [RETAIN n ROWS] [RETAIN INTERVAL 'n' unit] [LATENESS INTERVAL 'n' unit] AS SELECT …
 """
@@ -265,9 +265,7 @@ class _Reader:
         """Read the rest of CREATE STREAM … AS SELECT."""
         text = cursor.text
         if is_replacing:
-            reason = (
-                "the rows that the old one has brought cannot be made again; drop it first, then create the new one"
-            )
+            reason = "the rows that the old one has brought cannot be recreated; drop it first, then create the new one"
             raise text.error(start, f"expected CREATE STREAM {name} AS, was CREATE OR REPLACE: {reason}")
         clauses = parse_clauses(cursor)
         if not (cursor.token.is_word("SELECT", "WITH") or cursor.token.is_symbol("(")):

@@ -121,7 +121,10 @@ def is_accumulated(node: exp.Expr) -> bool:
 
 
 def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
-    """Return the aggregate's value; ``leaf`` resolves the columns of its rows. Raise `NotIncremental`."""
+    """Return the aggregate's value; ``leaf`` resolves the columns of its rows.
+
+    Raise `NotIncremental` if it cannot be kept incrementally.
+    """
     condition = None
     if isinstance(node, exp.Filter):
         if isinstance(node.this, exp.CountIf):
@@ -169,7 +172,7 @@ def _of_values(node: exp.AggFunc, value: Lowered, into: Accumulator) -> Lowered:
         return into.extreme("min", value)
     if isinstance(node, (exp.Max, exp.LogicalOr)):
         return into.extreme("max", value)
-    raise NotIncremental(f"{name} cannot be kept by adding up and taking back")
+    raise NotIncremental(f"{name} cannot be maintained by addition and subtraction")
 
 
 def _distinct(
@@ -198,7 +201,9 @@ def _quantile(node: exp.AggFunc, value: Lowered, into: Accumulator) -> Lowered:
     if isinstance(node.expression, exp.Literal) and not node.expression.is_string:
         share = decimal_literal(node.expression.this)
     if share is None or not 0 <= share[0] <= 10 ** share[1] <= _MOST_PARTS:
-        raise NotIncremental(f"{node.sql_name()} of a share that is no constant from 0 to 1, with 6 decimals at most")
+        raise NotIncremental(
+            f"{node.sql_name()} of a share that is not a constant from 0 to 1, with 6 decimals at most"
+        )
     part, whole = share[0], 10 ** share[1]
     if value.type.scale or value.type.kind in ("null", "other"):
         raise NotIncremental(f"{node.sql_name()} of {value.type}: of whole numbers it is incremental")
@@ -236,7 +241,7 @@ def _truths(condition: Lowered) -> Lowered:
 
 def _exact(value: Lowered, name: str) -> Lowered:
     if value.type.kind != "int":
-        raise NotIncremental(f"{value.type} {name}: floats cannot be taken back exactly")
+        raise NotIncremental(f"{value.type} {name}: floats cannot be subtracted exactly")
     return value
 
 

@@ -6,7 +6,7 @@ source ──Emitter──▶ Admission ──▶ inbox ─▶ pipeline ──em
   or reactor)                                      ▼                           ▼
                                     TaskQueue:  admitted                   internal (first), delayed
                                                    └──────────▶ Workers ◀──────┘
-QueryEngine: start, stop, request_barrier, shutdown          StatusListener, StatisticsListener ◀── what happens
+QueryEngine: start, stop, request_barrier, shutdown          StatusListener, StatisticsListener ◀── events
 ```
 
 The steps that turn raw buffers into epochs are in `runtime.engine.ingest`, relational operators in

@@ -246,7 +246,7 @@ class Admission:
             assert windows.issuperset(self._refused)
             assert windows.issuperset(self._waiting)
             if self._refused and not self._inputs:
-                assert any(window.is_granted for window in windows), "sources wait for room that is there"
+                assert any(window.is_granted for window in windows), "sources wait for room that exists"
 
 
 def _nothing() -> None:

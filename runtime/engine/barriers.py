@@ -137,7 +137,7 @@ class BarrierCycle:
     def request(self, payload: object) -> BarrierFuture:
         """Add a request for a barrier, after which the caller calls `begin`.
 
-        Raise BarrierError if too many requests wait.
+        Raise `BarrierError` if too many requests wait.
         """
         future = BarrierFuture()
         if payload is None:
@@ -160,7 +160,7 @@ class BarrierCycle:
         return self._begin(self._next.popleft())
 
     def begin_unasked(self, payload: object) -> Barrier:
-        """Begin a barrier that was not requested, or the one that requests without a payload wait for."""
+        """Begin a barrier that was not requested; without a payload, the first requested one, if there is one."""
         if payload is None and self._next:
             return self._begin(self._next.popleft())
         return self._begin(_Round(payload, None))

@@ -1,4 +1,4 @@
-"""Listeners of the engine: status of queries, events for statistics, and their publisher, which outlives any error.
+"""Listeners of the engine: status of queries, events for statistics, and their publisher, which logs their errors.
 
 Workers call the listeners without any lock of the engine held, several workers at once; listeners must not block. An
 exception that a listener raises is logged and has no other effect.

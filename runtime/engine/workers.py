@@ -20,7 +20,7 @@ _current = _Current()
 
 
 def current_worker() -> int:
-    """Return the number of this thread's worker, from 0; -1 if the thread is no worker."""
+    """Return the number of this thread's worker, from 0; -1 if the thread is not a worker."""
     return _current.worker
 
 

@@ -7,7 +7,7 @@ Spark lane, express lane ◀──────────────┤
         │                               └──take──▶ SnapshotDirectory   000000000007.snapshot   live rows of relations
         └──publish──▶ ResultLog                  000000000005-000000000007.result   view changes
                                                  000000000007.full                  views' rows
-retire: removes the files that all of them have passed, oldest first; control records stay under programs/.
+retire: removes the files that every reader has passed, oldest first; control records stay under programs/.
 ```
 """
 

@@ -1,12 +1,13 @@
 """The claim on a run directory: which process may write into it, and from which start on.
 
-A lock keeps a second process out as long as the file system keeps the lock. Where it drops one, because a machine
-was cut off or stood still for too long, two processes take the directory for theirs. So each start increments a
-*term*, which stands in a file, in the state and in every epoch's footer, and a writer checks first that the file
-still has its own term: the older process finds another one there, writes nothing more, and ends.
+A lock keeps a second process out as long as the file system keeps the lock. A file system may drop the lock of a
+machine that was disconnected or paused for too long; then two processes use the directory. Therefore each start
+increments a *term*, which is in a file, in the state and in every epoch's footer. Before it writes, a writer checks
+that the file still has its own term: the older process finds another one there, writes nothing more, and ends.
 
 Between that check and the write nothing stops the older process. This gap is some microseconds, not the whole time for
-which the process stood still; only a file system that keeps its locks, or cuts off a process that lost one, closes it.
+which the process was paused; only a file system that keeps its locks, or disconnects a process that has lost one,
+closes it.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ __all__ = ["consolidate"]
 
 
 def consolidate(rows: pa.Table, schema: pa.Schema | None = None) -> pa.Table:
-    """Return the rows with equal ones added up: weights, the last column, are summed, and rows of weight 0 dropped.
+    """Return the rows with equal rows merged: their weights, the last column, are summed, and rows of weight 0 are
+    dropped.
 
     ``schema`` is that of the result, by default that of the rows.
     """

@@ -39,7 +39,8 @@ class Disk(ABC):
 
     @abstractmethod
     def read(self, path: Path) -> pa.Buffer:
-        """Return all bytes of a file, mapped rather than copied where possible; they stay readable once it is removed.
+        """Return all bytes of a file, mapped rather than copied where possible; they stay readable after the file is
+        removed.
 
         Raise `FileNotFoundError` if there is none.
         """
@@ -127,7 +128,7 @@ class LocalDisk(Disk):
         if not path.is_dir():
             self.make_directory(path.parent)
             path.mkdir(exist_ok=True)
-            # A process that lost the race to make it relies on the name as well: each syncs it.
+            # Another process may have made it first and not have synced its name yet: each process syncs the name.
             self.sync_directory(path.parent)
 
     def sync_directory(self, path: Path) -> None:

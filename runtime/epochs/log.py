@@ -64,7 +64,7 @@ def program_name(epoch: int) -> str:
 
 
 class EpochLogReader:
-    """Reader of a log's published segments; epochs are consecutive, so the newest is found by looking one further.
+    """Reader of a log's published segments. Epochs are consecutive, so the newest is found by looking for the next one.
 
     Its only state is the newest epoch that it has seen. One owner at a time, but any thread may call `latest`; any
     number of readers of one log.
@@ -86,7 +86,7 @@ class EpochLogReader:
         return footer.to_epoch
 
     def latest(self) -> int:
-        """Return the newest published epoch, -1 for none. Costs one look-up per new epoch.
+        """Return the newest published epoch, -1 for none. Costs one look-up for each new epoch, and one more.
 
         Any thread may call it: the stored number is always an epoch that exists. (If the attribute itself were
         incremented, two threads that see the same epoch would count it twice, and the writer would leave a number out.)
@@ -121,7 +121,8 @@ class EpochLogReader:
     # --- control records: the view program from an epoch on ----------------------------------------------------------
 
     def control(self, epoch: int) -> bytes:
-        """Return the control record of an epoch; empty if it has none, or if it and a later one are retired.
+        """Return the control record of an epoch; empty if it has none, or if the epoch is retired and its record was
+        not kept.
 
         Raise `EpochLogError` for an epoch that is not published yet.
         """
@@ -238,8 +239,8 @@ class EpochLog(EpochLogReader):
         """Write and sync the next epoch's segment under a hidden name.
 
         ``sections`` are batches by name of the relation or view; a section without any is left out. Raise
-        `EpochLogError` if ``footer.to_epoch`` is not the epoch after the latest, and `OSError`. If that or the
-        transaction fails, the epoch may be prepared again: the hidden file is replaced.
+        `EpochLogError` if ``footer.to_epoch`` is not the epoch after the latest, and `OSError` if the disk fails. After
+        an `OSError`, or if the transaction fails, the epoch may be prepared again: the hidden file is replaced.
         """
         if footer.to_epoch != self.latest() + 1:
             raise EpochLogError(f"expected epoch {self.latest() + 1} next in {self.directory}, was {footer.to_epoch}")
@@ -251,7 +252,10 @@ class EpochLog(EpochLogReader):
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
 
     def publish(self, prepared: Prepared) -> None:
-        """Make a committed segment visible to readers. Raises `OSError`; `recover` then publishes the epoch."""
+        """Make a committed segment visible to readers.
+
+        Raises `OSError` if the disk fails; `recover` then publishes the epoch.
+        """
         epoch = prepared.record.epoch
         self.disk.rename(self.hidden(epoch), self.path(epoch))
         self._checksum = prepared.record.checksum

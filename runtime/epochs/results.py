@@ -96,7 +96,8 @@ class ResultLog:
     @classmethod
     def damage_in(cls, directory: Path, disk: Disk = LOCAL_DISK) -> tuple[dict[Path, str], list[Path], int]:
         """Return the damaged files of a directory with the damage; the files to remove so that a whole log remains,
-        which includes whole results that follow a damaged one; and the version that remains. Nothing is changed."""
+        which include intact results after a damaged one; and the newest version of that log. Nothing is changed.
+        """
         spans, bad = cls._spans_in(directory, disk), dict[Path, str]()
         names = [name for name in disk.names(directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
         fulls = [int(name.removesuffix(_FULL_SUFFIX)) for name in names]
@@ -152,7 +153,10 @@ class ResultLog:
     def publish(
         self, from_epoch: int, to_epoch: int, changes: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer
     ) -> bool:
-        """Make the changes of ``(from, to]`` durable; return False, and do nothing, if they are published already."""
+        """Make the changes of ``(from, to]`` durable; return False, and do nothing, if they are published already.
+
+        Raise `EpochLogError` if the changes do not continue the newest ones.
+        """
         self._fence()
         latest = self.latest()
         if to_epoch <= latest:
@@ -166,7 +170,10 @@ class ResultLog:
         return True
 
     def put_full(self, tables: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> None:
-        """Make every view's rows at a published version, ``footer.to_epoch``, durable as a full result."""
+        """Make every view's rows at a version, ``footer.to_epoch``, durable as a full result.
+
+        Raise `EpochLogError` if the version is not published.
+        """
         self._fence()
         version = footer.to_epoch
         with self._lock:
@@ -187,10 +194,11 @@ class ResultLog:
                 yield self._read(self._path(span), span)
 
     def retire(self, passed: int, bases: int = 2) -> int:
-        """Remove, oldest first, the results older than this number of full results; return the number of bytes freed.
+        """Remove, oldest first, all results before the oldest of the newest ``bases`` full results; return the number
+        of bytes freed.
 
         ``passed`` is the newest version of which no batch is run again; newer full results do not count. With two
-        ``bases``, the older one remains if the newer turns out to be torn.
+        ``bases``, the older one can be used if the newer one is torn. Nothing is removed if there are fewer.
         """
         self._disk.sync_directory(self.directory)  # the name of a full result may not be durable yet
         whole = [version for version in self._fulls() if version <= passed and self._sound(version) is not None][:bases]

@@ -53,9 +53,9 @@ def retire(
     """Remove epochs and snapshots that are not needed any more; return the number of bytes freed.
 
     ``passed`` is the newest epoch that every consumer has committed, so that none of them reads it or an earlier one
-    again. The remaining log begins after a snapshot, from which a replay can start, and has all that the newest
-    ``bases`` snapshots up to ``passed`` and every pinned one need: the newest may turn out to be torn. Nothing is
-    removed until there are so many.
+    again. The remaining log begins after a snapshot, from which a replay can start, and has all epochs after the newest
+    ``bases`` snapshots up to ``passed`` and after every pinned one: the newest may be torn. Until there are ``bases``
+    snapshots, only segments that an interrupted call has left are removed.
     """
     complete = snapshots.complete(passed)
     needed = complete[:bases]
@@ -83,8 +83,8 @@ def _replay_from(log: EpochLogReader, config: RetentionConfig) -> int:
 def retire_epochs(log: EpochLogReader, first: int) -> int:
     """Remove every epoch below ``first``, oldest first; return the number of bytes freed.
 
-    One caller at a time, beside the one writer; the removed epochs must not include the writer's newest, nor any that a
-    reader still needs. May be interrupted anywhere and called again.
+    One caller at a time, while the one writer may write. The removed epochs must not include any that a reader still
+    needs; raise `EpochLogError` if they include the newest. May be interrupted anywhere and called again.
     """
     disk, directory = log.disk, log.directory
     begin = log.first()
@@ -112,7 +112,9 @@ def retire_epochs(log: EpochLogReader, first: int) -> int:
 
 def begin_behind(log: EpochLogReader, first: int, control: int) -> None:
     """Let a log begin at ``first`` without reading the epochs before it, except those with the first and the newest
-    control record, ``control``; raise `TornSegmentError` if these are damaged. Leftovers are retired later."""
+    control record, ``control``; raise `TornSegmentError` if these are damaged. Earlier segments are removed by a later
+    `retire`.
+    """
     for epoch in {_BEGUN_WITH, control} - set(log.programs()):
         if epoch < first:
             _keep_control(log, epoch)

@@ -1,9 +1,9 @@
-"""Relation snapshots: the sum of the log at an epoch, so that no reader has to start at its beginning.
+"""Relation snapshots: the sum of the log up to an epoch, so that no reader has to start at the beginning of the log.
 
-A snapshot is a segment file with the consolidated rows of every relation at its version. It is made from the one
-before and the segments since, a stretch of them at a time, so that memory follows the live rows and not the history.
-A torn one is recorded, and an older one or the log itself used instead: a snapshot is a short cut as long as the
-segments that an older one needs exist, and `runtime.epochs.retention` retains them.
+A snapshot is a segment file with the consolidated rows of every relation at its version. It is made from the snapshot
+before it and the segments since, some of them at a time, so that the memory needed is proportional to the live rows and
+not to the history. If a snapshot is torn, this is recorded, and an older one or the log itself is used instead;
+`runtime.epochs.retention` retains the segments that an older one needs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class SnapshotDirectory:
         """Write the snapshot of an epoch, durably.
 
         ``without`` are relations that only grow, whose snapshot would be as large as the log. Return False, and write
-        nothing, if ``stopped`` returns True on the way.
+        nothing, if ``stopped`` returns True before the end. Raise `EpochLogError` if there is no whole snapshot from
+        which to start and the log has lost its beginning.
         """
         base = self.newest(epoch)
         begin = base.footer.to_epoch if base else 0
@@ -88,7 +89,7 @@ class SnapshotDirectory:
     def pin(self, owner: int, at_most: int) -> Path | None:
         """Link the newest whole snapshot under a name of its own until `unpin`; return one that is pinned already.
 
-        ``owner`` is the epoch for which it is needed.
+        ``owner`` is the epoch for which it is needed. Return None if there is no whole snapshot.
         """
         pinned = self._pinned(owner)
         while self._intact(pinned) is None:
@@ -198,7 +199,8 @@ def add_up(
 ) -> pa.Table | None:
     """Return a relation's rows at ``end``: those of ``base``, a snapshot at ``begin``, plus epochs ``(begin, end]``.
 
-    The result has these columns, and ``weight`` as its last; None if there never were rows. Memory follows its size.
+    The result has ``columns`` (None: all), and ``weight`` as its last; None if there never were rows. The memory needed
+    is proportional to its size. If ``stopped`` returns True, the result is incomplete.
     """
     total = _chosen(base.rows(relation), columns) if base else None
     for stretch in _stretches(log, begin, end):

@@ -2,10 +2,10 @@
 
 ```
  RawBuffer ──▶ InputFormatter.format(about 2 MiB of them) ──▶ FormattedBatch ──▶ InOrder ──▶ stream order
-                            │ Stream: neighbours joined to units, codecs        of any origins; what does not fit the
-                            │ 1. index: where do tuples end     Format's        schema is counted, skipped, described
-                            │    Settling: runs that need the state before      in dead letters, or the last
-                            │    SequenceShredder: which tuples are whole now
+                            │ Stream: neighbours joined to units, codecs        of any origins; tuples that do not fit
+                            │ 1. index: the ends of tuples      Format's        the schema are counted, skipped,
+                            │    Settling: runs that need the state before      described in dead letters, or an error
+                            │    SequenceShredder: the tuples that are whole now
                             │    SpanningTuples: their pieces
                             │ 2. Assembly: one block of everything that is whole
                             │    parse: its columns             Format's

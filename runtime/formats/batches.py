@@ -1,4 +1,4 @@
-"""Record batches that know their length without columns, and columns of single bytes."""
+"""Record batches that have a length without columns, and columns of single bytes."""
 
 from __future__ import annotations
 

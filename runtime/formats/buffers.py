@@ -99,7 +99,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     to_place: int
     """Place at which it ends, and the next one starts."""
     offset: int
-    """Byte offset in the stream at which the part starts; -1 if only `InOrder` can tell."""
+    """Byte offset in the stream at which the part starts; -1 until `InOrder` computes it."""
     length: int
     """Length of the part in the stream, in bytes."""
     rows: Any
@@ -124,12 +124,15 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def end_offset(self) -> int:
-        """Byte offset in the stream just after the part; -1 if only `InOrder` can tell."""
+        """Byte offset in the stream just after the part; -1 until `InOrder` computes it."""
         return self.offset + self.length if self.offset >= 0 else -1
 
     @cached_property
     def row_ends(self) -> Any:
-        """int64 array, one per row: the byte offset in the stream just after it, delimiter included."""
+        """int64 array, one per row: the byte offset in the stream just after it, delimiter included.
+
+        Raises `ValueError` before `InOrder` has placed the batch.
+        """
         layout, count = self.layout, self.rows.num_rows
         if layout is None or not count:
             return np.zeros(0, np.int64)
@@ -141,7 +144,10 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def tuple_numbers(self) -> Any:
-        """int64 array, one per row: its number among all tuples of the stream, from 0."""
+        """int64 array, one per row: its number among all tuples of the stream, from 0.
+
+        Raises `ValueError` before `InOrder` has placed the batch.
+        """
         layout, count = self.layout, self.rows.num_rows
         if layout is None or not count:
             return np.zeros(0, np.int64)
@@ -153,7 +159,10 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def bad_offsets(self) -> Any:
-        """int64 array, one per malformed tuple: the byte offset in the stream after the tuple before it."""
+        """int64 array, one per malformed tuple: the byte offset in the stream after the tuple before it.
+
+        Raises `ValueError` before `InOrder` has placed the batch.
+        """
         layout = self.layout
         if not self.bad:
             return np.zeros(0, np.int64)

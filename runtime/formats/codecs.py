@@ -71,7 +71,7 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return len(data).to_bytes(_SIZE_BYTES, "little") + frame if self.is_sized else frame
 
     def decode_buffer(self, data: bytes) -> bytes:
-        """Return the bytes of a buffer of whole frames; raise `CodecError`."""
+        """Return the bytes of a buffer of whole frames; raise `CodecError` if damaged or beyond the limit."""
         size = None
         if self.is_sized:
             if len(data) < _SIZE_BYTES:
@@ -103,7 +103,7 @@ class Decoder:
     def decode(self, data: bytes) -> bytes:
         """Return the bytes that the data adds to the stream, possibly none.
 
-        Raise `CodecError` for bytes that are no stream of this codec, and beyond the limits, by at most one step.
+        Raise `CodecError` for bytes that are not a stream of this codec, and beyond the limits, by at most one step.
         """
         if self._error is not None:
             raise CodecError(self._error)

@@ -49,7 +49,7 @@ class Field(msgspec.Struct, frozen=True):
     name: str
     """Name of the field, unique within the schema."""
     type: str
-    """Type of the field, one that `runtime.formats.values.value_parser` knows."""
+    """Type of the field, one that `runtime.formats.values.value_parser` accepts."""
     nullable: bool = False
     """True if the field may be NULL."""
     path: str = ""

@@ -94,7 +94,7 @@ def joined(pieces: Sequence[Piece]) -> bytes:
 
 
 def joined_array(pieces: Sequence[Piece]) -> Any:
-    """Return a uint8 array of all, read-only if it is no copy; large pieces are copied outside the interpreter lock."""
+    """Return a uint8 array of all, read-only unless copied; large pieces are copied outside the interpreter lock."""
     if len(pieces) == 1:
         return np.frombuffer(pieces[0], np.uint8)
     if sum(map(len, pieces)) >= _LARGE_PIECE_BYTES * len(pieces):
@@ -228,7 +228,7 @@ class InputFormatIndexer(ABC):
     """True if the format can only be indexed in stream order (synchronised mode): `index` is then called for run after
     run of an origin, by one worker at a time. Workers do not wait for their turn: one leaves its buffers to another."""
     has_header: bool = False
-    """True if the first tuple of a stream names the columns; it is no row."""
+    """True if the first tuple of a stream is a header: it names the columns, and gives no row."""
 
     @abstractmethod
     def index(self, run: Run) -> RunIndex:
@@ -261,4 +261,7 @@ class Format(Protocol):
         """Name of the format in scripts."""
 
     def indexer(self, schema: Any, pushdown: Any) -> InputFormatIndexer:
-        """Return an indexer for a `Schema`, which reads only the columns of a `Pushdown`; raise `SchemaError`."""
+        """Return an indexer for a `Schema`, which reads only the columns of a `Pushdown`.
+
+        Raise `SchemaError` if they do not fit the format.
+        """

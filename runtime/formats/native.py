@@ -175,7 +175,10 @@ class _Char(_Text):
 
 
 def native_field(field: Field, byte_order: str, padding: str, width: str | None) -> NativeField:
-    """Return the field of a schema, with its ``width`` in the layout; raise `SchemaError`."""
+    """Return the field of a schema, with its ``width`` in the layout.
+
+    Raise `SchemaError` if the type has another width, or for a string without one.
+    """
     type_ = field.parser.arrow_type
     mark = "<" if byte_order == "little" else ">"
     if field.type == "string":
@@ -216,7 +219,7 @@ class NativeFormat(msgspec.Struct, frozen=True):
 
     Integers, floats, dates (int32 days) and timestamps (int64 in the unit of the type) have their own width, a bool is
     one byte of 0 or 1, a char one byte of ASCII, a decimal a two's complement of 16 bytes, a string as many bytes of
-    UTF-8 as ``layout`` says, with padding at its end that is removed.
+    UTF-8 as its width in ``layout``, with padding at its end that is removed.
     """
 
     byte_order: Literal["little", "big"] = "little"
@@ -240,7 +243,10 @@ class NativeFormat(msgspec.Struct, frozen=True):
         return NativeIndexer(self, schema, pushdown)
 
     def places(self, fields: tuple[Field, ...]) -> tuple[list[int], list[int], int]:
-        """Return offset and width of each field, and the size of a record; raise `SchemaError`."""
+        """Return offset and width of each field, and the size of a record.
+
+        Raise `SchemaError` if the layout does not fit.
+        """
         given: dict[str, tuple[str | None, str | None]] = {}
         for word in self.layout.split():
             match = _PLACE.fullmatch(word)

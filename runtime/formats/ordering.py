@@ -13,14 +13,14 @@ __all__ = ["InOrder"]
 class InOrder:
     """Buffer of the batches of one origin that came too early; not thread-safe, the caller has a lock.
 
-    A returned batch has its place: offset, number of its first tuple, and dead letters with both. At most
-    ``capacity`` batches are pending, more raise `OrderCapacityError`. After a batch with a failure none is returned.
+    A returned batch has its place: offset, number of its first tuple, and dead letters with both. At most ``capacity``
+    batches are pending; one more raises `OrderCapacityError`. After a batch with a failure none is returned.
     """
 
     def __init__(self, capacity: int, *, offset: int = 0) -> None:
         """Begin at the start of the stream.
 
-        ``offset`` is the stream's start, for batches that do not know their own.
+        ``offset`` is the stream's start, for batches without one of their own.
         """
         if capacity < 1:
             raise ValueError(f"expected a capacity of at least 1, was {capacity}")
@@ -49,9 +49,10 @@ class InOrder:
         return self._offset
 
     def add(self, batches: list[FormattedBatch]) -> list[FormattedBatch]:
-        """Take batches, return those that are next in the stream, in stream order; work linear in both.
+        """Add batches, and return those that are next in the stream, in stream order; work linear in both.
 
-        Raise `DuplicateSequenceError` or `OrderCapacityError`.
+        Raise `DuplicateSequenceError` for a second batch at one place, and `OrderCapacityError` for too many
+        pending ones.
         """
         if self._failed:
             return []

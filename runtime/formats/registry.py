@@ -1,6 +1,6 @@
 """Formats by name, with options as text, for scripts, commands and configuration files.
 
-The formats of this package are always known; others register with `register_format` or as entry points of the group
+The formats of this package are always available; others register with `register_format` or as entry points of the group
 ``deltabook.formats``, which name a class with a documented field for each option.
 """
 
@@ -47,7 +47,7 @@ _lock: Final = Lock()
 
 
 def register_format(name: str, kind: Callable[..., Format]) -> None:
-    """Add a format, a frozen `msgspec.Struct`; a name that is taken is an error."""
+    """Add a format, a frozen `msgspec.Struct`; raise `SchemaError` for a name that is taken."""
     with _lock:
         if name in _OWN or name in _registered:
             raise SchemaError(f"expected a new name of a format, was {name!r}, which is registered")
@@ -55,7 +55,7 @@ def register_format(name: str, kind: Callable[..., Format]) -> None:
 
 
 def format_names() -> tuple[str, ...]:
-    """Return the names that `format_kind` knows."""
+    """Return the names that `format_kind` accepts."""
     return tuple(sorted({*_OWN, *_registered, *(point.name for point in entry_points(group=ENTRY_POINTS))}))
 
 

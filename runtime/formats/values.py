@@ -1,8 +1,8 @@
 """Registry of value parsers: the types of fields, and the texts that are values of them.
 
-All formats share it, so that an int64 is the same int64 in each. The conversion itself is Arrow's, in columns and
-outside the interpreter lock; a parser here adds what is needed to find the bad values among many good ones without
-converting them one by one: a pattern of surely good texts, and a pattern outside of which texts are surely bad.
+All formats share it, so that a type has the same values in each. Arrow converts the texts, in columns and outside the
+interpreter lock. To find the bad values among many good ones without converting them one by one, a parser has two
+patterns: every text that matches the first is a value, and no text that does not match the second is one.
 """
 
 from __future__ import annotations
@@ -81,7 +81,10 @@ def _one_character(column: Any) -> Any:
 
 
 def _decimal(name: str, precision: int, scale: int) -> ValueParser:
-    """Return a parser whose pattern leaves numbers with an exponent, and those of few digits after many zeros."""
+    """Return a parser of decimals.
+
+    Its pattern also matches all numbers with an exponent, which only the conversion can check.
+    """
     whole, behind = max(precision - scale, 0), max(scale, 0)
     plain = rf"0*[0-9]{{0,{whole}}}(\.[0-9]{{0,{behind}}}0*)?"
     exponential = r"([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+"
@@ -89,9 +92,9 @@ def _decimal(name: str, precision: int, scale: int) -> ValueParser:
 
 
 def _numeric(name: str, digits: int, scale: int) -> ValueParser:
-    """Return a parser of decimals in a wider column, whose trailing zeros of the fraction count as no digits."""
+    """Return a parser of decimals in a wider column; zeros at the end of a fraction are not counted as digits."""
     if not 1 <= digits <= _LONGEST or scale > digits:
-        raise SchemaError(f"expected at most {_LONGEST} digits, no more of them after the point, was {name!r}")
+        raise SchemaError(f"expected at most {_LONGEST} digits, and no greater number after the point, was {name!r}")
     parser = _decimal(name, max(digits, _LONGEST - scale), scale)
     bound = Decimal((0, (1,), digits - scale))
 
@@ -106,7 +109,7 @@ _DAY: Final = (
     r"([0-9]{4}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)|"
     r"([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)"
 )
-"""Pattern of existing days, and no others."""
+"""Pattern that matches existing days only."""
 _OFFSET: Final = r"(Z|[-+]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
 _UNIT_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
@@ -123,7 +126,10 @@ _PLAIN: Final[dict[str, ValueParser]] = {}
 
 
 def register(parser: ValueParser) -> None:
-    """Add a type; a name that is taken is an error, so that no format changes the meaning of another's schema."""
+    """Add a type.
+
+    Raise `SchemaError` for a name that is taken, so that no format changes the meaning of another's schema.
+    """
     if parser.name in _PLAIN:
         raise SchemaError(f"expected a new type name, was {parser.name!r}, which is registered")
     _PLAIN[parser.name] = parser
@@ -159,7 +165,7 @@ _DEEPEST: Final = 64
 @functools.lru_cache(maxsize=1024)
 def value_parser(name: str) -> ValueParser:
     """Return the parser of a type such as ``int64``, ``decimal(18,4)``, ``timestamp(ns)``, ``array<int64>`` or
-    ``struct<price:int64,sizes:array<int64>>``; raise `SchemaError`.
+    ``struct<price:int64,sizes:array<int64>>``; raise `SchemaError` for an unknown type.
 
     >>> value_parser("decimal(18,4)").arrow_type
     Decimal128Type(decimal128(18, 4))
@@ -243,7 +249,7 @@ def _members_check(checks: dict[str, Callable[[Any], Any]]) -> Callable[[Any], A
 
 
 def registered_types() -> tuple[str, ...]:
-    """Return the names that `value_parser` knows, parameters written as letters."""
+    """Return the names of the types that `value_parser` accepts, with letters for parameters."""
     return (
         *sorted(_PLAIN),
         "decimal(P,S)",

@@ -1,4 +1,4 @@
-"""Kernel source in two tiers: a small part of Python, interpreted as it stands or compiled to machine code.
+"""Kernel source in two tiers: a small part of Python, interpreted unchanged or compiled to machine code.
 
 ```
 plain.py ◀── library/*.py ◀── generated source ──tiers.plain_kernel──▶ step(table)     interpreted: CPython, memoryviews

@@ -49,7 +49,7 @@ _STALE_S: Final = 3600.0
 
 
 def compiler_version() -> str:
-    """Return the version of llvmlite without importing it. Raises `PackageNotFoundError`."""
+    """Return the version of llvmlite without importing it. Raises `PackageNotFoundError` if it is not installed."""
     return metadata.version("llvmlite")
 
 

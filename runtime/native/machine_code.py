@@ -130,7 +130,10 @@ class _Module:
         return "\n".join([*(f"declare {each}" for each in self.declarations), *self._texts])
 
     def function(self, function: Any, arguments: Sequence[Operand], symbol: str = "") -> tuple[str, str]:
-        """Return name and result type of a function for arguments of these types."""
+        """Return name and result type of a function for arguments of these types.
+
+        Raise `KernelSourceError` for a function that is not decorated with `jit`, or calls itself.
+        """
         mark = _mark_of(function)
         if mark is None:
             name = getattr(function, "__name__", str(function))

@@ -53,7 +53,7 @@ class Body(msgspec.Struct, frozen=True):
         """Return, for each map, the place of the key whose value determines the shard of a row.
 
         The place is -1 for all keys together, and None if every shard keeps all of the map. The changes of the shards
-        then add up to those of the whole. Return None if the view lives in one shard.
+        then add up to those of the whole. Return None if all of the view is in one shard.
         """
         del maps
         return None
@@ -219,7 +219,7 @@ def _factor(maps: Sequence[Map], factor: Factor) -> list[str]:
     keys = ", ".join(key.name for key in maps[factor.map].keys)
     if factor.ordered is None:
         return [f"{factor.alias} = all of map {factor.map}[{keys}]"]
-    how = "found by bisection" if factor.monotone else "every one looked at"
+    how = "found by bisection" if factor.monotone else "every key checked"
     lines = [f"{factor.alias} = map {factor.map}[{keys}] where {factor.ordered} ({how}) has"]
     lines += [f"  {expression(condition)}" for condition in factor.conditions]
     lines += [f"  with {_nested(nested)}" for nested in factor.nested]

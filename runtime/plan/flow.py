@@ -191,7 +191,7 @@ class SemiNode(_Binary, frozen=True, tag="semi"):
 
 
 class BoundNode(_Binary, frozen=True, tag="bound"):
-    """Left rows whose value lies on one side of a bound, the only row of the right input; a NULL never passes.
+    """Left rows whose value is on one side of a bound, the only row of the right input; a NULL never passes.
 
     With a bound that follows from `EPOCH_TIME` the operator is a temporal filter.
     """

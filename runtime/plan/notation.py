@@ -25,7 +25,7 @@ def quoted(value: object) -> str:
 
 
 def expression(expr: Expr, outer: int = 0) -> str:
-    """Return the text of an expression, in brackets if it binds less than the operation around it (``outer``)."""
+    """Return the text of an expression, in brackets if it binds more weakly than the operation ``outer`` around it."""
     if isinstance(expr, Col):
         return expr.name
     if isinstance(expr, Lit):
@@ -89,5 +89,5 @@ def output_lines(
     if having is not None:
         lines.append(f"  if {expression(having)}")
     if empty is not None:
-        lines.append(f"  while no row is there: ({', '.join(quoted(value) for value in empty)})")
+        lines.append(f"  while there is no row: ({', '.join(quoted(value) for value in empty)})")
     return lines

@@ -246,7 +246,7 @@ class ItchAdaptor(MarketAdaptor):
 
 
 def _other_broker(text: str) -> int:
-    """Return a unique number for an attribution that is no broker's; 0 for a blank one."""
+    """Return a unique number for an attribution that is not a broker's; 0 for a blank one."""
     return LARGEST_BROKER + int.from_bytes(text.encode(), "big") if text else 0
 
 

@@ -112,7 +112,7 @@ class LiveOrders:
         self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Apply a run, before the first use; raise `CorruptStateError`."""
+        """Apply a run, before the first use; raise `CorruptStateError` if it is damaged."""
         run = decode_run(data, "live orders")
         if not run.schema.equals(_SCHEMA):
             raise CorruptStateError(f"expected a run of {_SCHEMA.names}, was {run.schema.names}")

@@ -58,7 +58,8 @@ class Retained:
     ) -> None:
         """Restore the rows of this name.
 
-        ``time`` is the column for `Retention.time_ns`; without one, rows expire only by their number.
+        ``time`` is the column for `Retention.time_ns`; without one, rows expire only by their number. Raise
+        `CorruptStateError` if runs are missing.
         """
         self._schema = pa.schema([(c.name, ARROW_TYPES[c.type]) for c in columns])
         self._name, self._time, self._limits = name, time, limits
@@ -110,7 +111,7 @@ class Retained:
         return list(self._batches)
 
     def clear(self) -> pa.RecordBatch | None:
-        """Drop all rows; return them with weight -1, or None if there are none. Nothing expires then."""
+        """Drop all rows, expired or not; return them with weight -1, or None if there are none."""
         rows = [*self._drop(self._count - sum([each.num_rows for each in self._added])), *self._added]
         self._added, self._joined, self._count, self._fresh = [], 0, 0, 0
         return self._with_weight(rows) if rows else None
@@ -155,14 +156,14 @@ class Retained:
         self.dirty = self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Apply a run; raise `CorruptStateError`."""
+        """Apply a run; raise `CorruptStateError` if it is damaged or of other columns."""
         rows = decode_run(data, self._name)
         kept = int((rows.schema.metadata or {}).get(_KEPT, -1))
         rows = rows.replace_schema_metadata()
         if kept < 0 or rows.schema != self._schema:
             raise CorruptStateError(
-                f"expected a run with columns {self._schema.names} behind rows of {self._name}, "
-                f"was one with {rows.schema.names} behind {kept}"
+                f"expected a run with columns {self._schema.names} after rows of {self._name}, "
+                f"was one with {rows.schema.names} after {kept}"
             )
         self._drop(max(0, self._count - kept))  # fewer rows if runs were deleted when all of their rows had expired
         self._hold(rows)

@@ -1,4 +1,4 @@
-"""Adaptors of plain streams and tables: every tuple is an inserted row, or a deleted one if a flag says so.
+"""Adaptors of plain streams and tables: every tuple is an inserted row, or a deleted one by a flag.
 
 `RecentRows` retains rows by number, and by a time of their own.
 """
@@ -67,7 +67,7 @@ class RowAdaptor(Adaptor):
             if len(odd := np.flatnonzero((flag != 0) & (flag != 1))):
                 row = int(odd[0])
                 raise AdaptorError(
-                    f"expected 1 or 0 in front of the rows of {self._relation.name}, was {flag[row]} in the row that "
+                    f"expected 1 or 0 before the rows of {self._relation.name}, was {flag[row]} in the row that "
                     f"ends before byte {prepared.row_ends[row]}"
                 )
             weight = pa.array(2 * flag - 1)
@@ -97,7 +97,7 @@ def row_schema(
         Field(c.name, types.get(c.name) or field_type(c), c.nullable, paths.get(c.name, "")) for c in relation.columns
     ]
     if "null_values" not in settings and len(fields) == 1 and not deletions:
-        settings["null_values"] = ("NULL", "")  # an empty line is no tuple: a single field needs letters for NULL
+        settings["null_values"] = ("NULL", "")  # an empty line is not a tuple: a single field needs letters for NULL
     leading = tuple(Field(name, "int64") for name in ((ORDER, FLAG) if numbered else (FLAG,)) if deletions)
     return Schema((*leading, *fields), format=format_, **settings)
 

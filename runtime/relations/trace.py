@@ -67,7 +67,7 @@ class TraceAdaptor(BookAdaptor):
         """Prepare the adaptor.
 
         ``schema`` is that of the trace, possibly with other policies. Without ``kernels`` the book's kernel is
-        interpreted.
+        interpreted. Raise `AdaptorError` for a stream with too many columns or none.
         """
         for stream in streams:
             if not 0 < len(stream.relation.columns) <= _MOST_COLUMNS:

@@ -2,8 +2,8 @@
 
 ```
 POST /v1/ask ──▶ Asker ──▶ sandbox            a process that checks the question: which relations and views are read?
-                   │──▶ RelationsAtEpochs     snapshot + segments of the log, kept and brought forward
-                   │──▶ ViewsAtEpochs         their rows as published, and the changes since taken back
+                   │──▶ RelationsAtEpochs     snapshot + segments of the log, kept and brought up to date
+                   │──▶ ViewsAtEpochs         their rows as published, with the changes since undone
                    └──▶ sandbox               the same process runs it over these rows, in a DuckDB without other access
 ```
 
@@ -152,7 +152,7 @@ class PublishedView(msgspec.Struct, frozen=True, eq=False):
 
     view: View
     since: int
-    """First epoch of the view that the hub knows."""
+    """First epoch of the view in the hub."""
     epoch: int
     rows: pa.Table
     """Columns and ``weight``."""
@@ -257,7 +257,7 @@ class ViewsAtEpochs:
         views = (*program.views, *stream_views(program).views) if program is not None else ()
         known = next((known for known in views if known.name == view.name), None)
         if known is None or (known.home, known.lane) != (view.home, view.lane):
-            raise EpochGoneError(f"expected an epoch at which view {view.name} is there, was {epoch}")
+            raise EpochGoneError(f"expected an epoch at which view {view.name} exists, was {epoch}")
 
 
 _GRACE_S: Final = 0.5
@@ -330,9 +330,10 @@ class Asker:
         describes: bool = False,
         explains: bool = False,
     ) -> tuple[int, AnswerRows]:
-        """Return the epoch and the rows of an answer; raises `SqlError`, `AskError`.
+        """Return the epoch and the rows of an answer.
 
-        ``gone`` fires or fails when the client no longer waits for the answer.
+        Raises `SqlError` for SQL that is refused, and `AskError` if there is no answer for another reason. ``gone``
+        fires or fails when the client no longer waits for the answer.
 
         With ``waits`` the question waits for its turn while too many are answered; its timeout runs from its arrival.
         ``beside`` are further tables that the question may name; ``most_rows`` replaces the limit of rows. With

@@ -61,7 +61,7 @@ def relations_read(program: Program, name: str) -> frozenset[str]:
 def with_readers(
     program: Program, selects: Sequence[NamedSelect], relations_of: Mapping[str, frozenset[str]]
 ) -> Program:
-    """Return the program with the readers that these views name; raises `CatalogueError`.
+    """Return the program with the readers that these views name; raises `CatalogueError` for unknown or unfit readers.
 
     ``relations_of`` maps each reader to the relations that it fills.
     """
@@ -137,7 +137,7 @@ def begin_catalogue(
     In a new directory the program is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view;
     ``first`` returns the first results of the express lane's views, ``placed`` the program with the views that Spark
     keeps too. Without views the runtime may be read as an upstream. In an old directory the log has the catalogue, and
-    the SELECTs and streams must be the same, or none. Raises `ServiceError`.
+    the SELECTs and streams must be the same, or none. Raises `ServiceError` for others, or too many.
     """
     if writer.epoch < 0:
         if (count := len(selects) + len(streams)) > most_views:
@@ -172,9 +172,9 @@ def begun_program(
     standing: Sequence[View] = (),
     missing: Mapping[str, str] | None = None,
 ) -> Program:
-    """Return the program of these streams and views; the views may read both and standing views. Raises `SqlError`.
+    """Return the program of these streams and views; the views may read both and standing views.
 
-    ``missing`` maps inputs that never get rows to the reason.
+    Raises `SqlError` for one that cannot be compiled. ``missing`` maps inputs that never get rows to the reason.
     """
     names = [relation.name for relation in relations]
     derived = with_streams(Program((), (), (), mode=mode), streams, inputs, taken=names, missing=missing).streams
@@ -190,7 +190,7 @@ def _clauses(stream: StreamSelect) -> tuple[int, int, int]:
 def _read_first_program(writer: EpochWriter, where: str) -> Program:
     control = writer.log.control(0)
     if not control:
-        raise ServiceError(f"expected the control record of epoch 0 in {where}, which is kept for good, was none")
+        raise ServiceError(f"expected the control record of epoch 0 in {where}, which is never removed, was none")
     try:
         return decode_program(control)
     except ValueError as error:
@@ -383,7 +383,8 @@ _DONE, _LATER = 200, 202
 class Control:
     """Changes the catalogue and returns the outcome, with the HTTP status.
 
-    A change continues if its caller stops waiting. Changes raise `SqlError` and `ServiceError`.
+    A change continues if its caller stops waiting. A change raises `SqlError` for SQL that cannot be compiled, and
+    `ServiceError` if it is refused otherwise.
     """
 
     _log = Logger()
@@ -392,7 +393,7 @@ class Control:
         self._hub, self._catalogue = hub, catalogue
 
     async def add(self, wanted: AddViews) -> tuple[int, Changed]:
-        """Add views and derived streams together."""
+        """Add views and derived streams together; raise `CatalogueError` for none, and if a view has failed."""
         if not (wanted.views or wanted.streams):
             raise CatalogueError("expected a view or a stream to be added, was none")
         names = [*[stream.name for stream in wanted.streams], *[view.name for view in wanted.views]]

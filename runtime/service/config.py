@@ -81,6 +81,6 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Directories whose files readers may read; none for no files. Relative names of files begin at the first
     directory."""
     most_readers: int = 32
-    """Greatest number of readers that are added."""
+    """Greatest number of readers that are added while the runtime runs."""
     run_id: str = ""
     """Name of all processes that were started together; used in logs, status lines and metrics."""

@@ -5,7 +5,7 @@ RunDirectory (lock, writer, catalogue of the last epoch)
    ├─▶ Hub ◀─ ResultLog, epoch log            results for subscribers
    ├─▶ ExpressLane, StreamLane ─ pipelines ─┐
    ├─▶ Inputs, ReaderService ─── origins ───┴─▶ Ingest
-   └─▶ SparkHost, Upkeep, Catalogue, Asker    beside the ingest
+   └─▶ SparkHost, Upkeep, Catalogue, Asker    next to the ingest
 ```
 
 Building opens files and recovers state; nothing is read or served before `runtime.service.live` starts the parts.
@@ -95,7 +95,10 @@ class PartEvents(IngestListener, ABC):
 
 
 class LiveParts(msgspec.Struct, frozen=True, eq=False):
-    """Parts of one live runtime. They belong to the reactor's thread unless their own documentation says otherwise."""
+    """Parts of one live runtime.
+
+    They belong to the reactor's thread unless their own documentation names another owner.
+    """
 
     port: ServicePort
     """Port of results and control."""
@@ -156,9 +159,10 @@ def build_parts(
     noted: Noted,
     in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
 ) -> LiveParts:
-    """Open the run directory and build everything that works on it; raises `ServiceError` or `SparkLaneError`.
+    """Open the run directory and build everything that works on it.
 
-    A directory that was empty is left empty if opening it fails. ``in_thread`` runs a call on the reactor's pool.
+    Raises `ServiceError` or `SparkLaneError` if that fails. A directory that was empty is left empty if opening it
+    fails. ``in_thread`` runs a call on the reactor's pool.
     """
     with left_as_found(config.directory):
         port, pg_port = _ports(reactor, config)
@@ -261,7 +265,10 @@ def build_parts(
 
 
 def _ports(reactor: Any, config: LiveConfig) -> tuple[ServicePort, ServicePort | None]:
-    """Return the port of results, and that for PostgreSQL clients if one is configured; raises `ServiceError`."""
+    """Return the port of results, and that for PostgreSQL clients if one is configured.
+
+    Raises `ServiceError` if the latter is configured without questions.
+    """
     results = ServicePort(reactor, config, config.http_port)
     if config.pg_port is None:
         return results, None

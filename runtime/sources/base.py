@@ -34,11 +34,11 @@ class Position(msgspec.Struct, frozen=True):
     session: str = ""
     """Session of the feed; empty for the current one."""
     sequence: int = 0
-    """Number of the first feed message wanted; 0 for the next message."""
+    """Number of the first feed message to be read; 0 for the next message."""
     offset: int = 0
-    """Byte offset of the first byte wanted; for a feed, the offset that the first raw buffer gets."""
+    """Offset of the first byte to be read; for a feed, the offset that the first raw buffer gets."""
     tuples: int = 0
-    """Number of tuples before the position, as far as the engine knows; sources ignore it."""
+    """Number of tuples before the position, if the engine has counted them; sources ignore it."""
 
 
 class BufferSink(Protocol):
@@ -48,28 +48,28 @@ class BufferSink(Protocol):
     """
 
     def offer(self, raw: RawBuffer) -> bool:
-        """Take a buffer and return True; on False the source pauses, and offers the same buffer again after `resume`.
+        """Accept a buffer and return True; after False the source pauses, and offers the buffer again after `resume`.
 
         `resume` may come before this call has returned, from another thread: a source must not lose it.
         """
 
     def end_of_stream(self, origin_id: int) -> None:
-        """Note that every buffer of the origin has been taken and that no more will follow."""
+        """Note that every buffer of the origin was accepted and that no more will follow."""
 
     def failed(self, origin_id: int, reason: str) -> None:
-        """Note that the origin has failed for good; buffers taken before stay valid."""
+        """Note that the origin has failed permanently; buffers accepted before stay valid."""
 
     def lost(self, origin_id: int, reason: str) -> None:
         """Note that the connection broke; the source waits for `reconnect` with the position at which to resume."""
 
 
 class Source(ABC):
-    """Reader of bytes from outside, without any decoding, formatting or waiting.
+    """Reader of bytes from outside, which it neither decodes nor formats.
 
     Raw buffers carry the source's origin id and numbers without holes, which begin at 1 after each `open` or
-    reconnection. A source on the reactor never blocks it: when the sink refuses a buffer it pauses its transport. It
-    holds a bounded number of bytes. `resume` and `close` may be called from any thread; after `close` the sink is not
-    called any more.
+    reconnection. A source on the reactor never blocks it: when the sink refuses a buffer it pauses its transport. A
+    source holds a bounded number of bytes. `resume` and `close` may be called from any thread; after `close` the sink
+    is not called any more.
     """
 
     __slots__ = ()
@@ -83,7 +83,7 @@ class Source(ABC):
 
     @abstractmethod
     def resume(self) -> None:
-        """Offer again, as the sink has room."""
+        """Offer the refused buffer again, because the sink has room."""
 
     @abstractmethod
     def close(self) -> None:

@@ -64,7 +64,7 @@ class WakeUps:
         for call in calls:
             try:
                 call()
-            except Exception:  # noqa: BLE001 (the calls of other sources are made all the same)
+            except Exception:  # noqa: BLE001 (the calls of other sources are still made)
                 self._log.failure("a call for the reactor's thread has failed")
 
 
@@ -153,7 +153,7 @@ class ConnectingSource(Source):
         self._failures = 0
 
     def refused(self, reason: str) -> None:
-        """Fail for good, because no later attempt can succeed."""
+        """Fail permanently, because no later attempt can succeed."""
         self._drop()
         self.fail(reason)
 
@@ -161,7 +161,7 @@ class ConnectingSource(Source):
         """Note that the first of consecutive attempts has failed and that others follow."""
 
     def fail(self, reason: str) -> None:
-        """Report to the sink that the source has failed for good."""
+        """Report to the sink that the source has failed permanently."""
         if self.sink is not None and not self.is_closed:
             self.sink.failed(self._origin_id, reason)
 
@@ -178,7 +178,10 @@ class ConnectingSource(Source):
     # Called by the engine
 
     def open(self, sink: BufferSink, position: Position) -> None:
-        """Connect and read from the position; called on the reactor's thread."""
+        """Connect and read from the position; called on the reactor's thread.
+
+        Raise `SourceStateError` if the source was opened or closed before.
+        """
         if self.sink is not None or self.is_closed:
             raise SourceStateError(f"expected a source that was never opened, was origin {self._origin_id} again")
         self.sink = sink
@@ -188,7 +191,7 @@ class ConnectingSource(Source):
         """Connect again; called on the reactor's thread.
 
         Raw buffers are numbered from 1 again. Does nothing on a closed source, because the caller may not have noticed
-        the close yet.
+        the close yet. Raise `SourceStateError` before `open`.
         """
         if self.sink is None:
             raise SourceStateError(f"expected an open source, was origin {self._origin_id} before open")

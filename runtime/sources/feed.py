@@ -190,7 +190,7 @@ class TextFeedSource(FeedSource):
         return encode_login(PassiveLogin(position.session, position.sequence))
 
     def read_reply(self, data: bytes) -> LoginReply | None:
-        """Parse the first line as the reply; see `FeedSource`."""
+        """Parse the first line as the reply (see `FeedSource`); raise `LoginRefusedError` unless it accepts."""
         line, delimiter, rest = data.partition(b"\n")
         if not delimiter:
             if len(line) > LINE_LIMIT_BYTES:

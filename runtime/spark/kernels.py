@@ -94,7 +94,7 @@ def request_kernels(program: Program, shards: int, kernels: Kernels | None = Non
             (default_kernels() if kernels is None else kernels).request(
                 sources_of(lane_program(program, "spark"), "payloads", shards)
             )
-        except Exception:  # noqa: BLE001 - without compiled kernels the program runs all the same
+        except Exception:  # noqa: BLE001 - the program also runs without compiled kernels
             _log.failure("kernels of a program are not compiled in advance")
 
     thread = threading.Thread(target=request, name="kernel-sources", daemon=True)

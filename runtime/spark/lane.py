@@ -229,10 +229,10 @@ class SparkLane:
             query.awaitTermination()
         except PySparkException as error:
             reason = f"the streaming query failed: {_last_reason(str(error))}"
-        except Exception as error:  # noqa: BLE001 (py4j raises its own when the JVM is gone)
+        except Exception as error:  # noqa: BLE001 (py4j raises its own when the JVM has ended)
             reason = f"Spark has ended: {type(error).__name__}"
         if self._stopped:
-            reason = None  # an error of a query that is being stopped is no failure
+            reason = None  # an error of a query that is being stopped is not a failure
         elif reason is None:  # if a master has ended the application, no error is raised
             reason = "the streaming query was stopped by Spark"
         with self._published:

@@ -119,7 +119,7 @@ class ShardProcessor(StatefulProcessor):
         self._pages = handle.getMapState("runs", _PAGE, _DATA)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        """Process the rows of one shard for one version."""
+        """Process the rows of one shard for one version; raise `SparkLaneError` if the shard has another version."""
         shard_id = int(key[0])
         batch = _sort_out(rows)
         head = self._read_head(batch.program)

@@ -58,7 +58,7 @@ class Place(msgspec.Struct, frozen=True):
     part: Part
     """Part of a map."""
     view: int | None = None
-    """Number of the view that a backfill is for; None if the payload is no backfill."""
+    """Number of the view that a backfill is for; None if the payload is not a backfill."""
     broken: bool = False
     """True if the payload is the reason why there are no deltas."""
 

@@ -100,8 +100,8 @@ def _own_jvm(niceness: int, output: Path) -> Iterator[None]:
     running runtime may hold any lock.
 
     The JVM is killed if the block is interrupted, or fails before pyspark knows the JVM. After an interrupted launch
-    pyspark does not know the JVM, which cannot write its port because the folder is gone, and never ends. After another
-    error the JVM has the reason, and ends with this process.
+    pyspark does not know the JVM, which cannot write its port because the folder was removed, and would never end.
+    After another error the JVM has the reason, and ends with this process.
     """
     launched: list[subprocess.Popen[bytes]] = []
 

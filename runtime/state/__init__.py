@@ -5,7 +5,7 @@ operator, view ──┬─ objects:  the ten persisted types, item by item ─�
                  ├─ columnar: tables and pools, a batch at a time ───────┤ chains: as runs and parts
                  └─ any other state that can list its changes ───────────┘
                                     │ save: edits
-             space: names and kinds ┴──commit, with what belongs to the same moment──▶ stores: Store (memory, SQLite)
+             space: names and kinds ┴──commit, with the edits of the same moment─────▶ stores: Store (memory, SQLite)
 codec: values ↔ bytes
 ```
 """

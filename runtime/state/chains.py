@@ -47,7 +47,7 @@ _SWEEP_FACTOR: Final = 2
 _COMPRESSION: Final = 4
 """Assumed ratio of uncompressed to stored size; a swept chain whose runs compress less is swept more often."""
 _MOST_DROPPED: Final = 256
-"""Old runs that one checkpoint deletes; each adds one, so that the others keep up."""
+"""Greatest number of old runs that one checkpoint deletes; each checkpoint adds one, so that the number falls."""
 _CHECKSUM: Final = struct.Struct("<I")
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 """Words mostly have leading zeros: a run is a quarter as long, and SQLite's log takes longer than the compression."""
@@ -77,7 +77,7 @@ class RunHolder(Protocol):
         """Return the changes since the last save that was followed by `on_saved`, as a run."""
 
     def save_all(self) -> Run:
-        """Return the whole state as a run that stands alone, including what `save` would return."""
+        """Return the whole state as a run that needs no other run, including the edits that `save` would return."""
 
     def on_saved(self) -> None:
         """Mark the last save as durable."""

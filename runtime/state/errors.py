@@ -45,4 +45,4 @@ class StoreError(StateError, OSError):
 
 
 class UnknownKindError(KindError):
-    """An object is of a kind that this version does not know; it stays as it is."""
+    """An object is of a kind that this version does not support; the object is not changed."""

@@ -62,7 +62,7 @@ class Index:
         for slot, data in store.scan(_TABLE):
             entry = _decoded_entry(slot, data)
             if entry.name in self._entries:
-                raise CorruptStateError(f"expected object {entry.name} once in the object index, was there twice")
+                raise CorruptStateError(f"expected object {entry.name} once in the object index, was it twice")
             self._entries[entry.name] = slot, entry
         self._free.restore(slot for slot, _ in self._entries.values())
 
@@ -209,7 +209,11 @@ class ObjectSpace:
         return self._entry(name).kind
 
     def create(self, kind: type[P], name: str, schema: Schema = PLAIN, *, length: int = 0, initial: object = None) -> P:
-        """Create an object; raise `NameTakenError`. ``length`` is an array's, ``initial`` its items, or the value."""
+        """Create an object.
+
+        Raise `NameTakenError` if one has the name. ``length`` is that of an array, ``initial`` are its items,
+        or the value of an object of one value.
+        """
         if name in self:
             raise NameTakenError(f"expected no object named {name}, was a {self.kind(name)}")
         home = Home(name, self._store)
@@ -225,7 +229,7 @@ class ObjectSpace:
         """Return the object of this name, the same each time; its slots are read when they are first used.
 
         Raise `KeyError` if there is none, `KindError` (a `TypeError`) if it is of another kind or other types,
-        `UnknownKindError` if this version does not know its kind, and `SchemaVersionError`. An object of a lower
+        `UnknownKindError` if this version does not support its kind, and `SchemaVersionError`. An object of a lower
         schema version is read and migrated at once.
         """
         entry = self._entry(name)

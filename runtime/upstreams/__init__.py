@@ -4,17 +4,17 @@
 run directory of an upstream                         the runtime that reads it
 epochs/000000000007.segment ──mapped──▶ UpstreamLog ──▶ Follower ──UpstreamEpoch──▶ ingest, which cuts
 snapshots/…                   once, where the log has lost its beginning
-beat                        ──read_beat──▶ whether it is alive
+beat                        ──read_beat──▶ the time of its last sign of life
 consumers/18c3f2a9.json     ◀──Consumers.put── newest epoch committed here
                             ──SessionClaims.take──▶ claims/…: the log into which each session of a feed goes
 ```
 
 ```
-crash                                            what happens then
-upstream dies, its epoch not committed           the reader waits for it, other origins go on; it reads its feed again
+crash                                            effect
+upstream ends, its epoch not committed           the reader waits, other origins continue; it reads its feed again
 epoch committed, not read by the reader          its segment is kept until the consumer has passed it
 read by the reader, not committed there          the same: it is read again, after the reader's own cut
-committed by the reader, its mark not written    the mark says too little: more is kept for a while
+committed by the reader, its mark not written    the mark is too low: more is kept for a while
 reader begins on a log without its beginning     it begins with the rows of the upstream's snapshot, which is kept from
                                                  the moment at which the consumer's file is written
 ```

@@ -86,7 +86,7 @@ class Follower:
         self._wake.set()
 
     def close(self) -> None:
-        """Stop the thread; an epoch that was not taken is dropped."""
+        """Stop the thread, and wait up to 10 s for its end; an epoch that was not taken is dropped."""
         self._stopped = True
         self._wake.set()
         thread = self._thread

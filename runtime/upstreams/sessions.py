@@ -1,4 +1,4 @@
-"""Claims on the sessions of a feed in a system of runtimes: each session is read into one log, for ever.
+"""Claims on the sessions of a feed in a system of runtimes: each session is read into one log only.
 
 ```
 claims/8b1f….json   in the run directory of the main runtime: a session, and the log that has its messages
@@ -52,7 +52,8 @@ class SessionClaims:
     def take(self, claim: SessionClaim) -> None:
         """Claim a session for this log; do nothing if the log has it already.
 
-        Raises `UpstreamError`, which names both logs, if another log has the session.
+        Raises `UpstreamError`, which names both logs, if another log has the session, and also if the system has 10,000
+        claims.
         """
         path = self._path(claim.session)
         self._disk.make_directory(self._directory)

@@ -17,7 +17,7 @@ class Events(Iterator[tuple[int, Changes]]):
 
     All other events are processed without the interpreter, in 0.2 to 1 µs each; their changes of views that are not
     watched are only counted. Between two events of the iteration the owner may take other steps on the shard, but
-    neither migrate it, nor write a base of it (which may number strings anew), nor begin another iteration.
+    neither migrate it, nor write a base of it (which may renumber strings), nor begin another iteration.
     """
 
     def __init__(self, loop: EventLoop, advance: Callable[[], Changes | None]) -> None:

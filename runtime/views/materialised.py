@@ -114,12 +114,15 @@ class ResultRows:
         return run
 
     def save_all(self) -> pa.RecordBatch:
-        """Return all rows, as a run that stands alone."""
+        """Return all rows, as a run that needs no other run."""
         self._mark_all_stored()
         return self._run(self._table.dump(), np.zeros((0, self._width), np.int64))
 
     def apply_run(self, run: pa.RecordBatch) -> None:
-        """Apply a run of `save` or `save_all`; no row is dirty afterwards. Raises `CorruptStateError`."""
+        """Apply a run of `save` or `save_all`; no row is dirty afterwards.
+
+        Raises `CorruptStateError` for a run of other columns.
+        """
         expected = self._schema()
         if not run.schema.equals(expected):
             raise CorruptStateError(f"expected a run of {expected.names}, was {run.schema.names}")

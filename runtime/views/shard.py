@@ -501,7 +501,7 @@ class ShardState:
         return Run(nbytes + sum(table.nbytes for tables in results.values() for table in tables), run.encode)
 
     def capture_all(self) -> Run:
-        """Return the whole state as a run that stands alone; equal content has equal bytes, whatever its history."""
+        """Return the whole state as a run that needs no other; equal content has equal bytes, whatever its history."""
         users = self._graph.users
         words = {name: dumped for name, dumped in self._dump().items() if users[name] - self._failed.keys()}
         strings, numbers = self._in_order(self._strings_of(words))
@@ -563,7 +563,7 @@ class ShardState:
         return words
 
     def apply_run(self, data: bytes) -> None:
-        """Apply a run of `save` or `save_all`; raise `CorruptStateError`."""
+        """Apply a run of `save` or `save_all`; raise `CorruptStateError` if it is damaged."""
         run = decode_shard_run(data)
         if run.is_base:
             self._restore(run)

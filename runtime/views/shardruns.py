@@ -51,7 +51,7 @@ def encode_table(table: pa.Table) -> bytes:
 
 
 def decode_table(data: bytes) -> pa.Table:
-    """Decode a table of `encode_table`; raise `CorruptStateError`."""
+    """Decode a table of `encode_table`; raise `CorruptStateError` if it is damaged."""
     try:
         return pa.ipc.open_stream(data, options=_READING).read_all()
     except (pa.ArrowException, OSError) as error:
@@ -69,7 +69,7 @@ def encode_words(words: Words) -> bytes:
 
 
 def decode_words(data: bytes, count: int) -> Words:
-    """Decode ``count`` words of `encode_words`; raise `CorruptStateError`."""
+    """Decode ``count`` words of `encode_words`; raise `CorruptStateError` if they are damaged."""
     try:
         plain = pa.decompress(data, 8 * count, codec=_CODEC, asbytes=True) if len(data) < 8 * count else data
         return np.frombuffer(plain, np.int64, count)
@@ -138,7 +138,7 @@ class TakenIn(msgspec.Struct, frozen=True):
 
 
 class Base(msgspec.Struct, frozen=True):
-    """Whole state of a shard: a run that stands alone, the same bytes for the same content."""
+    """Whole state of a shard: a run that needs no other run, the same bytes for the same content."""
 
     failed: Mapping[str, str]
     begun: set[str]

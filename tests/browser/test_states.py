@@ -171,7 +171,7 @@ def test_views_that_stand_still_are_said_to(peers: Peers, browser: Browser) -> N
         browser.open(address(process))
         browser.until(says("symbol", "ACME"))
         peers.is_silent = True
-        browser.until(says("notice-title", "The runtime's views stand still"))
+        browser.until(says("notice-title", "The runtime's views are not updated"))
         peers.is_silent = False
         browser.until("document.getElementById('notice').hidden")
 

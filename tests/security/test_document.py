@@ -64,7 +64,7 @@ def test_the_limits_on_the_page_are_those_of_the_code() -> None:
         f"{ask.seconds:.0f} s, {ask.memory_bytes >> 20} MiB, two at a time, {ask.waiting} that wait",
         f"an address space of {ask.growth_bytes >> 30} GiB for its process",
         f"{EVALUATION_S:.0f} s for an evaluation",
-        f"at most {limits.MOST_EXPANDED:,} elements out of one, {limits.MOST_COUNT:,} for a count that rows have",
+        f"at most {limits.MOST_EXPANDED:,} elements from one call, {limits.MOST_COUNT:,} if the count comes from a row",
         f"{codec.limit_bytes >> 20} MiB a buffer, a ratio of {codec.most_ratio:,}",
         f"{tuples.tuple_bytes >> 10} KiB a tuple, {tuples.nesting} levels",
     ):

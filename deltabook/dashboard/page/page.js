@@ -176,7 +176,7 @@ function drawNotice(reason) {
     title = "The runtime does not answer";
     words = `Books, prices and views are of ${clock(results.since_ms)} UTC. ${tried(results)}`;
   } else if (document.body.dataset.state === "live" && results?.state === "stale") {
-    title = "The runtime's views stand still";
+    title = "The runtime's views are not updated";
     words = `They are of ${clock(results.since_ms)} UTC. ${results.words}`;
   } else if (document.body.dataset.state === "live" && algo?.state === "lost") {
     title = "The strategies do not answer";

@@ -19,7 +19,7 @@ __all__ = ["BlockingPort"]
 _T = TypeVar("_T")
 
 _MOST_BYTES: Final = 2 * 1024 * 1024 * 1024
-"""Size limit of one answer in bytes."""
+"""Greatest size of one answer in bytes."""
 _PIECE_BYTES: Final = 1 << 20
 _NOT_HTTP: Final = (http.client.BadStatusLine, http.client.LineTooLong, http.client.UnknownProtocol)
 
@@ -41,7 +41,10 @@ class BlockingPort:
             self._drop()
 
     def get(self, path: str, kind: type[_T]) -> _T:
-        """Return the record of an answer; raise `ClientError`."""
+        """Return the record of an answer.
+
+        Raise `ClientError` if there is no answer, or it is a refusal or of another form.
+        """
         return self._decoded(self.ask("GET", path)[0], kind, path)
 
     def change(self, method: str, path: str, record: msgspec.Struct | None, kind: type[_T], wait_s: float = 0.0) -> _T:
@@ -52,9 +55,10 @@ class BlockingPort:
     def ask(
         self, method: str, path: str, body: bytes | None = None, *, accept: str = "", wait_s: float = 0.0
     ) -> tuple[bytes, Message]:
-        """Send a request, and return the whole answer and its headers; raise `ClientError`.
+        """Send a request, and return the whole answer and its headers.
 
-        Only a GET is sent again on a new connection, after an error other than a timeout on a kept one.
+        Raise `ClientError` if there is none, or it is a refusal. Only a GET is sent again on a new connection,
+        after an error other than a timeout on a kept one.
         """
         headers = self.peer.headers(has_body=body is not None, accept=accept)
         with self._lock:
@@ -93,7 +97,10 @@ class BlockingPort:
         body: bytes | None = None,
         accept: str = "",
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """Request a long or endless answer on a connection of its own; return both; raise `ClientError`."""
+        """Request a long or endless answer on a connection of its own, and return the connection and the answer.
+
+        Raise `ClientError` if there is no answer, or it is a refusal.
+        """
         connection = self._opened(timeout_s)
         try:
             connection.request(method, path, body, self.peer.headers(has_body=body is not None, accept=accept))

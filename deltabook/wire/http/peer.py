@@ -23,7 +23,7 @@ __all__ = [
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 MOST_REASON_BYTES: Final = 2000
-"""Number of bytes of a refusal that are read."""
+"""Largest number of bytes of a refusal that are read."""
 _PATHS_OF_OURS: Final = ("expected one of /", "expected to get one of /")
 
 
@@ -53,14 +53,14 @@ class NotFoundError(RefusedError, LookupError):
 
 
 class GoneError(RefusedError, LookupError):
-    """The cursor or epoch is gone: a cursor expired or was evicted, an epoch was retired."""
+    """The cursor or epoch no longer exists: a cursor expired or was evicted, an epoch was retired."""
 
 
 _KINDS: Final = {404: NotFoundError, 410: GoneError}
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of HOST:PORT or [ADDRESS]:PORT; raise `ValueError`."""
+    """Return host and port of HOST:PORT or [ADDRESS]:PORT; raise `ValueError` for any other form."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
         raise ValueError(f"expected HOST:PORT, was {address!r}")
@@ -68,7 +68,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class HttpPeer(msgspec.Struct, frozen=True):
-    """One port, as a client knows it."""
+    """Address and credentials with which a client reaches one port."""
 
     what: str
     """Description of the port for messages: "a runtime's results service"."""
@@ -83,8 +83,8 @@ class HttpPeer(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, what: str, where: str | None, *, token: str = "", token_file: str = "", ca_file: str = "") -> HttpPeer:
-        """Return the peer at HOST:PORT, or at ``https://HOST:PORT`` for TLS, which ``ca_file`` always enables; None for
-        an unknown address.
+        """Return the peer at ``where``: HOST:PORT, or ``https://HOST:PORT`` for TLS, which ``ca_file`` always enables;
+        None while the address is unknown.
 
         Raises `ValueError` for a malformed address, and `AccessError` for an invalid token, or one that would be sent
         to another machine without TLS.

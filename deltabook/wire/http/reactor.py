@@ -22,7 +22,7 @@ from deltabook.wire.http.peer import HttpPeer, ProtocolError
 __all__ = ["ReactorPort"]
 
 _MOST_BYTES: Final = 16 * 1024 * 1024
-"""Size limit of one answer in bytes."""
+"""Greatest size of one answer in bytes."""
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
 

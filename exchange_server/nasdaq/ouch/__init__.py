@@ -1,11 +1,11 @@
 """Orders as OUCH 5.0 and 4.2 over SoupBinTCP.
 
 ```
-clients ──packets──▶ server.py ──Wire: bytes as they came──▶ exchange: journal, market
+clients ──packets──▶ server.py ──Wire: bytes as received──▶ exchange: journal, market
                         ▲                                        │ protocol5.py (orders5.py), protocol42.py
                         │                                        ▼
-                     private stream of the account ◀── Teller5, Teller42: one pack a message
-protocol.py: what both have in common: units and shares as ticks and lots, words for the market's reasons
+                     private stream of the account ◀── Teller5, Teller42: one pack for each message
+protocol.py: the common part of both: units and shares as ticks and lots, words for the market's reasons
 ```
 """
 

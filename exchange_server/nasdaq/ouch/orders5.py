@@ -79,10 +79,10 @@ PLAIN: Final = frozenset(letters for letters, flags in _FLAGS_OF.items() if not 
 """Letters of a plain limit order for the day."""
 
 _BARRED: Final[Mapping[int, tuple[RejectReason, str]]] = {
-    Option.PEG_OFFSET: (RejectReason.PEGGING_NOT_ALLOWED, "pegged"),
-    Option.DISCRETION_PRICE: (RejectReason.RISK_ORDER_TYPE, "discretionary"),
-    Option.DISCRETION_PRICE_TYPE: (RejectReason.RISK_ORDER_TYPE, "discretionary"),
-    Option.DISCRETION_PEG_OFFSET: (RejectReason.RISK_ORDER_TYPE, "discretionary"),
+    Option.PEG_OFFSET: (RejectReason.PEGGING_NOT_ALLOWED, "that is pegged"),
+    Option.DISCRETION_PRICE: (RejectReason.RISK_ORDER_TYPE, "that is discretionary"),
+    Option.DISCRETION_PRICE_TYPE: (RejectReason.RISK_ORDER_TYPE, "that is discretionary"),
+    Option.DISCRETION_PEG_OFFSET: (RejectReason.RISK_ORDER_TYPE, "that is discretionary"),
     Option.RANDOM_RESERVES: (RejectReason.INVALID_MAX_FLOOR, "with a random reserve"),
     Option.SECONDARY_ORDER_REFERENCE: (RejectReason.OTHER, "with the exchange's own options"),
     Option.BBO_WEIGHT: (RejectReason.OTHER, "with the exchange's own options"),
@@ -91,7 +91,7 @@ _BARRED: Final[Mapping[int, tuple[RejectReason, str]]] = {
 }
 """Options that this market does not support, with the rejection."""
 _ALLOWED: Final[Mapping[int, tuple[str, RejectReason, str]]] = {
-    Option.PRICE_TYPE: (" L", RejectReason.PEGGING_NOT_ALLOWED, "pegged"),
+    Option.PRICE_TYPE: (" L", RejectReason.PEGGING_NOT_ALLOWED, "that is pegged"),
     Option.POST_ONLY: (" PN", RejectReason.OTHER, "with a post-only that is neither P nor N"),
     Option.CUSTOMER_TYPE: (" RN", RejectReason.OTHER, "with a customer type that is neither R nor N"),
     Option.HANDLE_INSTRUCTION: (" ", RejectReason.OTHER, "with a handling instruction"),
@@ -237,7 +237,7 @@ _LIVE: Final = ord("L")
 def read_run(data: bytes, at: int, scales: ListedScales, account: Account) -> tuple[int, list[Order]]:
     """Return the locate and the plain orders of a run of messages of one account that begins at ``at``.
 
-    The run ends before the first message that is no plain order or differs from the first one: its orders have one
+    The run ends before the first message that is not a plain order or differs from the first one: its orders have one
     symbol, and differ only in number, side, quantity, price and the client's id.
     """
     rows: Any = np.frombuffer(data, _ROW, (len(data) - at) // ORDER_BYTES, at)

@@ -223,7 +223,7 @@ class OuchTeller(Teller):
     @staticmethod
     @abstractmethod
     def _takes(packet: bytes, order: Order) -> bool:
-        """Return True if a packet says that an order was accepted or is a replacement."""
+        """Return True if a packet reports that an order was accepted or is a replacement."""
 
     @staticmethod
     @abstractmethod
@@ -246,7 +246,7 @@ class OuchProtocol(AccountProtocol):
       nothing or enlarge the order.
     * A replacement with impossible details ends the old order (C) and does not use up its own reference.
     * A new order that the market does not support is rejected (J), and uses up its reference.
-    * Bytes that are no message end the session.
+    * Bytes that are not a message end the session.
     """
 
     side_at: int

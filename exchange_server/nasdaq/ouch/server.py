@@ -263,8 +263,8 @@ class OuchServer(SoupServer):
             self.readers.deliver_soon()
 
     def close(self) -> None:
-        """Carry out and send what is pending, then close every connection; cancels for that are made by the next
-        `start`.
+        """Carry out pending requests and send all answers, then close every connection; the next `start` cancels orders
+        for it.
         """
         self._flush()
         self._is_closing = True
@@ -283,7 +283,7 @@ def _alike(data: bytes) -> tuple[int, int]:
 
 
 def _take_other(connection: OuchConnection, type_: bytes, length: int) -> None:
-    """Process a packet that is no request."""
+    """Process a packet that is not a request."""
     if type_ == LOGOUT:
         connection.cut("logged out", flush=True)
     elif type_ not in {CLIENT_HEARTBEAT, DEBUG} or length < _HEAD_BYTES:

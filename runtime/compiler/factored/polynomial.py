@@ -60,14 +60,14 @@ def local(expr: Expr) -> Expr:
 
 
 def bounded(value: int) -> int:
-    """Return the constant, if the program can represent it."""
+    """Return the constant; raise `NotIncremental` if it has more than 64 bits."""
     if abs(value) >= 2**63:
         raise NotIncremental("a constant of more than 64 bits")
     return value
 
 
 def linear(expr: Expr) -> tuple[Monomial, ...]:
-    """Return an integer expression as a sum; raise `NotIncremental` for one that is no sum of products."""
+    """Return an integer expression as a sum; raise `NotIncremental` for one that is not a sum of products."""
     return merged(_expand(expr))
 
 
@@ -182,7 +182,7 @@ class Summands:
         if expr.op == "mul":
             return times(parts[0], parts[1])
         if expr.op not in ("add", "sub"):
-            raise NotIncremental("a sum of what mixes relations other than by +, -, * and CASE")
+            raise NotIncremental("a sum that mixes relations other than by +, -, * and CASE")
         total = [*parts[0], *(negated(parts[1]) if expr.op == "sub" else parts[1])]
         presence = self._presence(expr)
         return total if presence == _ONE else times(total, presence)

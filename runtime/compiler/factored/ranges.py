@@ -29,7 +29,7 @@ _Product = tuple[str, ...]
 
 
 def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
-    """Return True if both sides' difference only grows or only falls with the key.
+    """Return True if the difference of both sides only grows or only falls with the key.
 
     ``directions`` has for each moving column its direction as the key grows: 1 up, -1 down; any other column is the
     same for all keys. A product of one moving column with fixed ones is monotone, whatever their sign; a sum of several
@@ -173,11 +173,11 @@ class Comparison:
     op: str
     """Operator: lt, le, gt, ge, eq or ne."""
     constant: int
-    """Right side; rounded if the condition stays the same."""
+    """Right side, rounded to an integer without a change of the condition."""
 
 
 def comparison(test: Call) -> Comparison:
-    """Return the comparison of two integers that together read two relations."""
+    """Return the comparison of two integers that together read two relations; raise `NotIncremental` for others."""
     op: str = test.op
     slopes: dict[str, tuple[Expr, int]] = {}
     constant = 0
@@ -215,10 +215,10 @@ class RangeCondition:
     slopes: dict[tuple[int, int], Intervals]
     """Intervals of ``p × x + q × y``, for each (p, q)."""
     constants: set[int] = field(default_factory=set)
-    """Bounds as they were written, so that they are shown so."""
+    """Bounds as they are written in the query, so that plans show them in this form."""
 
     def also(self, other: RangeCondition) -> None:
-        """Add a condition that must hold as well."""
+        """Add a condition that must hold as well; raise `NotIncremental` if it compares other integers."""
         if self.keys != other.keys:
             raise NotIncremental("ranges of several columns between two relations")
         for slope, intervals in other.slopes.items():
@@ -246,7 +246,7 @@ class RangeCondition:
 def condition(test: Expr, tables: Tables) -> RangeCondition:
     """Return a boolean combination of comparisons of the same two integers; raise `NotIncremental` for others."""
     if not isinstance(test, Call) or test.op not in ("not", "and", "or", *MIRRORED):
-        raise NotIncremental("a condition on two relations that is no comparison")
+        raise NotIncremental("a condition on two relations that is not a comparison")
     if test.op not in ("not", "and", "or"):
         return _condition(comparison(test), tables)
     first, *others = (condition(arg, tables) for arg in test.args)
@@ -267,7 +267,7 @@ def condition(test: Expr, tables: Tables) -> RangeCondition:
 def _condition(compared: Comparison, tables: Tables) -> RangeCondition:
     for name, key in zip(compared.names, compared.keys, strict=True):
         if not tables.is_narrow(name, key):
-            raise NotIncremental("a range of what is no integer of 64 bits")
+            raise NotIncremental("a range of a value that is not an integer of 64 bits")
     value = compared.constant
     intervals: dict[str, Intervals] = {
         "lt": ((None, value - 1),), "le": ((None, value),), "gt": ((value + 1, None),), "ge": ((value, None),),
@@ -316,7 +316,7 @@ def _floor_by(divisor: int, value: Expr) -> Expr:
 
 
 def _overlap(ranges: tuple[Range, ...]) -> Range:
-    """Return one interval of several, each of which has another end; it may be empty."""
+    """Return the intersection, which may be empty; raise `NotIncremental` for several bounds at one end."""
     first, *others = ranges
     low, low_strict, high, high_strict = first.low, first.low_strict, first.high, first.high_strict
     for other in others:

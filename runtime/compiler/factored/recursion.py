@@ -100,7 +100,7 @@ class JoinGraph:
     def _equal(self, left: Lowered, right: Lowered) -> None:
         target = common_type((left.type, right.type))
         if target is None or target.kind in ("null", "other"):
-            raise NotIncremental("an equality that only DuckDB knows")
+            raise NotIncremental("an equality that only DuckDB supports")
         sides = []
         for side in (left, right):
             (name,) = owners(side.expr)
@@ -281,7 +281,7 @@ class Recursion:
             return _Part((name,), lookup, None, {slot: column_of(name, keys[slot].name).name for slot in out})
         ordered = next((slot for slot in free if keys[slot].expr == condition.key(name)), None)
         if out or ordered is None or free != [ordered]:
-            raise NotIncremental("a range of one column while another column is to be told apart")
+            raise NotIncremental("a range of one column of a relation that is also joined or grouped by another")
         own = next(key for key in self._graph.members[trigger].values() if key.expr == condition.key(trigger))
         ranges = condition.ranges(name, Col(column_of(trigger, own.name).name))
         number = self._drafts[name].number

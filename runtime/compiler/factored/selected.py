@@ -50,7 +50,7 @@ def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapS
     keys: dict[str, Lowered] = {}
     for sql, value in keys_of(tables):
         if value.type.nullable:  # an ordered index holds no group whose key is NULL
-            raise NotIncremental("GROUP BY of what may be NULL, with a condition on aggregates")
+            raise NotIncremental("GROUP BY of a value that may be NULL, with a condition on aggregates")
         keys[sql] = Lowered(_group(value, factors), value.type)
     totals = Totals(tables, keys, lambda number: f"sum_{number}", zero=zero)
     drafts: dict[str, Draft] = {}
@@ -98,7 +98,7 @@ def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: 
         raise NotIncremental("conditions on several columns of one relation")
     factor.key = keys.pop()
     if not tables.is_narrow(factor.name, factor.key) or tables.is_nullable(factor.name, factor.key):
-        raise NotIncremental("a condition on a column that is no integer or may be NULL")
+        raise NotIncremental("a condition on a column that is not an integer or may be NULL")
     factor.conditions += _conjuncts(test)
     return []
 

@@ -80,7 +80,7 @@ class Subqueries:
 
     def _lower(self, select: exp.Expr) -> Lowered:
         if not isinstance(select, exp.Select) or len(select.expressions) != 1:
-            raise NotIncremental("a subquery that is no aggregate")
+            raise NotIncremental("a subquery that is not an aggregate")
         inner = Tables(select, self._relations, name=_INNER)
         if len(inner.relations) > 1 or select.args.get("group") or select.args.get("having"):
             raise NotIncremental("a subquery with a join, GROUP BY or HAVING")
@@ -116,7 +116,7 @@ class Subqueries:
         at = compared.names.index(_INNER)
         own, outer, owner = compared.keys[at], compared.keys[1 - at], compared.names[1 - at]
         if not (inner.is_narrow(_INNER, own) and self._tables.is_narrow(owner, outer)):
-            raise NotIncremental("a range of what is no integer of 64 bits")
+            raise NotIncremental("a range of a value that is not an integer of 64 bits")
         if self._tables.is_nullable(owner, outer):
             raise NotIncremental("a condition on a column that may be NULL")
         if inner.is_nullable(_INNER, own):
@@ -147,5 +147,5 @@ class Subqueries:
 
         part = select.expressions[0].unalias()
         if part.find(exp.AggFunc) is None:
-            raise NotIncremental("a subquery that is no aggregate")
+            raise NotIncremental("a subquery that is not an aggregate")
         return lower(part, group_leaf({}, inner.column, Sums(placeholder, may_be_empty=True, zero=self._zero)))

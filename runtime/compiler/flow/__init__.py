@@ -3,8 +3,8 @@
 A qualified query goes through these, each of which adds nodes to one graph::
 
     queries       the whole query and its class; SELECT, WITH, UNION and the like, DISTINCT, ORDER BY … LIMIT
-      reading     FROM and WHERE of one SELECT: sources, conditions, outer joins, what ties a subquery to the query
-                  around it
+      reading     FROM and WHERE of one SELECT: sources, conditions, outer joins, and the
+                  conditions that tie a subquery to the query around it
       groups      GROUP BY and aggregates
       windows     window functions and QUALIFY
       subqueries  EXISTS, IN and scalar subqueries, as semijoins or as columns that are joined to the rows

@@ -27,7 +27,7 @@ Kind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "su
 def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
     """Return the outermost aggregates of expressions, each with its FILTER, without those of subqueries.
 
-    A function under OVER is no aggregate of the SELECT, but its arguments may have some.
+    A function under OVER is not an aggregate of the SELECT, but its arguments may have some.
     """
 
     def stops(part: exp.Expr) -> bool:

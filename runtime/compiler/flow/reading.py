@@ -51,7 +51,7 @@ class Names:
             return None
         lowered = self.tables.get(node.table, {}).get(node.name.lower())
         if lowered is None:
-            raise NotIncremental("a subquery that reaches past the query around it")
+            raise NotIncremental("a subquery that reads columns beyond the query around it")
         return lowered
 
     def rename(self, tables: set[str], names: Mapping[str, str]) -> None:
@@ -249,7 +249,7 @@ def read(queries: Queries, select: exp.Select, outer: Block | None, kept: Sequen
             ties = [tie for _, tie in pairs if tie]
             conditions = [condition for condition, tie in pairs if not tie]
         elif not any(tie for _, tie in pairs):
-            raise NotIncremental("a subquery that meets the query around it in something other than an equality")
+            raise NotIncremental("a subquery that is tied to the query around it by something other than an equality")
     sources = _Sources(queries, conditions, [*kept, *(inside for inside, _ in ties)])
     if outer is None or not outside:
         return Block(sources.joined(select, []), sources.names.leaf)

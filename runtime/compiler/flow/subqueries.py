@@ -104,7 +104,7 @@ class Subqueries:
             raise NotIncremental("EXISTS of rows after the first")
         if isinstance(select, exp.Select) and not select.args.get("having"):
             if select.args.get("group") is None and aggregates_of(select.expressions):
-                raise NotIncremental("EXISTS of an aggregate, which is always there")
+                raise NotIncremental("EXISTS of an aggregate, which always has a row")
             with self._queries.tables_of(select):
                 reading = read(self._queries, select, around, [])
             return reading.rows, reading.links

@@ -2,7 +2,7 @@
 
 All functions of one PARTITION BY and ORDER BY are one node. An aggregate over whole partitions is a group that is
 joined to the rows. Ties of an ORDER BY are broken by the columns that SELECT and QUALIFY name, in that order
-(`tie_columns`), as the answer must follow from the rows: rows that are equal in these cannot be told apart in the
+(`tie_columns`), as the answer must follow from the rows: rows that are equal in these cannot be distinguished in the
 result.
 """
 
@@ -128,7 +128,7 @@ def _whole_number(node: exp.Expr, reason: str) -> int:
         raise NotIncremental(reason)
     number = int(literal.name)
     if number > _MOST_ROWS:
-        raise NotIncremental(f"a window function that looks {number} rows far: at most {_MOST_ROWS} are incremental")
+        raise NotIncremental(f"a window function that reads rows {number} away: at most {_MOST_ROWS} are incremental")
     return -number if is_negative else number
 
 

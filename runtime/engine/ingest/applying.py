@@ -251,7 +251,7 @@ class Applying(Pipeline):
     def _upstream_steps(self, sealed: UpstreamEpoch) -> Iterator[None]:
         """Apply all of an upstream's epoch, or none of it.
 
-        Yield if it is full, as the next upstream epoch may begin another.
+        Yield if the open epoch is full: the next upstream epoch may begin another one.
         """
         upstream, _ = self._table.upstreams[sealed.origin_id]
         upstream.check(sealed)
@@ -415,7 +415,7 @@ class OpenEpoch:
 
     @property
     def is_large(self) -> bool:
-        """True if there are so many pending rows that they are to be emitted before more are added."""
+        """True if pending rows are to be emitted before more are added, because they have reached the limit."""
         return self._rows >= _LARGE_ROWS
 
     def add(self, deltas: Mapping[str, pa.RecordBatch], messages: int) -> None:

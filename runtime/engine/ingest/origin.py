@@ -106,7 +106,7 @@ class Origin:
 
     @property
     def weight(self) -> int:
-        """Number of bytes that a byte of the origin's buffers counts as."""
+        """Number of bytes as which one byte of the origin's buffers counts."""
         return 1 if self.source.codec_at(self._start) is None else CODEC_WEIGHT
 
     def attach(self, formatting: Formatting) -> None:
@@ -191,7 +191,10 @@ class Origin:
         return self.passed(self._end_offset + 1)
 
     def take(self, batches: Sequence[FormattedBatch]) -> None:
-        """Append the rows of the next batches to the waiting rows, and determine which of them may be applied."""
+        """Append the rows of the next batches to the waiting rows, and determine which of them may be applied.
+
+        Raise `EngineError` if too many rows wait for the end of a request.
+        """
         parts = [] if self._waiting is None else [self._waiting]
         self._count(batches)
         for batch in batches:
@@ -271,7 +274,7 @@ class Origin:
                 self._forget_missing()
 
     def _forget_missing(self) -> None:
-        """Tell the adaptor that no further sequence numbers may be missing.
+        """Notify the adaptor that no further sequence numbers may be missing.
 
         They may be missing only at malformed tuples.
         """

@@ -92,9 +92,8 @@ class SharedOrigins:
                 self._owners[symbol] = origin
             elif owner != origin:
                 raise EngineError(
-                    f"expected symbols of {owner} and {origin} that differ, was {symbol!r} in both: have the names of "
-                    "upstreams stand before their symbols (--upstream-symbols prefixed), or let their books add up "
-                    "(shared)"
+                    f"expected symbols of {owner} and {origin} that differ, was {symbol!r} in both: prefix symbols "
+                    "with the names of their upstreams (--upstream-symbols prefixed), or add up their books (shared)"
                 )
 
 

@@ -10,7 +10,7 @@ evaluate: expressions over columns      columns, keys: types, exact integers, co
 ```
 
 An operator (`Operator`) takes batches and yields batches; at a barrier it yields the rows that event time has
-completed. Its state lies in the object space. One thread at a time calls it.
+completed. Its state is in the object space. One thread at a time calls it.
 """
 
 from runtime.engine.operators.operator import HeldTooMuchError, OperatorError

@@ -76,7 +76,10 @@ def arrow_of(values: Exact) -> pa.Array:
 
 
 def exact_of(array: pa.Array) -> Exact:
-    """Return the integers of an array; the inverse of `arrow_of`."""
+    """Return the integers of an array, the inverse of `arrow_of`.
+
+    Raise `CorruptStateError` for an array of another type.
+    """
     if array.type.equals(pa.int64()):
         plain: Exact = array.to_numpy(zero_copy_only=False)
         return plain

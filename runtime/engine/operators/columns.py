@@ -62,7 +62,7 @@ def _canonical_type(name: str, kind: pa.DataType) -> pa.DataType:
         return pa.struct([pa.field(f.name, _canonical_type(f"{name}.{f.name}", f.type), f.nullable) for f in kind])
     if types.is_boolean(kind) or types.is_date32(kind) or (types.is_timestamp(kind) and kind.tz is None):
         return kind
-    raise PlanError(f"expected a type that operators know in column {name}, was {kind}")
+    raise PlanError(f"expected a type that operators support in column {name}, was {kind}")
 
 
 def type_of(field: pa.Field) -> Type:
@@ -82,7 +82,10 @@ def type_of(field: pa.Field) -> Type:
 
 
 def field_of(name: str, kind: Type, like: pa.DataType | None = None) -> pa.Field:
-    """Return the column of an expression of this type; ``like`` is the Arrow type if the expression is a column."""
+    """Return the column of an expression of this type; ``like`` is the Arrow type if the expression is a column.
+
+    Raise `PlanError` for a type that operators do not support.
+    """
     if like is not None:
         return pa.field(name, like, kind.nullable)
     if kind.kind in ("int", "null"):
@@ -91,7 +94,7 @@ def field_of(name: str, kind: Type, like: pa.DataType | None = None) -> pa.Field
     known = {"float64": pa.float64(), "string": pa.string(), "bool": pa.bool_(), "date": pa.date32(),
              "timestamp": pa.timestamp("us")}  # fmt: skip
     if kind.kind not in known:
-        raise PlanError(f"expected a column of a type that operators know as {name}, was {kind}")
+        raise PlanError(f"expected a column of a type that operators support as {name}, was {kind}")
     return pa.field(name, known[kind.kind], kind.nullable)
 
 

@@ -34,7 +34,7 @@ class Counter:
 class Limit(Operator):
     """Operator that yields the first ``count`` rows after the first ``offset``, counted over all epochs."""
 
-    keeps = "how many rows it has seen"
+    keeps = "the number of rows seen"
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Limit(Operator):
 class RowNumber(Operator):
     """Operator that appends the number of each row, from 1, counted over all epochs, as last column."""
 
-    keeps = "how many rows it has numbered"
+    keeps = "the number of rows numbered"
 
     def __init__(
         self,

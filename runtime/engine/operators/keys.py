@@ -59,9 +59,9 @@ def order_codes(sides: Sequence[Sequence[pa.Array]]) -> list[Integers]:
 
 
 def _ranks(parts: Sequence[pa.Array], *, alone: bool) -> tuple[Integers, int]:
-    """Return one column as integers from 0 on, and their upper bound.
+    """Return one column as integers from 0 on, and a bound that is greater than each of them.
 
-    A column that is ``alone`` may have any int64 values.
+    If the column is ``alone``, the integers may be any int64, and the bound is 0.
     """
     if any(pa.types.is_decimal(part.type) for part in parts):
         parts = [part.cast(pa.decimal128(38, 0)) for part in parts]
@@ -88,7 +88,9 @@ def _ranks(parts: Sequence[pa.Array], *, alone: bool) -> tuple[Integers, int]:
 
 
 def _plain(column: pa.Array) -> Integers | None:
-    """Return integers in the order of a column; None for strings and integers wider than 64 bits."""
+    """Return the values of a column without NULL as integers in the same order; None for strings and for integers wider
+    than 64 bits.
+    """
     kind = column.type
     if pa.types.is_int64(kind) or pa.types.is_timestamp(kind):
         values: Integers = column.view(pa.int64()).to_numpy(zero_copy_only=False)
@@ -107,7 +109,7 @@ def float_codes(column: pa.Array) -> pa.Array:
 
 
 def _of_floats(column: pa.Array) -> Integers:
-    """Return floats as integers in the same order, NaN above all."""
+    """Return floats as integers in the same order, NaN above all; NULL becomes the integer of 0.0."""
     values = column.fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
     bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)

@@ -42,9 +42,9 @@ Batches = Iterator[pa.RecordBatch]
 ENDED: Final = 2**63 - 1
 """Watermark of an input that has ended: every time has passed."""
 MOST_ROWS: Final = 1 << 16
-"""Default of the greatest number of rows in an output batch."""
+"""Greatest number of rows in an output batch, by default."""
 MOST_HELD: Final = 1 << 23
-"""Default of the greatest number of rows that a query may hold."""
+"""Greatest number of rows that a query may hold, by default."""
 
 
 class Operator(ABC):
@@ -57,7 +57,7 @@ class Operator(ABC):
     Operators that only look at single rows (filter, project, unnest, windows) take rows as they arrive. All others take
     rows in order of event time, then arrival, and only rows that no later row of the same input can precede; `advance`
     follows at each barrier. So their output depends on the rows and their order alone, not on where epochs are cut.
-    Their state lies in the object space.
+    Their state is in the object space.
     """
 
     ports: int = 1

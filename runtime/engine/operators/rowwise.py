@@ -47,7 +47,7 @@ class Filter(Operator):
 
 
 class Project(Operator):
-    """Operator that computes one column per expression; an integer that its column cannot hold is an error."""
+    """Operator that computes one column per expression; an integer that its column cannot hold raises an error."""
 
     def __init__(self, schema: pa.Schema, exprs: Sequence[Expr], *, most_rows: int = MOST_ROWS) -> None:
         super().__init__(schema)

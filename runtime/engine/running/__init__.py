@@ -2,7 +2,7 @@
 
 ```
 RunningQuery ──▶ RunningSource ──Edge──▶ RunningNode ──Edge──▶ RunningNode …      each keeps its successors from ending
-  state, barriers    emitter, hold         Inbox: what waits     │
+  state, barriers    emitter, hold         Inbox: waiting inputs │
   (query)            (source)              Gate: producers that  └▶ Call, RunningContext ──▶ pipeline
                                            passed the barrier       (calls, context: the worker's, without locks)
 ```

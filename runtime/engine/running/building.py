@@ -53,12 +53,12 @@ def barrier_places(plan: Plan) -> BarrierPlaces:
             raise PlanError(f"expected a pipeline after source {node.name} of plan {plan.query_id}, was none")
         if fewest[node.index] != most[node.index]:
             raise PlanError(
-                f"expected all ways from source {node.name} of plan {plan.query_id} through as many cut points, "
-                f"was {fewest[node.index]} on one and {most[node.index]} on another"
+                f"expected all paths from source {node.name} of plan {plan.query_id} through the same number of cut "
+                f"points, was {fewest[node.index]} on one and {most[node.index]} on another"
             )
         if most[node.index] > 1:
             raise PlanError(
-                f"expected at most one cut point on each way from source {node.name} of plan {plan.query_id}, "
+                f"expected at most one cut point on each path from source {node.name} of plan {plan.query_id}, "
                 f"was {most[node.index]}"
             )
     pipelines = [(node, node.body) for node in plan.nodes if isinstance(node.body, Pipeline)]

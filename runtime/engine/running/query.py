@@ -298,7 +298,10 @@ class RunningQuery:
             return future
 
     def begin_barrier(self, node: RunningNode, barrier: Barrier | None, payload: object) -> Barrier:
-        """Begin at a cut point the requested barrier, or a new one, and return it."""
+        """Begin at a cut point the requested barrier, or a new one, and return it.
+
+        Raise `BarrierError` if the plan cannot drain.
+        """
         if self._places.refusal:
             raise BarrierError(f"expected a plan that can drain, was query {self.query_id} with {self._places.refusal}")
         with self._lock:

@@ -31,7 +31,7 @@ class RunningSource(Emitter):
     """Source of a query. The emitter's methods are called by the source's threads, the others by workers.
 
     All mutable state is accessed with `_changed` held. It is held also while an input is put into the inboxes of the
-    successors, so that inputs are there in order, and before a barrier or the end.
+    successors, so that the inboxes have inputs in order, and before a barrier or the end.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ class StreamFigures(msgspec.Struct, frozen=True):
     waiting_rows: int = msgspec.field(default=0, name="held")
     """Number of rows of its inputs, and of groups of open windows, that wait for event time."""
     state_rows: int = msgspec.field(default=0, name="state")
-    """Number of rows of tables that the stream looks up, and of keys whose last row it knows."""
+    """Number of rows of tables that the stream looks up, and of keys whose last row it keeps."""
     late: int = 0
     """Number of rows that arrived too late since the stream was created."""
     watermark: int | None = None
@@ -378,7 +378,7 @@ class DerivedStreams:
             return
         try:
             call()
-        except Exception as error:  # noqa: BLE001 (whatever a query raises, the feed goes on)
+        except Exception as error:  # noqa: BLE001 (whatever a query raises, the feed continues)
             self._fail(running, f"{type(error).__name__}: {error}")
 
     def _warn_if_nearly_full(self, running: _Running, query: DerivedQuery) -> None:

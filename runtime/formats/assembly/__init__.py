@@ -3,7 +3,7 @@
 ```
  buffers of one origin ──▶ OriginStream: codec, turns, neighbours as one Unit
                              │ Settling: the state in which a unit starts, once its left neighbour is known
-                             │ SequenceShredder: which tuples that lie across units are complete now
+                             │ SequenceShredder: which tuples that span units are complete now
                              └ SpanningTuples: their pieces ──▶ Parts: whole tuples with their place in the stream
  parts of all origins ──▶ Assembly: bounded blocks ──parse──▶ Cutting: a batch for each contiguous part
 ```

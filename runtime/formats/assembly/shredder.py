@@ -92,7 +92,7 @@ class SequenceShredder:
         self._max_slots = max_slots
         self._growth_after = growth_after
         self._period = highest_sequence
-        self._tail = 0  # number of the oldest slot in the ring; slot s stands at index s % slots
+        self._tail = 0  # number of the oldest slot in the ring; slot s is at index s % slots
         self._carried: int | None = None  # start of the open tuple that enters the tail slot from before it
         self._highest = 0
         self._out_of_range = 0

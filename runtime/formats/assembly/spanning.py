@@ -1,4 +1,4 @@
-"""Bytes of the tuples that lie across raw buffers, stored until the last missing buffer arrives."""
+"""Bytes of the tuples that span several raw buffers, stored until the last missing buffer arrives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TINY_PIECE_BYTES: Final = 1 << 12
 
 
 class Unit:
-    """Neighbouring raw buffers that came together: one buffer to the shredder."""
+    """Neighbouring raw buffers that arrived together; the shredder handles them as one buffer."""
 
     __slots__ = ("cut", "first", "index", "last", "run", "state")
 
@@ -169,7 +169,7 @@ class SpanningTuples:
         return _part(span, 2 * span.last - 1, opened, position)
 
     def _absorb(self, opened: _Open, last: int) -> None:
-        """Move the units without delimiter up to this position into the open tuple; some may be there already."""
+        """Move the units without delimiter up to this position into the open tuple, which may contain some already."""
         while opened.until < last and (middle := self._middles.pop(opened.until + 1, None)) is not None:
             opened.until = middle[0]
             opened.append(middle[1], middle[2], self._limit)

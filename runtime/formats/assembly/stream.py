@@ -134,7 +134,8 @@ class OriginStream:
     def units(self, raws: Sequence[RawBuffer], again: list[RawBuffer]) -> list[Unit]:
         """Return neighbours as units; append those beyond the shredder's range to ``again``. Takes no lock.
 
-        Raise `DuplicateSequenceError` or `CodecError`.
+        Raise `DuplicateSequenceError` for a number that was given twice, and `CodecError` for a buffer that
+        cannot be decoded.
         """
         neighbours = [raws]
         if len(raws) > 1:

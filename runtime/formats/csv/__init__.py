@@ -4,7 +4,7 @@
  Run ──▶ delimiters: where tuples end                                        CsvFormat (dialect): how it is written
  Block ──▶ translation: tuples as lines ──▶ reader: Arrow, typed ──▶ reading: columns, malformed values marked
                                                 └─ a column that Arrow refused, text by text
-           tuples: where each one stands ──────────────────────────▶ outcome: good rows, bad tuples, pushdown
+           tuples: the place of each one ──────────────────────────▶ outcome: good rows, bad tuples, pushdown
 ```
 """
 

@@ -55,7 +55,7 @@ class Conversion(Protocol):
         """Return the texts of a few that seem to be no values, each with whether that is sure."""
 
     def values(self, tokens: Any, skip: Any) -> Any:
-        """Return the values, NULL for skipped ones; raise `UnreadError`."""
+        """Return the values, NULL for skipped ones; raise `UnreadError` if the reader refuses one."""
 
     def unfit(self, values: Any, tokens: Any) -> Any:
         """Return which values the reader has accepted though they do not fit their type, None for none."""
@@ -168,7 +168,7 @@ def may_be_too_small(text: bytes) -> bool:
 
 
 def too_small(tokens: Any, arrow_type: Any) -> Any:
-    """Return which decimals have so many places that Arrow reads beyond its table of powers of ten."""
+    """Return which decimals have more places than Arrow's table of powers of ten has entries."""
     wrong = np.zeros(len(tokens), np.bool_)
     if may_be_too_small(content(tokens)):
         parsed = pc.extract_regex(tokens, _SMALL)

@@ -1,8 +1,8 @@
 """Ends of unquoted tuples: cuts of runs that may start and stop within a delimiter, and all ends of a block.
 
-The state between two runs is the number of bytes of a delimiter matched so far, as in a string matcher: the
-longest beginning of the delimiter that the text ends in, not reaching into the delimiter before. The next run is
-searched with those bytes before it.
+The state between two runs is the number of bytes of a delimiter matched so far, as in a string matcher: the length of
+the longest beginning of the delimiter with which the text after the last delimiter ends. The next run is searched with
+these bytes before it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,17 @@ _LONGEST_HEAP: Final = 64
 
 
 def index_unquoted(run: Run, delimiter: bytes) -> RunIndex:
-    """Return an index by searches from both ends of the run; a delimiter of one byte leaves nothing open."""
+    """Return an index by searches from both ends of the run.
+
+    With a delimiter of one byte it does not depend on the state.
+    """
     if len(delimiter) == 1:
         return SettledIndex(_byte_cut(run, delimiter))
     return _LongIndex(run.data, delimiter)
 
 
 def _byte_cut(run: Run, delimiter: bytes) -> TupleRange:
-    """Search the first and the last piece with the byte, without joining them."""
+    """Return the cut of a run by a delimiter of one byte; search from both ends, without joining the pieces."""
     first = last = -1
     start = 0
     for piece in run.pieces:
@@ -68,7 +71,7 @@ def _bytes(piece: Any) -> bytes:
 
 
 class _LongIndex(RunIndex):
-    """Index that answers for every number of matched bytes; the run's own matches are found once."""
+    """Index with a cut for every number of matched bytes."""
 
     def __init__(self, data: bytes, delimiter: bytes) -> None:
         self._delimiter = delimiter
@@ -104,8 +107,12 @@ def long_cut(data: bytes, delimiter: bytes, state: int) -> TupleRange:
 
 
 def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> TupleRange:
-    """Cut a run with delimiters that may overlap: which of them count depends on the one before, so the last heap of
-    them is resolved from its beginning, which is surely a delimiter."""
+    """Cut a run with delimiters that may overlap.
+
+    Whether a match is a delimiter depends on the match before it, so the last group of overlapping matches is split
+    from its first match, which is a delimiter in any case; a group of more than `_LONGEST_HEAP` matches is split
+    from the first match of the run.
+    """
     length = len(delimiter)
     text = delimiter[:state] + data
     first = text.find(delimiter)
@@ -124,7 +131,7 @@ def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> TupleRange:
 
 
 def matched(text: bytes, delimiter: bytes) -> int:
-    """Return the length of the longest proper beginning of the delimiter that the text ends in."""
+    """Return the length of the longest proper beginning of the delimiter with which the text ends."""
     for length in range(len(delimiter) - 1, 0, -1):
         if text.endswith(delimiter[:length]):
             return length

@@ -66,7 +66,7 @@ class CsvFormat(msgspec.Struct, frozen=True):
         return "csv"
 
     def indexer(self, schema: Schema, pushdown: Pushdown) -> CsvIndexer:
-        """Return an indexer for the schema; raise `SchemaError`."""
+        """Return an indexer for the schema; raise `SchemaError` if the schema does not fit the format."""
         from runtime.formats.csv.indexer import CsvIndexer
 
         return CsvIndexer(schema, self, pushdown)

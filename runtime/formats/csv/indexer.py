@@ -77,7 +77,9 @@ def _with(indices: Any, alone: Any, index: int) -> Any:
 
 
 def without_mark(parsed: ParsedBlock, place: int) -> ParsedBlock:
-    """Shift the offsets to those with a byte order mark at this place."""
+    """Return a block that was parsed without the byte order mark at this place, with the offsets of the text that has
+    it.
+    """
 
     def ends() -> Any:
         offsets = parsed.ends()
@@ -108,7 +110,7 @@ class CsvIndexer(InputFormatIndexer):
     refuses it, the tuples of another shape are removed and columns with malformed values are
     read as bytes first, so that values are judged in one place and do not depend on a tuple's neighbours.
     Values of unwanted columns are not read, but counted. Empty tuples are ignored. Where tuples end
-    in ``\\n``, a ``\\r`` before that belongs to it, and outside of quotes is an error elsewhere.
+    in ``\\n``, a ``\\r`` before it belongs to the end; elsewhere outside of quotes it is an error.
     """
 
     initial_state: ClassVar[int] = STREAM_START
@@ -129,7 +131,7 @@ class CsvIndexer(InputFormatIndexer):
         return index_unquoted(run, self._dialect.tuple_delimiter)
 
     def terminated(self, tail: bytes, state: int) -> bytes | None:
-        """Return the tail and a delimiter, of which ``\\r\\n`` may be half there.
+        """Return the tail with a delimiter after it; of ``\\r\\n``, the tail may already contain the ``\\r``.
 
         None inside quotes and after an escape, where the last field is cut, and where the end of the tail would
         become part of the delimiter.
@@ -183,13 +185,13 @@ class CsvIndexer(InputFormatIndexer):
         return inserted(rest, alone, row, tuples.ends)
 
     def _is_sound(self, text: bytes) -> bool:
-        """Return True if surely no tuple is too long, as far as that shows without reading, nor has a stray return."""
+        """Return False if a tuple has a stray carriage return or, in text without quotes, may be too long."""
         if not has_quotes(text, self._dialect) and not surely_short(text, self._dialect, self._limit):
             return False
         return not self._has_stray_return(text)
 
     def _is_short(self, text: bytes, rows: int) -> bool:
-        """Return True if no tuple with quotes is too long; without delimiters inside quotes they are like others."""
+        """Return True if no tuple is too long; text without quotes was checked by `_is_sound`."""
         if len(text) <= self._limit or not has_quotes(text, self._dialect):
             return True
         if delimiter_count(text, self._dialect) == rows:

@@ -120,7 +120,7 @@ class Outcome:
 
 
 def _rows(reading: Reading, schema: Any) -> Any:
-    """Return a record batch that knows its length without columns too, for tuples that are only counted."""
+    """Return a record batch that has a length even without columns, for tuples that are only counted."""
     if not reading.rows:
         return _empty(schema)
     if not reading.columns:

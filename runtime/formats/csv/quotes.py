@@ -76,7 +76,7 @@ class Scan(msgspec.Struct, frozen=True, eq=False):
     """Boolean array of the bytes after an escape; None if there are none."""
 
     def outside(self, places: Any) -> Any:
-        """Return which of these offsets, which are no quotes, are outside of quotes and not escaped."""
+        """Return which of these offsets, which are not quotes, are outside of quotes and not escaped."""
         outside = ~self.inside[np.searchsorted(self.chains, places)]
         return outside if self.escaped is None else outside & ~self.escaped[places]
 

@@ -49,7 +49,7 @@ class ColumnReader:
         self._conversion: Conversion | None = None if self._parser.textual else conversion_of(self._parser)
 
     def read(self, tokens: Any) -> tuple[Any, Any]:
-        """Return the column of a binary array, NULL for malformed values, and a boolean array of their rows."""
+        """Return the column of a binary array, NULL for malformed values, and a boolean array that marks them."""
         if self._trim:
             tokens = trimmed(tokens)
         nothing = np.zeros(len(tokens), np.bool_)
@@ -62,7 +62,7 @@ class ColumnReader:
         return self.checked(values, wrong | refused)
 
     def checked(self, values: Any, wrong: Any) -> tuple[Any, Any]:
-        """Return the column with the parser's own condition applied."""
+        """Return the column, NULL where the parser's own condition fails, and ``wrong`` with these rows marked too."""
         if self._parser.column_check is None:
             return values, wrong
         failed = ~to_numpy(pc.fill_null(self._parser.column_check(values), True))
@@ -129,7 +129,7 @@ def _texts(tokens: Any, null: Any) -> tuple[Any, Any]:
 
 
 def _refused_parts(count: int, takes: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
-    """Yield the small parts that a judge of ranges refuses, by bisection; handling one must not change others."""
+    """Yield the small parts for which ``takes`` returns False, by bisection; handling one must not change others."""
     todo = [(0, count)]
     while todo:
         start, stop = todo.pop()
@@ -178,7 +178,7 @@ class Reading(msgspec.Struct, frozen=True, eq=False):
 
 
 class TextReader:
-    """Reader of translated text with the types of ``fields``; malformed values cost their column another pass."""
+    """Reader of translated text with the types of ``fields``; a column with malformed values needs another pass."""
 
     def __init__(self, schema: Schema, dialect: CsvFormat, fields: Sequence[Field]) -> None:
         self._fields = fields
@@ -200,7 +200,7 @@ class TextReader:
     def read(
         self, translation: Translation, *, at_once: bool = False, doubtful: frozenset[int] = frozenset()
     ) -> Reading | Refused:
-        """Return the columns, unless a tuple has another number of fields, or with ``at_once`` a malformed value.
+        """Return the columns, or the refusal of a tuple with another number of fields, or with ``at_once`` a bad value.
 
         Columns at the positions ``doubtful`` are expected to have malformed values.
         """
@@ -239,7 +239,7 @@ class TextReader:
         return Reading(0, [pa.array([], f.parser.arrow_type) for f in self._fields], [])
 
     def misshapen(self, translation: Translation) -> dict[int, int]:
-        """Return the index of each tuple with another number of fields, and that number."""
+        """Return tuple index → number of fields, for the tuples with another number than the schema has."""
         return self._reader.misshapen(translation.text)
 
     def _finished(self, table: Any, translation: Translation, as_bytes: frozenset[int]) -> Reading:

@@ -41,7 +41,9 @@ _DEBUG: Final = ord("+")
 
 _CHUNK: Final = 1 << 17
 _UNKNOWN: Final = 255
-"""Entry of a table of lengths for no message; no message is that long, but a broken one may claim it."""
+"""Entry of a table of lengths for types without a message; no message has this length, but a malformed one may state
+it.
+"""
 _FEW_BYTES: Final = 1 << 11
 """Greatest length of runs that are not searched before the start of the first message is known."""
 _PLAUSIBLE: Final = 4
@@ -67,7 +69,7 @@ class Framing(msgspec.Struct, frozen=True, eq=False):
     bare: Bytes
     """Length prefix of a packet without message by the packet's type, 255 for none."""
     ignored: bytes = b""
-    """Types of packets that are no tuples."""
+    """Types of packets that are not tuples."""
 
 
 _LENGTHS: Final = {letter: message.length for letter, message in MESSAGES.items()}
@@ -121,7 +123,7 @@ class Chain(msgspec.Struct, frozen=True, eq=False):
     """Tuples that follow each other from a start on."""
 
     starts: Integers
-    """Offset of each tuple, and of each packet that is no tuple."""
+    """Offset of each tuple, and of each packet that is not a tuple."""
     bad: Integers
     """Offsets of the malformed tuples."""
     stop: int
@@ -176,7 +178,7 @@ class _Candidates:
         return None
 
     def walk(self, start: int, known: Chain | None = None) -> Chain:
-        """Return the chain from a start on; it ends with the known one as soon as it meets that."""
+        """Return the chain from a start on; it ends with the known one as soon as it reaches that."""
         at, data, size = self.at, self.data, len(self.data)
         parts: list[Integers] = []
         bad: list[int] = []

@@ -39,7 +39,7 @@ class ItchFormat(msgspec.Struct, frozen=True):
 
     Tuples are the messages. In SoupBinTCP, server heartbeats are rows too, with an empty ``message_type`` and NULL
     elsewhere; ``packet_type`` is S for messages that are part of the sequence, U for others and H for heartbeats. Other
-    packets (login replies, end of session, debug) are no tuples. A message of unknown type, of a length that its type
+    packets (login replies, end of session, debug) are not tuples. A message of unknown type, of a length that its type
     does not have, or longer than the schema's limit is bad, and skipped by its own length prefix.
     """
 

@@ -1,9 +1,9 @@
 """JSON lines: one object a line, read by Arrow, strictly.
 
 ```
- block ──Lines: where they are, their outer shape──▶ JsonReader: Arrow's reader and what it lets pass ──▶ columns
-                                    a line is refused ▶ faults: which one, by its neighbours read without it
-                                                        values: what is wrong with it
+ block ──Lines: where they are, their outer shape──▶ JsonReader: Arrow's reader and further checks ──▶ columns
+                                    a line is refused ▶ faults: finds it, by reading its neighbours without it
+                                                        values: describes its fault
 ```
 """
 

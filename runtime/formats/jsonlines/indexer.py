@@ -38,20 +38,20 @@ class JsonFormat(msgspec.Struct, frozen=True):
 class JsonIndexer(InputFormatIndexer):
     """Indexer that reads blocks with Arrow's JSON reader, strictly: wrongly accepted values are found before or after.
 
-    **Tuples.** A line end always ends a tuple, for none can stand raw inside a JSON text. ``\\r`` before it, blank
-    space around the object and a byte order mark before it are allowed, blank lines are no tuples. A line that is not
+    **Tuples.** A line end always ends a tuple, because a JSON text cannot contain a raw one. ``\\r`` before it, blank
+    space around the object and a byte order mark before it are allowed, blank lines are not tuples. A line that is not
     exactly one object, not UTF-8, or longer or deeper nested than the schema's limits is bad.
 
     **Keys.** They come in any order; those that no wanted field has are skipped and only have to be well-formed (where
     Arrow's reader also takes NaN and Infinity). A missing key is a NULL, and so is every field below a missing or null
     object. A wanted key that occurs twice makes its value malformed.
 
-    **Values.** Integers are written without point or exponent and lie in the type's range; floats are any finite number
+    **Values.** Integers are written without point or exponent and are in the type's range; floats are any finite number
     in range; decimals are numbers, or texts that hold one, which fit scale and precision; bool is true or false; string
     and char are texts; dates are texts ``2026-01-31``; timestamps are texts as ISO 8601 writes them, in UTC unless they
-    name an offset, not finer than the type's unit. Arrays become lists, in which null may stand; structs are objects
+    name an offset, not finer than the type's unit. Arrays become lists, which may contain null; structs are objects
     whose members may be missing. ``null_values`` of the schema are for formats that have no NULL of their own. A number
-    that not even a float64 can hold makes its tuple bad, whatever key it stands under.
+    that not even a float64 can hold makes its tuple bad, whatever its key is.
     """
 
     def __init__(self, schema: Schema, pushdown: Pushdown) -> None:

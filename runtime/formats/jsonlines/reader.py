@@ -205,7 +205,7 @@ def _refusal(message: str) -> Refusal:
     line, path = re.search(r" in row (\d+)$", message), re.search(r"Column\(/(.*?)\)", message)
     reason = message.removeprefix("JSON parse error: ").partition(" in row ")[0]
     if path and reason == f"{path[0]} was specified twice":
-        reason = f"the key {path[1].rpartition('/')[2]} stands there twice"
+        reason = f"the key {path[1].rpartition('/')[2]} occurs twice"
     return Refusal(reason, int(line[1]) if line else -1, tuple(path[1].split("/")) if path else ())
 
 

@@ -91,7 +91,7 @@ class LineJudge:
         return faults
 
     def _misplaced(self, message: str) -> list[Fault]:
-        """Return fields below a value that is no object; all of them, if it is not clear which."""
+        """Return fields below a value that is not an object; all of them, if it is not clear which."""
         text, _, where = message.partition(" - at `$.")
         below = where.removesuffix("`")
         fields = [f for f, path in zip(self._fields, self._paths, strict=True) if ".".join(path[:-1]).startswith(below)]
@@ -128,7 +128,7 @@ def _is_doubtful(arrow_type: Any) -> bool:
 
 
 def _test_of(arrow_type: Any) -> _Test:
-    """Return a test that explains why a token is no value of the type, with "" for one that seems to be."""
+    """Return a test that explains why a token is not a value of the type, with "" for one that seems to be."""
     if pa.types.is_integer(arrow_type):
         bounds = np.iinfo(arrow_type.to_pandas_dtype())
         return _of_kind("number", partial(_integer_reason, int(bounds.min), int(bounds.max)))

@@ -1,6 +1,6 @@
 """Rows on one side of a moving bound; see `runtime.views.nodes.bound`.
 
-The rows stand in `sorted_rows` by one order word, their value. The values that pass are a range without an end on one
+The rows are in `sorted_rows` by one order word, their value. The values that pass are a range without an end on one
 side, so a move of the bound adds or removes the values of one range.
 """
 

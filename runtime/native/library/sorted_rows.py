@@ -1,7 +1,7 @@
 """B+-tree of records of a hash table, in the order of their order words: kernel side of `native.indexes.SortedRows`.
 
 The order words of a record are int64 words whose lexicographic order is the order of the records. The caller writes
-them to ``WORDS`` before `insert_row`, and they stay as they are until `remove_row`. Records with equal words stand in
+them to ``WORDS`` before `insert_row`, and they stay as they are until `remove_row`. Records with equal words are in
 the order of their slots. A node holds copies of the first two words of its entries, so that a search reads two arrays
 of up to 64 ascending words and looks at whole records only where both words are equal.
 

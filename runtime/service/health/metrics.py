@@ -280,7 +280,7 @@ def origin_metrics(
     what = "Bytes of raw buffers taken from the origin, heartbeats included, since the start."
     yield labelled(CounterMetricFamily, f"{_PREFIX}_origin_received_bytes", what, own, received)
     broken = [((origin,), float(losses.get(origin, 0))) for origin in gates]
-    what = "Times that the origin's connection broke and was made again, since the start."
+    what = "Times that the origin's connection broke and was opened again, since the start."
     yield labelled(CounterMetricFamily, f"{_PREFIX}_origin_reconnects", what, own, broken)
 
 
@@ -329,7 +329,7 @@ def view_metrics(hub: Hub, lanes: Collection[Lane], differing: Collection[str] =
     shown = [((view.name, view.lane), hub.result(view.name)) for view in islice(hub.views, MOST_VIEWS)]
     own = ("view", "lane")
     rows = [(labels, float(len(result))) for labels, result in shown]
-    yield labelled(GaugeMetricFamily, f"{_PREFIX}_view_rows", "Different rows of a view.", own, rows)
+    yield labelled(GaugeMetricFamily, f"{_PREFIX}_view_rows", "Distinct rows of a view.", own, rows)
     changes = [(labels, float(result.changes)) for labels, result in shown]
     what = "Rows of a view that were added and removed, since the start."
     yield labelled(CounterMetricFamily, f"{_PREFIX}_view_changes", what, own, changes)
@@ -376,7 +376,7 @@ class _FigureMetric(msgspec.Struct, frozen=True):
 _FIGURES: Final = (
     _FigureMetric("epoch", "epoch", "The newest epoch that is sealed."),
     _FigureMetric("published_epoch", "published_epoch", "The newest epoch whose results every lane has published."),
-    _FigureMetric("backlog", "backlog_buffers", "Raw buffers that were taken and are not applied yet."),
+    _FigureMetric("backlog", "backlog_buffers", "Raw buffers that were received and are not applied yet."),
     _FigureMetric("waiting_bytes", "waiting_bytes", "Bytes of raw buffers between sources and epochs."),
     _FigureMetric("views", "views", "Views that are kept."),
     _FigureMetric("failed_views", "failed_views", "Views that have failed."),

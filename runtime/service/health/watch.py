@@ -86,7 +86,7 @@ class Watch:
 
 
 class SignOfLife:
-    """Writer of the file by which downstream runtimes know that this one is alive even if its market is quiet.
+    """Writer of the file that shows downstream runtimes that this one is alive, even if its market is quiet.
 
     Nothing is written in a directory that another process has taken. One beat is written at a time; beats that come
     while a slow disk reads or writes are skipped. On the reactor's thread.

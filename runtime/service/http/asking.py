@@ -40,7 +40,7 @@ class AskRoutes:
                    Answer(409, "no such epoch yet, or a view that has failed"),
                    Answer(410, "the epoch is not available any more"),
                    Answer(413, "the question needs more rows, bytes, memory or time than it may"),
-                   Answer(422, "SQL that is not understood or not allowed: where and why"),
+                   Answer(422, "SQL that is wrong or not allowed, with the place and the reason"),
                    Answer(503, "there are too many questions at a time, or a view waits for the start of Spark")),
                   self._ask, parameters=(INTEGERS,), body=Question, example=_EXAMPLE),
         ]  # fmt: skip

@@ -75,7 +75,10 @@ class _Connection(Listener):
 
 
 def parsed_start(names: Sequence[str], text: str) -> dict[str, int]:
-    """Return view → epoch from ``EPOCH`` for all views or ``VIEW:EPOCH,…`` for some; raises `ValueError`."""
+    """Return view → epoch from ``EPOCH`` for all views or ``VIEW:EPOCH,…`` for some.
+
+    Raises `ValueError` for other text.
+    """
     if not text:
         return {}
     if ":" not in text:

@@ -44,12 +44,12 @@ class CursorRoutes:
     def routes(self) -> list[Route]:
         """Return the routes."""
         missing = Answer(404, "there is no such cursor or page")
-        gone = Answer(410, "the cursor is closed: why")
-        opened = Answer(201, "a cursor before its first page; ``Location`` is where its pages are", Cursor, (JSON,))
+        gone = Answer(410, "the cursor is closed, with the reason")
+        opened = Answer(201, "a new cursor; the header ``Location`` has the path of its pages", Cursor, (JSON,))
         return [
             Route("POST", "/v1/views/{view}/cursor", "open_cursor",
-                  "Keep a view's newest result as it is, to be looked at page by page.",
-                  (opened, Answer(404, "there is no such view"), Answer(409, "the view has failed: why"),
+                  "Open a cursor on the newest result of a view, to be read page by page.",
+                  (opened, Answer(404, "there is no such view"), Answer(409, "the view has failed, with the reason"),
                    Answer(503, "there is no room for another cursor, or no version yet as Spark is starting")),
                   self._open, values=(VIEW,), body=NewCursor, example=NewCursor(rows=500),
                   leads_to={"read_cursor": ("cursor", "/id"), "close_cursor": ("cursor", "/id")}),

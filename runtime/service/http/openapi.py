@@ -14,7 +14,7 @@ from runtime.service.http.routes import JSON, TEXT, Answer, Parameter, Route, Ro
 __all__ = ["described"]
 
 _TEMPLATE: Final = "#/components/schemas/{name}"
-_LINE: Final[dict[str, Any]] = {"type": "string", "description": "one line: what was expected, and what was there"}
+_LINE: Final[dict[str, Any]] = {"type": "string", "description": "one line with the expected and the actual value"}
 _BYTES: Final[dict[str, Any]] = {"type": "string", "contentEncoding": "binary"}
 _HEADER: Final = {"schema": {"type": "string"}}
 _ABOUT: Final = """\
@@ -27,11 +27,11 @@ a client that reads JSON's numbers as floats needs `integers=string`. A client t
 `application/vnd.apache.arrow.stream` gets rows as an Arrow IPC stream.
 """
 _OF_ALL: Final = (
-    (400, "a request that is not understood: what was expected"),
-    (401, "the token is another, or none"),
+    (400, "the request is invalid; the line has the expected and the actual value"),
+    (401, "the token is wrong or missing"),
     (403, "not from this machine, not to a name of it, or from a page"),
-    (429, "too many requests; `Retry-After` says how long to wait"),
-    (500, "a defect of the runtime; its log says more"),
+    (429, "too many requests; `Retry-After` is the number of seconds to wait"),
+    (500, "an error in the runtime; its log has the details"),
     (503, "too many connections or answers at once"),
 )
 _WITH_HEADERS: Final = {429: ("Retry-After",), 401: ("WWW-Authenticate",), 405: ("Allow",)}

@@ -43,7 +43,7 @@ class ReaderRoutes:
 
     def routes(self) -> list[Route]:
         """Return the routes."""
-        refused = Answer(409, "the change does not fit what there is: why")
+        refused = Answer(409, "the change conflicts with the present state, with the reason")
         wait = Parameter("timeout_s", TimeoutSeconds, "how long to wait until its rows are removed", TIMEOUT_SECONDS)
         rows = Parameter(
             "rows", Literal["leave", "stay"], "whether the reader's rows leave its relations with it", "leave"

@@ -91,7 +91,7 @@ class ReportRoutes:
         """Yield the metrics of this service: connections, subscribers, cursors, requests and refusals."""
         cursors, site, prefix = self._cursors(), self._site(), "deltabook_runtime"
         yield gauge(f"{prefix}_subscribers", "Subscribers of changes.", self._hub.subscribers)
-        yield gauge(f"{prefix}_cursors", "Results that are looked at page by page.", cursors.open)
+        yield gauge(f"{prefix}_cursors", "Open cursors: results that clients read page by page.", cursors.open)
         yield gauge(f"{prefix}_cursor_bytes", "Bytes of the results of open cursors.", cursors.held_bytes)
         yield gauge(f"{prefix}_connections", "Connections of the results service.", site.connections)
         yield gauge(f"{prefix}_answer_bytes", "Bytes of answers that are being sent.", site.held_bytes)

@@ -39,7 +39,7 @@ Method = Literal["GET", "POST", "DELETE"]
 
 _MOST_ARGUMENTS: Final = 32
 _SHOWN: Final = 80
-"""Number of characters of a request that are repeated in an error."""
+"""Greatest number of characters of a request that an error repeats."""
 
 
 class Refusal(Exception):
@@ -105,7 +105,7 @@ class Call:
         self.query = query
         """Values in the query, with their defaults."""
         self.body = body
-        """Decoded record of a POST."""
+        """Decoded record of a POST; None for other requests."""
         self.media = media
         """Negotiated content type of the successful answer."""
 
@@ -147,7 +147,7 @@ class Route(msgspec.Struct, frozen=True):
         return self.answers[0].media
 
     def queried(self, query: bytes) -> dict[str, Any]:
-        """Return the values in the query; raises `Refusal`."""
+        """Return the values in the query; raises `Refusal` for unknown parameters and invalid values."""
         given = _arguments(query)
         known = {parameter.name: parameter for parameter in self.parameters}
         for name in given:
@@ -157,7 +157,7 @@ class Route(msgspec.Struct, frozen=True):
         return {parameter.name: _value(parameter, given.get(parameter.name)) for parameter in self.parameters}
 
     def posted(self, content: bytes, content_type: str | None) -> Any:
-        """Return the record of a body; raises `Refusal`."""
+        """Return the record of a body, None for a route without one; raises `Refusal` for a body of another form."""
         if self.body is None:
             return None
         if content_type is not None and content_type.partition(";")[0].strip().lower() != JSON:
@@ -191,7 +191,7 @@ class Routes:
         return ", ".join(dict.fromkeys(route.path for route in self.routes))
 
     def match(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]]:
-        """Return the methods of a path, and the values in the path; raises `Refusal`."""
+        """Return the methods of a path, and the values in the path; raises `Refusal` for an unknown path."""
         segments = [unquote(part, errors="replace") for part in path.decode("ascii", "replace").split("/")[1:]]
         if len(segments) > 1 and not segments[-1]:
             segments.pop()

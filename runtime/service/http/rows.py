@@ -66,7 +66,7 @@ _BESIDE: Final = ("cursor", "view", "epoch", "step", "page", "pages")
 INTEGERS: Final = Parameter(
     "integers",
     Literal["number", "string"],
-    "how exact numbers are written in JSON; string: those that read numbers as floats lose no digits",
+    "how exact numbers are written in JSON; string: a client that reads numbers as floats loses no digits",
     "number",
 )
 

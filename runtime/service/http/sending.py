@@ -54,7 +54,7 @@ class _Flow:
             try:
                 piece = next(self._body.pieces, None)
             except Exception:  # noqa: BLE001 - any error ends this answer and no other
-                self._log.failure("an answer to {path}", path=self._request.path)
+                self._log.failure("an answer to {path} failed", path=self._request.path)
                 self._abort()  # half an answer must not look like a whole one
                 return
             if piece is None:

@@ -303,7 +303,7 @@ class _Root(Resource):
             return refused(Refusal(422, str(error)))
         if isinstance(error, ServiceError):
             return refused(Refusal(404 if isinstance(error, LookupError) else 409, str(error)))
-        self._log.failure("{method} {path}", failure, method=request.method, path=request.path)
+        self._log.failure("{method} {path} failed", failure, method=request.method, path=request.path)
         return refused(Refusal(500, f"expected an answer, was {type(error).__name__}: see the runtime's log"))
 
 

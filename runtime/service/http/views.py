@@ -82,7 +82,7 @@ class ViewRoutes:
     def routes(self) -> list[Route]:
         """Return the routes."""
         missing = Answer(404, "there is no such view, or no such path")
-        failed = Answer(409, "the view has failed: why")
+        failed = Answer(409, "the view has failed, with the reason")
         shown = [
             Route("GET", "/v1/views", "list_views", "The derived streams and views that are kept.",
                   (Answer(200, "streams, then views, in the order in which they came to be", tuple[ViewLine, ...],
@@ -110,12 +110,12 @@ class ViewRoutes:
 
         done = Answer(200, "the change is published", Changed, (JSON,))
         later = Answer(202, "the time is over; the change will be published", Changed, (JSON,))
-        refused = Answer(409, "the change does not fit what there is, or a view failed at once: why")
+        refused = Answer(409, "the change conflicts with the present state, or a view failed at once, with the reason")
         wait = Parameter("timeout_s", TimeoutSeconds, "how long to wait until the change is published", TIMEOUT_SECONDS)
         return [
             Route("POST", "/v1/views", "add_views",
                   "Add derived streams and views together, at one epoch; all of them or none.",
-                  (done, later, refused, Answer(422, "SQL that cannot be kept: where and why")), add,
+                  (done, later, refused, Answer(422, "SQL that cannot be maintained, with the place and reason")), add,
                   body=AddViews, example=_EXAMPLE,
                   leads_to=dict.fromkeys(_OF_A_VIEW, ("view", "/views/0/name"))),
             Route("DELETE", "/v1/views/{view}", "drop_view", "Drop a view, or a derived stream that nothing reads.",

@@ -23,7 +23,7 @@ def time_of(relation: Relation, options: Mapping[str, str], kept: str | None = N
 
     The column is the option ``time``, or else the column that the retention counts by, or else an int64 column ``t``.
     ``kept`` is the column of the retention, empty for a retention that counts rows, and None if rows stay. Raises
-    `ServiceError`.
+    `ServiceError` if the option names no column of type int64, timestamp or date.
     """
     columns = {column.name: column for column in relation.columns}
     if TIME_OPTION in options:

@@ -186,7 +186,7 @@ class Upstreams:
         def over(result: Beat | Failure | None) -> None:
             known.is_reading = False
             if isinstance(result, Failure):
-                self._log.failure("the beat of upstream {name}", failure=result, name=known.config.name)
+                self._log.failure("the beat of upstream {name} was not read", failure=result, name=known.config.name)
             else:
                 known.beat = result
 

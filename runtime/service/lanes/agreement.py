@@ -71,7 +71,10 @@ class LaneAgreement:
         """Number of comparisons that showed a difference."""
 
     def begin(self) -> None:
-        """Compute the checksums of the published results, before Spark publishes more; raises `EpochLogError`."""
+        """Compute the checksums of the published results, before Spark publishes more.
+
+        Raises `EpochLogError` if a log is damaged.
+        """
         standing = read_standing(self._results, self._epochs)
         self._adopt(standing.program)
         for name, view in self._views.items():

@@ -81,7 +81,7 @@ class ExpressLane:
         """Discard the state after an error of the pipeline: it may be half changed, and will miss further epochs.
 
         Called on the worker on which the pipeline raised. The next epoch commits the empty state, so that the next
-        start fills the views anew.
+        start fills the views again.
         """
         self._state.begin(Program((), (), ()))
 

@@ -226,7 +226,10 @@ class Execution:
         self._end_copy(options, total)
 
     async def subscribe(self, statement: st.CopySubscription) -> None:
-        """Execute COPY (SUBSCRIBE view) TO STDOUT, until the view ends or the client cancels it."""
+        """Execute COPY (SUBSCRIBE view) TO STDOUT, until the view ends or the client cancels it.
+
+        Raise `PostgresError` for an unknown view, a runtime without epochs, and too many subscribers.
+        """
         hub, counts = self._shared.parts.hub, self._shared.counts
         known = {view.name for view in hub.views}
         if statement.view not in known:

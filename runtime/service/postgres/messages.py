@@ -57,7 +57,7 @@ EMPTY_QUERY: Final = b"I\x00\x00\x00\x04"
 COPY_DONE: Final = b"c\x00\x00\x00\x04"
 
 _LONGEST_STARTUP: Final = 10_000
-"""Length of the longest startup message in bytes, as in PostgreSQL."""
+"""Greatest length of a startup message in bytes, as in PostgreSQL."""
 _LEAST_STARTUP: Final = 8
 _KNOWN: Final = frozenset(b"BCDEFHPQSXcdfp")
 """First bytes of messages that an authenticated client may send; F is refused with an error."""
@@ -90,7 +90,10 @@ class StartupBuffer:
         self._data += data
 
     def next(self) -> tuple[int, bytes] | None:
-        """Return code and content of the next message; None if it is incomplete. Raises `UnreadableMessageError`."""
+        """Return code and content of the next message; None if it is incomplete.
+
+        Raises `UnreadableMessageError` for an invalid length.
+        """
         if len(self._data) < 4:
             return None
         (length,) = struct.unpack_from("!i", self._data)
@@ -164,7 +167,7 @@ class Fields:
         self._content, self._what, self._at = content, what, 0
 
     def text(self) -> str:
-        """Read a string that ends with a zero byte."""
+        """Read a string that ends with a zero byte; raise `PostgresError` if it has no end or is not in UTF-8."""
         end = self._content.find(b"\0", self._at)
         if end < 0:
             raise self._error("a string that ends")

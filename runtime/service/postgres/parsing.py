@@ -84,7 +84,7 @@ _MOST_PARAMETERS: Final = 65_535
 
 
 def parsed(text: str) -> list[Statement]:
-    """Return the statements of a text without the empty ones; raises `PostgresError`."""
+    """Return the statements of a text without the empty ones; raises `PostgresError` for text that cannot be parsed."""
     statements, own = list[Statement](), list[Token]()
     for token in tokens(text):
         if token.text == ";":
@@ -105,7 +105,7 @@ class _Reader:
         self._text, self._tokens, self._at = text, own, 0
 
     def statement(self) -> Statement:
-        """Return the statement."""
+        """Return the statement; raise `PostgresError` if it is not supported, and for tokens after it."""
         first = self._tokens[0]
         word = first.word
         if word in _REFUSED:

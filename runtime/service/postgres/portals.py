@@ -69,7 +69,10 @@ class PreparedTable:
         self._bytes = 0
 
     def add(self, name: str, prepared: Prepared) -> None:
-        """Add a statement; the unnamed one is replaced. Raises `PostgresError`."""
+        """Add a statement; the unnamed one is replaced.
+
+        Raises `PostgresError` if the name exists, or there are too many.
+        """
         if name and name in self._prepared:
             raise PostgresError("42P05", f"expected a new name for a prepared statement, was {name[:80]!r}")
         self._drop(name)
@@ -80,7 +83,7 @@ class PreparedTable:
         self._bytes += prepared.size
 
     def find(self, name: str) -> Prepared:
-        """Return the statement of this name; raises `PostgresError`."""
+        """Return the statement of this name; raises `PostgresError` if there is none."""
         if name not in self._prepared:
             raise PostgresError("26000", f"expected a prepared statement, was {name[:80]!r}")
         return self._prepared[name]
@@ -138,13 +141,13 @@ class PortalTable:
             self._held_bytes.give(cursor.rows.nbytes)
 
     def find(self, name: str) -> Portal:
-        """Return the portal of this name; raises `PostgresError`."""
+        """Return the portal of this name; raises `PostgresError` if there is none."""
         if name not in self._portals:
             raise PostgresError("34000", f"expected a portal, was {name[:80]!r}")
         return self._portals[name]
 
     def cursor(self, name: str) -> Cursor:
-        """Return the rows of a cursor; raises `PostgresError`."""
+        """Return the rows of a cursor; raises `PostgresError` if there is no cursor of this name."""
         portal = self._portals.get(name)
         if portal is None or portal.cursor is None:
             raise PostgresError("34000", f"expected a cursor, was {name[:80]!r}")

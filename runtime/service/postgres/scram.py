@@ -52,7 +52,7 @@ class ScramExchange:
         self._header = self._nonce = self._so_far = ""
 
     def first(self, message: bytes) -> bytes:
-        """Return the answer to the client's first message; raises `FatalError`."""
+        """Return the answer to the client's first message; raises `FatalError` for a message of another form."""
         flag, binding, rest = _split_header(_decoded(message))
         if flag.startswith("p="):
             raise FatalError("0A000", f"expected {MECHANISM} without channel binding, was one with it")
@@ -72,7 +72,10 @@ class ScramExchange:
         return answer.encode()
 
     def final(self, message: bytes) -> bytes | None:
-        """Return the answer to the client's last message; None for a wrong password. Raises `FatalError`."""
+        """Return the answer to the client's last message; None for a wrong password.
+
+        Raises `FatalError` for a message of another form.
+        """
         without_proof, separator, proof_text = _decoded(message).rpartition(",p=")
         attributes = without_proof.split(",")
         if not separator or len(attributes) < 2:

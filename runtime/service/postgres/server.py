@@ -43,7 +43,7 @@ _MOST_REQUESTS: Final = 4
 """Greatest number of requests for TLS and GSS before the startup message."""
 _LONGEST_USER: Final = 63
 _LONGEST_ANSWER: Final = 10_000
-"""Length of the longest message, in bytes, of a client that is not authenticated."""
+"""Greatest length of a message, in bytes, of a client that is not authenticated."""
 _COUNTED: Final = frozenset((b"Q", b"E"))
 """First bytes of messages that count as requests."""
 
@@ -349,7 +349,7 @@ class _Connection(Protocol):
             if isinstance(result.value, FatalError):
                 self._fatal(result.value)
             elif not self._is_closed:
-                self._log.failure("a message of a PostgreSQL client", result)
+                self._log.failure("a message of a PostgreSQL client failed", result)
                 self._fatal(FatalError("XX000", "expected an answer, was an error: see the runtime's log"))
         elif not self._is_closed and not self._is_pumping:
             self._pump_again()

@@ -59,7 +59,7 @@ class Session:
         }  # fmt: skip
 
     async def handle(self, code: bytes, content: bytes) -> None:
-        """Execute one message and write its answer; raises `FatalError`."""
+        """Execute one message and write its answer; raises `FatalError` for a message that no session has."""
         if code == b"X":
             self._outlet.close()
         elif code == b"S":
@@ -96,7 +96,7 @@ class Session:
         except (AskError, SqlError) as error:
             self._failed(explained(error))
         except Exception as error:  # noqa: BLE001 - every failure is answered
-            self._log.failure("a statement of a PostgreSQL client")
+            self._log.failure("a statement of a PostgreSQL client failed")
             self._failed(
                 PostgresError("XX000", f"expected an answer, was {type(error).__name__}: see the runtime's log")
             )
@@ -272,7 +272,7 @@ class Session:
         values: Sequence[str] = (),
         describes: bool = False,
     ) -> None:
-        """Execute a statement that is no question; with ``describes`` send the description of its rows first."""
+        """Execute a statement that is not a question; with ``describes`` send the description of its rows first."""
         self._block.check(statement)
         if isinstance(statement, st.Show | st.Fetch):
             await self._rows_of_command(statement, formats, describes=describes)
@@ -404,7 +404,7 @@ class Session:
         return None
 
     def _resolved(self, statement: Statement) -> Statement:
-        """Return the statement, or for EXECUTE the question with its values; raises `PostgresError`."""
+        """Return the statement, or for EXECUTE the question with its values; raises `PostgresError` if unfit."""
         if not isinstance(statement, st.Execute):
             return statement
         try:
@@ -465,7 +465,10 @@ def _format(code: int) -> int:
 
 
 def _formats(wanted: Sequence[int], count: int) -> list[int]:
-    """Return a format for each column, from none, one or all of them as given; raises `PostgresError`."""
+    """Return a format for each column, from none, one or all of them as given.
+
+    Raises `PostgresError` for another number.
+    """
     if len(wanted) not in (0, 1, count):
         raise PostgresError("08P01", f"expected formats of {count} columns, was {len(wanted)}")
     return list(wanted) * count if len(wanted) == 1 else list(wanted) or [0] * count

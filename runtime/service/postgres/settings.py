@@ -152,7 +152,10 @@ class Settings:
         self._values = dict(self._defaults)
 
     def set(self, name: str, value: str | None, *, is_local: bool = False) -> tuple[str, str] | None:
-        """Change a setting; return its name and value if they are to be reported, else None; raises `PostgresError`."""
+        """Change a setting; return its name and value if they are to be reported, else None.
+
+        Raises `PostgresError` for an unknown name or value.
+        """
         name = _ALIASES.get(name, name)
         if is_local and self._before is None:
             return None

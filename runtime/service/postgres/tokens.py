@@ -28,7 +28,7 @@ _COMMENT: Final = re.compile(r"/\*|\*/")
 
 
 class Token(msgspec.Struct, frozen=True):
-    """Token of a text: a word, a sign or a literal; comments and blanks are no tokens."""
+    """Token of a text: a word, a sign or a literal; comments and blanks are not tokens."""
 
     kind: Kind
     text: str

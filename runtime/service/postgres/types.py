@@ -141,7 +141,10 @@ def type_oid(name: str) -> int | None:
 
 
 def typed_expression(sql: str, oid: int) -> str:
-    """Return an expression cast to the type of this OID, or unchanged for 0; raises `PostgresError`."""
+    """Return an expression cast to the type of this OID, or unchanged for 0.
+
+    Raises `PostgresError` for an unknown type.
+    """
     element, kind = _BY_ARRAY_OID.get(oid), BY_OID.get(oid)
     if not oid:
         return f"({sql})"
@@ -154,9 +157,10 @@ def typed_expression(sql: str, oid: int) -> str:
 
 
 def literal(value: bytes | None, oid: int, *, is_binary: bool) -> str:
-    """Return the value of a parameter as a literal of its type in SQL; raises `PostgresError`.
+    """Return the value of a parameter as a literal of its type in SQL.
 
-    A value without a type is a string literal, to which DuckDB gives the type required by its context.
+    Raises `PostgresError` for another type or value. A value without a type is a string literal, to which DuckDB
+    gives the type required by its context.
     """
     element = _BY_ARRAY_OID.get(oid)
     kind = BY_OID.get(oid or TEXT.oid)

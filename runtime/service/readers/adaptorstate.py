@@ -84,7 +84,7 @@ class AdaptorState:
         return space.get_or_create(kind, full, schema, length=length, initial=initial)
 
     def delete(self, name: str) -> None:
-        """Delete an object; raises `KeyError`."""
+        """Delete an object; raises `KeyError` if there is none of this name."""
         self._usable_space().delete(f"{self._prefix}{name}")
 
     def _usable_space(self) -> ObjectSpace:

@@ -58,7 +58,7 @@ class KeptReaders(msgspec.Struct, frozen=True):
         return next((reader for reader in self.readers if reader.wanted.name == name), None)
 
     def with_reader(self, reader: KeptReader) -> KeptReaders:
-        """Return a copy with another reader."""
+        """Return a copy with one more reader."""
         return msgspec.structs.replace(self, readers=(*self.readers, reader), next=reader.number + 1)
 
     def leaving(self, name: str) -> KeptReaders:

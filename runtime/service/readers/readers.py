@@ -51,7 +51,7 @@ _NOTHING: Final[Mapping[str, pa.RecordBatch]] = {}
 class ReaderService:
     """Adds, drops and lists readers. Belongs to the reactor's thread.
 
-    A change continues if its caller stops waiting. Changes raise `ServiceError`.
+    A change continues if its caller stops waiting. A change that is refused raises `ServiceError`.
     """
 
     _log = Logger()
@@ -64,7 +64,10 @@ class ReaderService:
         inputs: Inputs,
         in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
     ) -> None:
-        """Recover the readers of the writer's newest epoch; ``in_thread`` runs slow calls."""
+        """Recover the readers of the writer's newest epoch; ``in_thread`` runs slow calls.
+
+        Raise `ServiceError` if an upstream has the name of a reader.
+        """
         self._reactor = reactor
         self._config = config
         self._writer = writer
@@ -114,7 +117,7 @@ class ReaderService:
             self._set_gate(origin, gate)
 
     def pause_replayed(self) -> None:
-        """Pause the readers whose sources can be read again, for good."""
+        """Pause the readers whose sources can be read again, permanently."""
         self._is_replay_paused = True
         for origin, gate in self._origins.values():
             self._set_gate(origin, gate)
@@ -313,7 +316,7 @@ class ReaderService:
                 f"expected relation {relation.name} with the columns that it had before ({columns}), was others"
             )
         if known is None and len(left) + len(taken) >= _MOST_LEFT:
-            raise CatalogueError(f"expected names of relations that were there before, was the {_MOST_LEFT + 1}th")
+            raise CatalogueError(f"expected names of relations that existed before, was the {_MOST_LEFT + 1}th")
 
     def _find_droppable(self, name: str) -> KeptReader:
         if name in self._inputs.names:
@@ -323,7 +326,7 @@ class ReaderService:
             known = ", ".join(each.wanted.name for each in self.kept.readers) or "none"
             raise UnknownReaderError(f"expected one of the readers {known}, was {name!r}")
         if reader.is_leaving:
-            raise CatalogueError(f"expected a reader that is there, was {name}, which is leaving")
+            raise CatalogueError(f"expected a reader that is not being dropped, was {name}")
         return reader
 
     def _known(self, reader: KeptReader) -> tuple[Origin | None, tuple[str, ...]]:

@@ -117,7 +117,7 @@ class Cursors:
         return entry[0] if entry else None
 
     def open(self, kept: Kept, page_rows: int) -> OpenCursor:
-        """Open a cursor at the beginning of a result; raises `TooManyCursorsError`."""
+        """Open a cursor at the beginning of a result; raises `TooManyCursorsError` if no room can be made for it."""
         self.expire()
         own_bytes = kept.rows.nbytes
         if own_bytes > self.limits.held_bytes:
@@ -136,7 +136,10 @@ class Cursors:
         return cursor
 
     def used(self, name: str) -> OpenCursor:
-        """Return the cursor of this name and record its use; raises `ClosedCursorError` and `UnknownCursorError`."""
+        """Return the cursor of this name and record its use.
+
+        Raises `ClosedCursorError`, or `UnknownCursorError` for other names.
+        """
         self.expire()
         cursor = self._open.get(name)
         if cursor is None:
@@ -149,7 +152,7 @@ class Cursors:
         return cursor
 
     def close(self, name: str) -> None:
-        """Close a cursor; raises `ClosedCursorError` and `UnknownCursorError`."""
+        """Close a cursor; raises the errors of `used`."""
         self._forget(self.used(name), "it was closed by a request")
 
     def expire(self) -> None:
@@ -164,7 +167,10 @@ class Cursors:
                 self._expired += 1
 
     def _make_room(self, kept: Kept) -> None:
-        """Evict least recently used cursors until a cursor of this result fits; raises `TooManyCursorsError`."""
+        """Evict least recently used cursors until a cursor of this result fits.
+
+        Raises `TooManyCursorsError` if the next one was used too recently.
+        """
         limits, now_s = self.limits, self._now_s()
         while True:
             own_bytes = 0 if kept.key in self._kept else kept.rows.nbytes

@@ -30,7 +30,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 def restore(hub: Hub, results: ResultLog) -> None:
-    """Bring a new hub to the newest version of a result log; raises `EpochLogError`."""
+    """Bring a new hub to the newest version of a result log; raises `EpochLogError` if the log is damaged."""
     for segment in results.read_all():
         hub.restore(segment)
         if (kept := segment.footer.attributes.get(_KEPT)) is not None:

@@ -177,19 +177,22 @@ class Hub:
         return self._versions[lane].step
 
     def step_of(self, name: str) -> int:
-        """Return the version of a view of the express lane; 0 for a view of the Spark lane; raises `KeyError`."""
+        """Return the version of a view of the express lane; 0 for a view of the Spark lane.
+
+        Raises `KeyError` if the view is unknown.
+        """
         return self._versions[self._views[name].lane].step
 
     def epoch_of(self, name: str) -> int:
-        """Return the newest epoch that a view's version covers completely; raises `KeyError`."""
+        """Return the newest epoch that a view's version covers completely; raises `KeyError` if the view is unknown."""
         return self._versions[self._views[name].lane].epoch
 
     def result(self, name: str) -> MaterialisedView:
-        """Return the full result of a view; raises `KeyError`."""
+        """Return the full result of a view; raises `KeyError` if the view is unknown."""
         return self._results[name]
 
     def read(self, name: str) -> MaterialisedView:
-        """Return a view's result and record the read, see `is_listened_to`; raises `KeyError`."""
+        """Return a view's result and record the read (see `is_listened_to`); raises `KeyError` if it is unknown."""
         self._read_ns[self._views[name].lane] = self._now_ns()
         return self._results[name]
 
@@ -202,11 +205,14 @@ class Hub:
         return any(self._is_of(name, lane) for subscription in self._subscriptions for name in subscription.names)
 
     def has_version(self, name: str) -> bool:
-        """Return True once a view's lane has published a version, which takes Spark some time; raises `KeyError`."""
+        """Return True once a view's lane has published a version, which takes Spark some time.
+
+        Raises `KeyError` if the view is unknown.
+        """
         return self._views[name].lane != "spark" or self.version > 0
 
     def lane_of(self, name: str) -> Lane:
-        """Return the lane of a view; raises `KeyError`."""
+        """Return the lane of a view; raises `KeyError` if the view is unknown."""
         return self._views[name].lane
 
     def explained(self, name: str) -> Program:

@@ -59,7 +59,10 @@ class StopParts(Protocol):
         """Return the newest epoch once it is durable; on a thread of the pool; raises the errors of commits."""
 
     def finish_spark(self, epoch: int, timeout_s: float) -> None:
-        """Return once Spark has published and committed an epoch; on a thread of the pool; raises `SparkLaneError`."""
+        """Return once Spark has published and committed an epoch; raise `SparkLaneError` if it does not.
+
+        Runs on a thread of the pool.
+        """
 
 
 class CleanStop:

@@ -201,7 +201,7 @@ class RunDirectory:
             raise ServiceError(f"expected a new --dir for Spark, as the first epochs of {directory} are retired")
         if runs and has_run and first > (published := SparkHost.published(directory)) + 1:
             raise ServiceError(
-                f"expected epoch {published + 1} in {directory}, which Spark is to go on with, was {first} as the "
+                f"expected epoch {published + 1} in {directory}, where Spark continues, was {first} as the "
                 "first that is left: expected --no-spark, or a new --dir"
             )
         return runs

@@ -63,9 +63,11 @@ class Sandbox:
         self.connection.close()
 
     def answer(self, sql: str, given: Given, tables: Sequence[pa.Table]) -> Answer:
-        """Return the answer to a checked question; raises `SqlError`, `CostlyError`, `AskError`.
+        """Return the answer to a checked question.
 
-        ``tables`` are the rows of the tables in ``given``, with Arrow's decimals for numbers that have a scale.
+        Raises `SqlError` with the place if DuckDB refuses the question, `CostlyError` beyond a limit, and `AskError`
+        otherwise. ``tables`` are the rows of the tables in ``given``, with Arrow's decimals for numbers that have a
+        scale.
         """
         with self._explaining(sql):
             for number, (table, rows) in enumerate(zip(given.tables, tables, strict=True)):

@@ -50,7 +50,7 @@ _LATE_S: Final = 5.0
 """Time in seconds after the deadline of a question at which the process ends by itself, if its runtime has not ended
 it."""
 _MOST_FILE_BYTES: Final = 64 * 1024
-"""Size in bytes of the largest file that the process can write: its standard error."""
+"""Greatest size in bytes of a file that the process can write: its standard error."""
 _OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
 _SPENT: Final = 1 / 8
 """Fraction of `AskLimits.growth_bytes` above which a process is replaced after a question."""

@@ -117,7 +117,7 @@ class Worker:
                 check()
 
     def check(self, sql: str, epoch: int | None) -> Checked:
-        """Return the checked question; raises `SqlError`, `AskError`, `CostlyError`."""
+        """Return the checked question; raises the errors of `answer`."""
         with self._lock:
             self._number += 1
         with self._conversing():
@@ -125,9 +125,10 @@ class Worker:
             return self._receive(Checked | Refused)  # type: ignore[no-any-return]
 
     def answer(self, given: Given, tables: Sequence[tuple[pa.Schema, Iterator[pa.RecordBatch]]]) -> AnswerRows:
-        """Return the answer to the checked question; raises `SqlError`, `AskError`, `CostlyError`.
+        """Return the answer to the checked question.
 
-        ``tables`` are the rows of the tables in ``given``; errors of their iterators are raised, too.
+        Raises the errors of `Sandbox.answer`, and `AskError` also if the process ends. ``tables`` are the rows of the
+        tables in ``given``; errors of their iterators are raised, too.
         """
         with self._conversing():
             with suppress(BrokenPipeError):  # the process has then replied with the reason, or has ended

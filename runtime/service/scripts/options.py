@@ -102,7 +102,10 @@ class Options:
         return int(text)
 
     def by_column(self, prefix: str, columns: Mapping[str, Column]) -> dict[str, str]:
-        """Take the options ``prefix.column`` of single columns; return column → value."""
+        """Take the options ``prefix.column`` of single columns; return column → value.
+
+        Raise `ServiceError` for unknown columns.
+        """
         self._known.add(f"{prefix}.COLUMN")
         options = {}
         for name in [n for n in self._left if n.startswith(f"{prefix}.")]:
@@ -136,9 +139,10 @@ class Options:
 def stream_schema(
     declaration: StreamDeclaration, options: Options, *, deletions: bool, numbered: bool = False
 ) -> Schema:
-    """Return the schema of the rows of a stream whose adaptor is a format; raises `ServiceError`.
+    """Return the schema of the rows of a stream whose adaptor is a format.
 
-    With ``numbered`` and ``deletions`` each row begins with its order number, as in DBToaster's files.
+    Raises `ServiceError` for options that do not fit. With ``numbered`` and ``deletions`` each row begins with its
+    order number, as in DBToaster's files.
     """
     columns = {column.name: column for column in declaration.columns}
     settings: dict[str, Any] = policies(options)
@@ -190,7 +194,10 @@ def policies(options: Options) -> dict[str, Any]:
 
 
 def stream_codec(options: Options, path: Path) -> Codec | None:
-    """Return the compression of a stream's file, by its options or else by its suffix; None if it has none."""
+    """Return the compression of a stream's file, by its options or else by its suffix; None if it has none.
+
+    Raise `ServiceError` for options of a codec without one.
+    """
     name = options.choice("codec", "", "gzip", "zstd", "lz4")
     mode = options.choice("codec_mode", "sequential", "per_buffer")
     default = Codec("gzip")

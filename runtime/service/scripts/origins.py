@@ -79,7 +79,7 @@ def script_inputs(declarations: Sequence[StreamDeclaration]) -> tuple[DerivedInp
 
 
 def script_times(declarations: Sequence[StreamDeclaration]) -> dict[str, str]:
-    """Return stream → its time column, for the streams whose rows advance event time; raises `ServiceError`."""
+    """Return stream → its time column, for streams whose rows advance event time; raises the errors of `time_of`."""
     times = {each.name: time_of(each.relation(), each.options) for each in declarations if not each.is_table}
     return {name: column for name, column in times.items() if column}
 

@@ -121,7 +121,7 @@ def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict
 
 
 def times_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, str]:
-    """Return stream → its time column if the program reads the time of epochs, else nothing; raises `ServiceError`."""
+    """Return what `script_times` returns if the program reads the time of epochs, else nothing."""
     reads = any(map_.relation == EPOCH_TIME.name for map_ in program.maps)
     return script_times(streams) if reads else {}
 
@@ -164,10 +164,11 @@ class ScriptRun:
     def results(self, *, every_epoch: bool = False, on_starting: Callable[[], None] = lambda: None) -> Iterator[Result]:
         """Run the script, and yield each view's result at the end, or at every published version.
 
-        ``on_starting`` is called when the input has been read and Spark's start, the longest wait, begins.
-        If Spark runs, its results are yielded, and those of the express lane are compared with them at every version.
-        A failed view has no further results; at the end `ServiceError` names all failed views, and those whose lanes
-        differ. Raises `SparkLaneError`, `EngineError`, `ServiceError`; in each case the message is one line.
+        ``on_starting`` is called when the input has been read and Spark's start, the longest wait, begins. If Spark
+        runs, its results are yielded, and those of the express lane are compared with them at every version. A failed
+        view has no further results; at the end `ServiceError` names all failed views, and those whose lanes differ.
+        Raises `SparkLaneError` if Spark cannot run, `EngineError` if the input cannot be applied, and `ServiceError`
+        also for an origin whose tuples are all malformed; each message is one line.
         """
         if self._runs_spark and (missing := missing_requirement(os.environ)):
             raise SparkLaneError(f"{missing}; --lane express runs without Spark")
@@ -310,7 +311,10 @@ class ScriptRun:
         return "; DBToaster's files have the order of a row before its 1 or 0: read them with --mode dbtoaster"
 
     def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressViews]:
-        """Return the writer after the epoch of the program, the origins and the express lane; raises `ServiceError`."""
+        """Return the writer after the epoch of the program, the origins and the express lane.
+
+        Raises `ServiceError` for a stream whose options do not fit.
+        """
         writer = EpochWriter(self._directory, time.time_ns, footers.append, committer=CommitterThread())
         try:
             express = ExpressLane(writer, self._directory, lambda update: None, default_kernels())

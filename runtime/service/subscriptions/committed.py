@@ -278,7 +278,7 @@ class CommittedViews:
             return epochs.in_thread(lambda: epochs.history.read(state.view, state.since, begin, end))
 
         def failed(failure: Failure) -> None:
-            self._log.failure("reading epochs after {epoch} of view {view}", failure, epoch=begin, view=name)
+            self._log.failure("epochs after {epoch} of view {view} were not read", failure, epoch=begin, view=name)
             done(Past(begin, gone=f"epochs behind {begin} cannot be read"))
 
         reading: Deferred[Past] = self._read_lock.run(read)

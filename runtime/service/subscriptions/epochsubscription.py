@@ -34,7 +34,7 @@ class Past(msgspec.Struct, frozen=True, eq=False):
     rows: pa.Table | None = None
     """Changed rows with their columns and ``weight``, added up; None if nothing changed."""
     cuts: Mapping[str, Cut] = {}
-    """Cuts of the origins at ``reached``."""
+    """Cuts of the origins at ``reached``; empty if no epoch was read."""
     gone: str = ""
     """Reason why the changes cannot be read; empty if they were."""
 

@@ -119,7 +119,10 @@ def width_of(columns: Sequence[KeyColumn]) -> int:
 def encode_words(
     columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], pool: StringPool, *, adds: bool = True
 ) -> Words:
-    """Return Arrow columns as words, shape (rows, width); with ``adds``, missing strings are added to the pool."""
+    """Return Arrow columns as words, shape (rows, width); with ``adds``, missing strings are added to the pool.
+
+    Raise `ValueError` for NULL in a column that has none.
+    """
     rows = len(arrays[0]) if arrays else 0
     words = np.zeros((rows, width_of(columns)), np.int64)
     place = 0

@@ -182,7 +182,7 @@ class KeyIndex:
         return slots
 
     def remove(self, slots: Slots) -> None:
-        """Remove the keys of these live slots; slots must not repeat."""
+        """Remove the keys of these live slots; slots must not repeat. Raise `KeyError` for a slot that is not live."""
         is_live = self._is_live.take(slots)
         if not is_live.all():
             raise KeyError(f"expected live slots, was {slots[~is_live][:5].tolist()}")

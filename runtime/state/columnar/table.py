@@ -89,7 +89,7 @@ class KeyedTable:
         self._change(slots)
 
     def delete(self, keys: Words) -> None:
-        """Delete these keys, which must exist."""
+        """Delete these keys; raise `KeyError` if one does not exist."""
         if not len(keys):
             return
         slots = self._index.lookup(keys)

@@ -114,13 +114,13 @@ class Slots(ABC):
         self.__dict__.pop(self._loaded, None)
 
     def scan(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the items as stored, by ascending slot."""
+        """Yield the items as stored, by ascending slot; raise `StateError` for a deleted object."""
         if self.home.is_deleted:
             raise StateError(f"expected object {self.home.name} to exist, was deleted")
         return self.home.store.scan(self.home.items)
 
     def metadata(self) -> dict[int, int]:
-        """Return the metadata as stored: whole numbers."""
+        """Return the metadata as stored: whole numbers. Raise `StateError` for a deleted object."""
         if self.home.is_deleted:
             raise StateError(f"expected object {self.home.name} to exist, was deleted")
         entries = {}

@@ -4,7 +4,7 @@ Integers are exact: a value that may pass 64 bits is computed in 128, and one th
 and overflow are conditions beside a value; the value is then undefined but harmless, so that all branches of an
 expression are computed without jumps. An overflow sets the kernel's variable ``bad``, with which the node fails, only
 where the value is used: not if it is in a branch of CASE or COALESCE that is not taken, nor beside a false operand of
-AND or a true one of OR, in whatever order the operands stand.
+AND or a true one of OR, in whatever order the operands are written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bound: rows whose value lies on one side of a bound that moves, such as the temporal filter ``t > now() - …``.
+"""Bound: rows whose value is on one side of a bound that moves, such as the temporal filter ``t > now() - …``.
 
 Algebra: the filter is linear in its rows, and depends on the bound by the values that lie between its old place and its
 new one: of L where value > b, a change is ΔL where value > b, and, when b moves up to b', less the rows of L + ΔL with
@@ -8,7 +8,7 @@ step, so that a bound that does not move costs nothing and one that moves costs 
 value of NULL never passes; without a bound, or with NULL as the bound, no row passes.
 
 If a bound never falls, as `now()` does not, the values that it has passed are settled: below a lower bound rows are
-removed for good, and below an upper bound rows pass as they arrive. So only rows above the bound are kept.
+removed permanently, and below an upper bound rows pass as they arrive. So only rows above the bound are kept.
 
 State: ``rows``, a `SortedTable` of the left rows with their weights, of any sign, in the order of the value: passing
 rows and, as the bound may move back, the other rows too; with a bound that only rises, the rows above it; ``bound``,
@@ -208,7 +208,7 @@ def _add_bound_kernel(
 
 
 def _put_forget(k: KernelSource, table: BoundRows, totals: BoundTotals) -> None:
-    """Write the lines that remove the records that the bound has passed for good."""
+    """Write the lines that remove the records that the bound has passed permanently."""
     k.use("sorted_rows", "first_row", "remove_row")
     s, order, words = k.cells(totals.range, 0), k.table(table.rows), k.cells(table.rows, sorted_rows.WORDS)
     first = f"{words}[slot * {table.rows.width}]"

@@ -307,7 +307,7 @@ _KINDS: Final[dict[tuple[bool, bool], LookupKind]] = {
 
 
 def kind_of(lookup: Lookup) -> LookupKind:
-    """Return the kind of a look-up."""
+    """Return the kind of a look-up; raise `ViewError` for one with both keys and ranges."""
     key = bool(lookup.binds), lookup.ordered is not None and bool(lookup.ranges)
     if key not in _KINDS:
         raise ViewError(f"expected a look-up that finds keys or has ranges, was one of {lookup.name} with both")

@@ -204,7 +204,10 @@ def _flag(value: Value) -> str:
 
 
 def wider(left: Field, right: Field) -> Field:
-    """Return the left column in a type that has the values of both columns; nullable if either is."""
+    """Return the left column in a type that has the values of both columns; nullable if either is.
+
+    Raise `ViewError` unless they have one type or are both integers.
+    """
     types: set[ColumnType] = {left.type, right.type}
     if len(types) > 1 and types != {"int64", "int128"}:
         raise ViewError(f"expected columns of one type, was {left.name} {left.type} and {right.name} {right.type}")

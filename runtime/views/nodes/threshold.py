@@ -1,7 +1,7 @@
 """Threshold: sums over the part of relations that conditions on aggregates select, such as VWAP, MST and PSP.
 
 Plan record: `Selected`. A condition compares a value of an ordered key, or sums over one side of it, with totals.
-Computing its delta is as much work as computing it anew: a row far from the threshold moves the threshold. So the node
+Computing its delta is as much work as recomputing it: a row far from the threshold moves the threshold. So the node
 finds, after all maps have taken in their rows, which interval of the key each factor's conditions select, and the sums
 over it from prefix sums of ordered indexes (Koch et al., *DBToaster: Higher-order Delta Processing for Dynamic,
 Frequently Fresh Views*, VLDB Journal 23, 2014, keep such queries by sums by key too, and loop over the keys).

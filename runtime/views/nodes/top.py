@@ -3,7 +3,7 @@
 Algebra: the window is a function of the whole multiset. Adding or removing a row at or before a boundary of the window
 moves one row across that boundary; so a step costs O(log n) for each change, and for each row that enters or leaves the
 window because of it (Yi, Yu, Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*, ICDE 2003, keep some
-more rows than k for the same purpose; here all rows stand in order).
+more rows than k for the same purpose; here all rows are sorted).
 
 State: ``rows``, a `SortedTable` that remembers its records as they were before the step. A record is a row's words, its
 count, and how many of its equal rows are before the window and in it. The window (`library.window`) is derived.

@@ -165,7 +165,7 @@ def test_the_command_prints_what_it_does(whole: tuple[Path, dict[str, Any]], tmp
     dry = CliRunner().invoke(main, ["repair", str(tmp_path / "runs/exchange"), "--dry-run"])
     assert (dry.exit_code, feed.read_bytes() == good) == (0, False)
     assert f"in {feed}, was other at byte" in dry.output
-    assert "would be: made again from the requests" in dry.output
+    assert "would be: recreated from the requests" in dry.output
     done = CliRunner().invoke(main, ["repair", str(tmp_path / "runs/exchange")])
     assert (done.exit_code, feed.read_bytes()) == (0, good)
     assert f"kept as {feed}.damaged-1" in done.output

@@ -161,7 +161,7 @@ def test_where_the_beginning_is_gone_the_rest_is_verified(tmp_path: Path) -> Non
     fill(tmp_path, keep=2)
     found = verify(tmp_path, make_outputs)
     assert (found.first, found.inputs, found.snapshots, found.problems) == (201, 400, (300,), ())
-    with pytest.raises(JournalError, match="since inputs before 201 are gone: none is there"):
+    with pytest.raises(JournalError, match="since inputs before 201 no longer exist: there is none"):
         History(tmp_path, make_outputs).at_input(150)
     assert History(tmp_path, make_outputs).at_input(250).inputs == 250
 

@@ -124,7 +124,7 @@ def test_damage_is_neither_read_nor_found_whole(tmp_path: Path, kind: type[Numbe
                 read(max(0, place - 100), 200)
     path.write_bytes(whole[:-1])
     assert f"expected {len(whole)} bytes or more" in damage_before(position, path)
-    with pytest.raises(DamagedStreamError, match="start the exchange again"):
+    with pytest.raises(DamagedStreamError, match="restart the exchange"):
         records.read(len(whole) - 100, 100)
     path.write_bytes(whole)
     assert records.read(0, len(whole)) == whole

@@ -133,7 +133,9 @@ def test_inputs_and_snapshots_that_are_not_kept_are_removed(
     assert (exchange.market.state_hash(), files(tmp_path)) == whole
     exchange.close()
     (tmp_path / "snapshots" / f"{300:015d}.snapshot").write_bytes(b"?")
-    with pytest.raises(JournalError, match=r"since inputs before 301 are gone: .*300.snapshot: expected a snapshot"):
+    with pytest.raises(
+        JournalError, match=r"since inputs before 301 no longer exist: .*300.snapshot: expected a snapshot"
+    ):
         open_exchange(tmp_path, RULES)
 
 

@@ -64,7 +64,7 @@ class Union(Operator):
 class Previous(Operator):
     """Operator that appends the values that some columns had in the previous row of the same key, as last columns.
 
-    The values are NULL for the first row of a key. The last values of every key lie in the object space; a key is never
+    The values are NULL for the first row of a key. The last values of every key are in the object space; a key is never
     forgotten.
     """
 
@@ -127,7 +127,7 @@ class Deduplicate(Operator):
     """Operator that yields the first row of each key; NULL is equal to NULL.
 
     One of the keys is a time: a key is forgotten once event time is ``span`` past it, when no further row can have the
-    key. Other keys lie in the object space. The end of the input forgets none of them, because rows may be appended to
+    key. Other keys are in the object space. The end of the input forgets none of them, because rows may be appended to
     it.
     """
 

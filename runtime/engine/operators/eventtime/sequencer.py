@@ -50,7 +50,7 @@ def _part(rows: pa.RecordBatch, times: Integers) -> _Part:
 class Sequencer:
     """Rows of one input that wait for the watermark, in the order in which they arrived.
 
-    They lie in parts of some ten thousand rows. `release` only reads the parts that the bound divides, so that its cost
+    They are in parts of some ten thousand rows. `release` only reads the parts that the bound divides, so that its cost
     depends on the rows that arrive and leave, not on the rows that wait.
 
     A run of the object space holds the rows that arrived since the run before it and still wait, and the time before
@@ -64,7 +64,8 @@ class Sequencer:
     ) -> None:
         """Restore the rows that wait from the object space.
 
-        ``keys`` are columns by which rows of equal times are ordered, before their arrival.
+        ``keys`` are columns by which rows of equal times are ordered, before their arrival. Raise `PlanError` for a
+        nested column.
         """
         for field in schema:
             if pa.types.is_nested(field.type):

@@ -31,7 +31,7 @@ class AsofJoin(Operator):
     the times. ``outer``: True if left rows without a match are yielded, too, with NULL. Output is in the order of the
     left input.
 
-    The last right row of each key lies in the object space, and a barrier reads those that its left rows need. When a
+    The last right row of each key is in the object space, and a barrier reads those that its left rows need. When a
     quarter of the rows are new, rows that are past the tolerance are searched for among all, and deleted.
     """
 

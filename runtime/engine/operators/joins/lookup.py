@@ -24,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 class TableIndex:
     """Rows of a table, a multiset that changes by deltas, with an index by key.
 
-    The rows lie in the object space, each with its number of copies. The first look-up after a change of the table
+    The rows are in the object space, each with its number of copies. The first look-up after a change of the table
     rebuilds the index, in the time that it takes to sort the table.
 
     Not thread-safe: owned by one operator.
@@ -163,9 +163,9 @@ LOOKUP_KINDS: Final = ("inner", "left", "semi", "anti")
 class LookupJoin(Operator):
     """Joins the rows of port 0 with their matches in the table that port 1 keeps up to date by deltas.
 
-    Rows are joined at a barrier, after all deltas before it, so that they see the table as of that barrier. Output is
-    in the order of the rows; the matches of one row are ordered by the table's columns. A NULL in the key matches
-    nothing.
+    A row is joined with the table as it is when the row is added. The plan adds rows at a barrier, after all deltas
+    before it, so that they are joined with the table as of that barrier. Output is in the order of the rows; the
+    matches of one row are ordered by the table's columns. A NULL in the key matches nothing.
     """
 
     ports = 2

@@ -160,7 +160,7 @@ def aggregated(
 
 
 def joined(left: Step, right: Step, on: On, kind: JoinKind) -> Step:
-    """Return a sort-merge join on equal columns, among them the times of both sides."""
+    """Return a sort-merge join on equal columns; raise `PlanError` unless the times of both sides are among them."""
     _check_on(left, right, on)
     lags = dict(left.times), dict(right.times)
     times = next((pair for pair in on if pair[0] in lags[0] and pair[1] in lags[1]), None)
@@ -182,7 +182,7 @@ def joined(left: Step, right: Step, on: On, kind: JoinKind) -> Step:
 
 
 def asof_joined(left: Step, right: Step, on: tuple[str, str], by: On, *, outer: bool, tolerance: int | None) -> Step:
-    """Return an as-of join."""
+    """Return an as-of join; raise `PlanError` for times of different types."""
     _check_on(left, right, [on, *by])
     ports = (Port(on[0], _checked_time(left, on[0])), Port(on[1], _checked_time(right, on[1])))
     if left.schema.field(on[0]).type != right.schema.field(on[1]).type:
@@ -218,7 +218,7 @@ def looked_up(step: Step, table: Step, on: On, kind: LookupKind) -> Step:
 
 
 def unnested(step: Step, lists: Sequence[str], *, outer: bool, ordinality: str) -> Step:
-    """Return a step with a row for each element of the lists."""
+    """Return a step with a row for each element of the lists; raise `PlanError` for no list, or another column."""
     if not lists:
         raise PlanError("expected a list to unnest, was none")
     fields = list(step.schema)
@@ -240,7 +240,10 @@ def unnested(step: Step, lists: Sequence[str], *, outer: bool, ordinality: str) 
 
 
 def united(steps: Sequence[Step]) -> Step:
-    """Return UNION ALL in order of time; columns are matched by their position."""
+    """Return UNION ALL in order of time; columns are matched by their position.
+
+    Raise `PlanError` for parts of different columns, or without a time column.
+    """
     first = steps[0].schema
     fields = list(first)
     for step in steps[1:]:
@@ -266,7 +269,7 @@ def united(steps: Sequence[Step]) -> Step:
 
 
 def limited(step: Step, count: int, offset: int) -> Step:
-    """Return a step with the first ``count`` rows after ``offset`` rows, in order of time."""
+    """Return a step with ``count`` rows after the first ``offset`` rows in order of time; raise `PlanError` below 0."""
     if count < 0 or offset < 0:
         raise PlanError(f"expected a limit and an offset from 0, were {count} and {offset}")
     time, lag = _expected_time(step, "LIMIT")
@@ -279,7 +282,7 @@ def limited(step: Step, count: int, offset: int) -> Step:
 
 
 def numbered(step: Step, name: str) -> Step:
-    """Return a step with the rows and their number in order of time."""
+    """Return a step with the rows and their number in order of time; raise `PlanError` if a column has the name."""
     if name in step.schema.names:
         raise PlanError(f"expected a name that is free for the row number, was {name}")
     time, lag = _expected_time(step, "ROW_NUMBER() OVER ()")

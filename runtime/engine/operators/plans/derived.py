@@ -69,7 +69,7 @@ class DerivedQuery:
     """SELECT over streams and tables, maintained over event time. Owned by one thread at a time.
 
     Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut; but
-    rows are looked up in a table as of the end of an epoch. All state lies in the object space, under names that begin
+    rows are looked up in a table as of the end of an epoch. All state is in the object space, under names that begin
     with the query's; the owner of the space commits it after `close`. A query created over a restored space resumes
     after that commit.
     """
@@ -155,7 +155,10 @@ class DerivedQuery:
             )
 
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
-        """Add rows of an input: inserted rows of a stream, or deltas of a table."""
+        """Add rows of an input: inserted rows of a stream, or deltas of a table.
+
+        Raise `OperatorError` if no query reads it.
+        """
         known = self._inputs.get(relation.lower())
         if known is None:
             raise OperatorError(f"expected rows of {', '.join(self.reads)}, was {relation}")

@@ -96,7 +96,10 @@ def condition(node: exp.Expr, leaf: Leaf) -> Lowered:
 
 
 def schema_of(outputs: Sequence[tuple[str, Lowered]], inner: pa.Schema) -> pa.Schema:
-    """Return the schema of a projection of rows with the schema ``inner``."""
+    """Return the schema of a projection of rows with the schema ``inner``.
+
+    Raise `PlanError` for two outputs of one name.
+    """
     return pa.schema(list(_fields(outputs, inner)))
 
 

@@ -67,7 +67,7 @@ def window_bound(name: str) -> exp.Column:
 
 
 def aggregates_of(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
-    """Yield the aggregates in expressions, each with its FILTER."""
+    """Yield the aggregates in expressions, each with its FILTER; raise `PlanError` for a window function."""
     for node in nodes:
         for part in node.walk(prune=lambda part: is_accumulated(part) or isinstance(part, exp.Window)):
             if isinstance(part, exp.Window):

@@ -392,7 +392,7 @@ class _Selection:
         calls, keys = self._keys([] if group is None else list(group.expressions), outputs)
         if len(calls) != 1:
             raise self._query.error(f"expected one window in GROUP BY, such as {_WINDOWS}, were {len(calls)}: without "
-                                    f"one a group of a stream never ends; what changes for ever is a view",
+                                    f"one a group of a stream never ends; use a view for a result that keeps changing",
                                     group or node)  # fmt: skip
         ((clause, call),) = calls
         time = self._window_time(call, clause)

@@ -229,7 +229,7 @@ class Sources:
                 raise self._query.error(f"{node.sql('duckdb')} in ON of this join is not supported", node)
 
     def _columns(self, left_value: exp.Expr, right_value: exp.Expr, right: SqlScope, join: exp.Join) -> tuple[str, str]:
-        """Return the column names of two expressions that are compared; compute expressions that are no columns."""
+        """Return the column names of two expressions that are compared; compute expressions that are not columns."""
         try:
             mine, theirs = aligned(lowered(left_value, self.scope.leaf), lowered(right_value, right.leaf))
         except NotIncremental:

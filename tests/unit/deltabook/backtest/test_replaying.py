@@ -89,7 +89,7 @@ def test_a_result_is_only_there_in_its_epoch() -> None:
     kept = first["best_quote"].added
     assert first["best_quote"].result().num_rows == 1
     next(epochs)
-    with pytest.raises(EpochPassedError, match="of best_quote to be asked for in its epoch 1, was 2"):
+    with pytest.raises(EpochPassedError, match="of best_quote to be requested in its epoch 1, was 2"):
         first["best_quote"].result()
     assert first["best_quote"].added is kept
 

@@ -161,7 +161,9 @@ def test_a_run_that_retains_less_than_a_copy_takes_is_refused(
     run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on(run, monkeypatch, 1, 2)
-    with pytest.raises(BackupError, match=r"to hold still or to keep what is being copied, was: .* \(4 attempts\)"):
+    with pytest.raises(
+        BackupError, match=r"not to change, or to keep the files that are being copied, was: .* \(4 attempts\)"
+    ):
         back_up(run.directory, tmp_path / "copy")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
@@ -205,7 +207,7 @@ def test_damage_is_found_and_leaves_no_backup(run: RunDirectory, tmp_path: Path,
 
 def test_a_run_without_an_epoch_is_told(tmp_path: Path) -> None:
     (tmp_path / "run" / "epochs").mkdir(parents=True)
-    with pytest.raises(BackupError, match=r"state\.db is gone"):
+    with pytest.raises(BackupError, match=r"state\.db no longer exists"):
         back_up(tmp_path / "run", tmp_path / "copy")
 
 

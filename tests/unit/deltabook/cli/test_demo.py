@@ -66,7 +66,7 @@ def test_figures_that_are_missing_fail_it(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_a_crash_fails_it_with_the_end_of_the_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = run(monkeypatch, tmp_path, modes={"runtime": "crash"})
-    assert result.stdout.splitlines()[-1] == "demo: failed: runtime: out of paper, again and again"
+    assert result.stdout.splitlines()[-1] == "demo: failed: runtime: out of paper, repeatedly"
     assert result.stderr.splitlines()[-2:] == ["  some log line", "  deltabook runtime: failed: out of paper"]
     assert result.exit_code == 1
 

@@ -84,7 +84,7 @@ def test_native_kernels_are_on_or_off_with_the_reason(tmp_path: Path) -> None:
     check = doctor.check_kernels(variables)
     assert (check.status, check.found) == (
         "ok",
-        f"on: llvmlite {metadata.version('llvmlite')}, 0 kernels of this version in {folder}, which holds 0.0 MB",
+        f"on: llvmlite {metadata.version('llvmlite')}, 0 kernels of this version in {folder}, which contains 0.0 MiB",
     )
     check = doctor.check_kernels({**variables, "DELTABOOK_NATIVE": "off"})
     assert (check.status, check.found.split(";")[0]) == ("ok", "off, views are interpreted: switched off")
@@ -106,7 +106,7 @@ def test_damaged_kernels_are_a_warning(tmp_path: Path) -> None:
     folder.create()
     folder.store("k_0", "", b"no code")
     check = doctor.check_kernels({"DELTABOOK_KERNEL_CACHE": str(folder.root)})
-    assert (check.status, "of 1 the file cannot be used: " in check.found) == ("warning", True)
+    assert (check.status, "the files of 1 kernels cannot be used, first " in check.found) == ("warning", True)
 
 
 @pytest.mark.parametrize(("status", "code"), [("ok", 0), ("warning", 0), ("missing", 1)])

@@ -28,7 +28,7 @@ def test_kernels_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     done = run(folder)
     assert (done.exit_code, done.stdout.startswith("compiled 1 kernels in ")) == (1, True)
     assert done.stderr == "skipped: x.sql: broken\n"
-    assert f" s, 0 were cached, cache holds 0.0 MB in {folder}\n" in done.stdout
+    assert f" s, 0 were cached, cache contains 0.0 MiB in {folder}\n" in done.stdout
     sources.append(BAD)
     done = run(folder)
     assert (done.exit_code, done.stdout.startswith("compiled 0 kernels in ")) == (1, True)

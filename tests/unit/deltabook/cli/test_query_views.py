@@ -123,7 +123,9 @@ def test_a_lost_runtime_is_an_error_and_the_views_end_is_none(service: Service) 
     service.pages["/v1/changes?views=v,w"] = ended = encode_frame(FrameHeader("error", "v", reason="dropped"))
     code, out, error = run("watch", "v", "w", "--results", service.address)
     assert (code, out) == (1, "v: error (0, 0] dropped\n")
-    assert error == f"deltabook: error: expected changes of w, was the end: the runtime at {service.address} is gone\n"
+    assert (
+        error == f"deltabook: error: expected changes of w, was the end: the runtime at {service.address} has ended\n"
+    )
     service.pages["/v1/changes?views=v,w"] = ended + encode_frame(FrameHeader("error", "w", reason="dropped"))
     assert run("watch", "v", "w", "--results", service.address)[0] == 0
 

@@ -128,7 +128,7 @@ def test_a_grid_over_spark_has_the_same_points() -> None:
         (("--jobs", "2"), "--jobs needs --grid"),
         (("--master", "local[1]"), "--master needs --grid"),
         (("--keep-results",), "--keep-results needs --grid"),
-        (("--grid", "seed=1", "--dir", "new"), "--dir does not go with --grid"),
+        (("--grid", "seed=1", "--dir", "new"), "--dir cannot be used with --grid"),
         (("--grid", "seed=1", "--keep-results"), "--keep-results needs --out"),
     ],
 )

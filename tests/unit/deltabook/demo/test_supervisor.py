@@ -143,9 +143,9 @@ def test_children_are_stopped_in_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mode", "reason"),
     [
-        ("crash", "runtime: out of paper, again and again"),
-        ("failed_event", "runtime: expected paper, was none, again and again"),
-        ("killed", "runtime: ended by SIGKILL, again and again"),
+        ("crash", "runtime: out of paper, repeatedly"),
+        ("failed_event", "runtime: expected paper, was none, repeatedly"),
+        ("killed", "runtime: ended by SIGKILL, repeatedly"),
     ],
 )
 def test_a_child_that_keeps_dying_fails_the_demo(tmp_path: Path, mode: str, reason: str) -> None:
@@ -244,7 +244,7 @@ def test_a_child_that_never_gets_ready_is_named(tmp_path: Path) -> None:
     limits = DemoTimeouts(ready_s=0.2, stop_s=30, tick_s=0.1)
     with pytest.raises(DemoError, match=r"^expected exchange to be ready within 0\.2 s, was not; ") as failed:
         supervisor(tmp_path, stages(exchange="mute"), limits=limits).run()
-    assert f"{tmp_path / 'exchange.log'} says how far it has come" in str(failed.value)
+    assert f"{tmp_path / 'exchange.log'} shows its progress" in str(failed.value)
 
 
 def test_a_demo_without_view_updates_fails(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_inputs_answer_with_the_order_that_lives_on() -> None:
 def test_bytes_of_an_unknown_protocol_close_their_session() -> None:
     market = Market(MarketRules(instruments=(Instrument("ACME"),)))
     market.apply(Tick(1))
-    assert market.apply(Wire(2, 0, b"")) == "nobody here speaks "
+    assert market.apply(Wire(2, 0, b"")) == "the market has no protocol "
 
 
 def test_a_reopened_account_takes_over_its_settings() -> None:

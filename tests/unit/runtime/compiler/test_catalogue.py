@@ -142,7 +142,7 @@ def test_what_cannot_be_added_is_told_with_its_place(select: NamedSelect, messag
 
 
 def test_a_relation_that_has_changed_is_refused() -> None:
-    with pytest.raises(SqlError, match="expected the relation 'r' as the standing views know it"):
+    with pytest.raises(SqlError, match="expected the relation 'r' with the columns that existing views read"):
         extend_program(compile_program([SUMS], [R]), [COUNTS], [Relation("r", S.columns), S])
 
 

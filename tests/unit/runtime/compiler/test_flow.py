@@ -188,23 +188,23 @@ REFUSED = {
     "SELECT a, SUM(b) OVER (ORDER BY a RANGE BETWEEN 2 PRECEDING AND CURRENT ROW) FROM r":
         "a frame by RANGE: ROWS BETWEEN … is incremental",
     "SELECT a, LAG(b, 2000) OVER (ORDER BY a) FROM r":
-        "a window function that looks 2000 rows far: at most 1000 are incremental",
+        "a window function that reads rows 2000 away: at most 1000 are incremental",
     "SELECT a, FIRST_VALUE(b) OVER (ORDER BY a ROWS 2 PRECEDING) FROM r":
         "FIRST_VALUE of a frame that begins at a row: LAG is incremental",
     "SELECT a FROM r WHERE b = (SELECT MAX(v) OVER () FROM n WHERE n.k = r.a LIMIT 1)":
         "a subquery in FROM that depends on the query around it",
-    "SELECT MODE(a) FROM r": "MODE cannot be kept by adding up and taking back",
+    "SELECT MODE(a) FROM r": "MODE cannot be maintained by addition and subtraction",
     "SELECT MEDIAN(a * 0.5) FROM r": "MEDIAN of integer with 1 decimals: of whole numbers it is incremental",
     "SELECT QUANTILE_CONT(a, 0.1234567) FROM r":
-        "PERCENTILE_CONT of a share that is no constant from 0 to 1, with 6 decimals at most",
+        "PERCENTILE_CONT of a share that is not a constant from 0 to 1, with 6 decimals at most",
     "SELECT MEDIAN(d) FROM n": "MEDIAN of date: QUANTILE_DISC is incremental",
     "SELECT UPPER(s) FROM r": "the function UPPER",
-    "SELECT SUM(a * 1e0), MAX(a) FROM r": "float SUM: floats cannot be taken back exactly",
+    "SELECT SUM(a * 1e0), MAX(a) FROM r": "float SUM: floats cannot be subtracted exactly",
     "SELECT (SELECT v FROM n WHERE n.k = r.a) FROM r": "a subquery that may give more than one row",
     "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM n WHERE n.k <> r.a)":
-        "a subquery that meets the query around it in something other than an equality",
+        "a subquery that is tied to the query around it by something other than an equality",
     "SELECT a FROM r WHERE (SELECT MAX(v) FROM n WHERE n.k < r.a) > 1":
-        "a subquery that meets the query around it in something other than an equality",
+        "a subquery that is tied to the query around it by something other than an equality",
     "SELECT COUNT(DISTINCT (a, b)) FROM r": "TUPLE",
 }  # fmt: skip
 

@@ -65,7 +65,7 @@ def test_a_flag_says_what_a_row_does() -> None:
 
 
 def test_another_flag_is_an_error() -> None:
-    with pytest.raises(AdaptorError, match="of the rows of lots, was -1 in the row that ends before byte 1"):
+    with pytest.raises(AdaptorError, match="before the rows of lots, was -1 in the row that ends before byte 1"):
         deltas("1|1.00|1.0|x|2020-01-01|1|1.0|true\n-1|1.00|1.0|x|2020-01-01|1|1.0|true\n", deletions=True)
 
 

@@ -96,9 +96,9 @@ def test_byte_order_marks_before_lines_do_no_harm() -> None:
 def test_the_reason_names_the_key_that_stands_there_twice() -> None:
     fields = (Field("x", "int64"), Field("z", "int64", True, path="a.z"))
     (bad,) = parse(indexer(*fields), '{"x":1,"x":2}').bad
-    assert (bad.field, bad.expected, bad.reason) == ("x", "int64", "the key x stands there twice")
+    assert (bad.field, bad.expected, bad.reason) == ("x", "int64", "the key x occurs twice")
     (bad,) = parse(indexer(*fields, malformed_nullable=Malformed.SKIP), '{"x":1,"a":{"z":1,"z":2}}').bad
-    assert (bad.field, bad.reason) == ("z", "the key z stands there twice")
+    assert (bad.field, bad.reason) == ("z", "the key z occurs twice")
 
 
 def test_line_ends_may_be_of_windows() -> None:

@@ -97,7 +97,7 @@ def test_an_epoch_to_come_and_a_view_that_was_not_there_yet(lab: ReaderLab) -> N
     with pytest.raises(AskError, match=f"expected an epoch up to {newest}, the newest, was 99"):
         ask(lab, "SELECT 1", 99)
     add_views(lab)
-    with pytest.raises(EpochGoneError, match="expected an epoch at which view depth is there, was 0"):
+    with pytest.raises(EpochGoneError, match="expected an epoch at which view depth exists, was 0"):
         ask(lab, "SELECT * FROM depth", 0)
     assert ask(lab, "SELECT COUNT(*) FROM trades AS OF EPOCH 0") == (0, [(0,)])
     lab.stop()

@@ -87,7 +87,7 @@ def test_a_view_that_was_not_there_yet_has_no_answer(tmp_path: Path) -> None:
     lab.epoch_of("one", 1)
     begun = lab.catalogue(extend_program(lab.program, [select("three")], [RELATION]), {"three": [7]})
     assert lab.at("three", begun) == [7]
-    with pytest.raises(EpochGoneError, match=f"expected an epoch at which view three is there, was {begun - 1}"):
+    with pytest.raises(EpochGoneError, match=f"expected an epoch at which view three exists, was {begun - 1}"):
         lab.at("three", begun - 1)
     lab.catalogue(extend_program(lab.program, [select("four", "spark")], [RELATION]))
     lab.hub.publish(Footer(0, 3), {}, {}, lab.program)

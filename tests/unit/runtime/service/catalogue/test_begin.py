@@ -19,7 +19,7 @@ PROGRAM = compile_program([view("first")], [R])
 @pytest.mark.parametrize(
     ("control", "reason"),
     [
-        (b"", "the control record of epoch 0 in .*, which is kept for good, was none"),
+        (b"", "the control record of epoch 0 in .*, which is never removed, was none"),
         (
             encode_program(msgspec.structs.replace(PROGRAM, format_version=1)),
             "at .*: expected a view program of format",

@@ -79,7 +79,7 @@ def test_spark_needs_the_epochs_behind_its_version(tmp_path: Path, monkeypatch: 
     (tmp_path / "results" / "000000000000-000000000001.result").touch()
     monkeypatch.setattr("runtime.epochs.EpochLog.programs", lambda _: range(9))
     monkeypatch.setattr("runtime.epochs.EpochLog.first", lambda _: 3)
-    with pytest.raises(ServiceError, match=r"expected epoch 2 in .*, which Spark is to go on with, was 3"):
+    with pytest.raises(ServiceError, match=r"expected epoch 2 in .*, where Spark continues, was 3"):
         begun(tmp_path)
     assert begun(tmp_path, runs_spark=False)[0] is False
     monkeypatch.setattr("runtime.epochs.EpochLog.first", lambda _: 2)
