@@ -339,7 +339,7 @@ def test_settings_of_users_hold_for_sessions_that_there_are(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("fsync", ["never", "always"])
-def test_requests_are_answered_after_the_client_has_closed_its_side(tmp_path: Path, fsync: FsyncPolicy) -> None:
+def test_requests_before_a_half_close_are_answered(tmp_path: Path, fsync: FsyncPolicy) -> None:
     """Also those that wait for the disk, and those behind a login that is being checked."""
     floor = OuchFloor(tmp_path, fsync=fsync)
     client = floor.connect("ALPHA")

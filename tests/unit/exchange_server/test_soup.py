@@ -371,7 +371,7 @@ def test_a_client_that_closes_its_side_gets_the_feed_until_then(floor: SoupFloor
 
 
 @pytest.mark.parametrize(("name", "types_", "listeners"), [("joe", "AH+", 0), (None, "J+", 0)])
-def test_a_login_is_answered_after_the_client_has_closed_its_side(
+def test_a_login_is_answered_to_a_half_closed_client(
     tmp_path: Path, name: str | None, types_: str, listeners: int
 ) -> None:
     gate = Later()
