@@ -142,6 +142,12 @@ def repair_exchange(directory: Path, is_dry: bool) -> list[Finding]:
 def _repair(journal: Journal, head: SegmentHead, is_dry: bool) -> list[Finding]:
     result = verify(journal.directory, all_outputs)
     problems = [problem for problem in result.problems if problem not in result.derived.values()]
+    if not problems and result.derived:
+        # After another boot `verify` takes a damaged end for one that the disk lost; what a start refuses is damage.
+        try:
+            History(journal.directory, all_outputs).now()
+        except JournalError as error:
+            problems = [str(error)]
     if problems:
         return [Finding(problem, _advice(journal.directory), is_repairable=False) for problem in problems] + [
             Finding(problem, f"it cannot be made again before that: {RESTORE}", is_repairable=False)
@@ -272,7 +278,10 @@ def _epochs(directory: Path, log: EpochLogReader, first: int, is_dry: bool) -> l
             findings.append(_lost(error))
     if not damaged:
         return findings
-    control = _control(directory)
+    try:
+        control = _control(directory)
+    except (StateError, BackupError):  # the state is a finding of its own
+        return findings + [_lost(problem) for problem in damaged.values()]
     base = _base(directory, log, max(damaged))
     if findings or base is None or {0, control} & damaged.keys():
         return findings + [_lost(problem) for problem in damaged.values()]

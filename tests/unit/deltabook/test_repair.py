@@ -144,6 +144,7 @@ def test_damage_gives_right_answers_or_a_refusal(
         ("runtime", {"epochs/first": "flip", "epochs/*.segment": "flip"}, "repair"),
         ("runtime", {"epochs/first": "zero block", "results/*.result": "cut"}, "repair"),
         ("runtime", {"epochs/first": "empty", "epochs/programs/*": "flip", "results/*.result": "cut"}, "restore"),
+        ("runtime", {"state.db": "cut", "epochs/*.segment": "flip"}, "restore"),
         ("algo", {"second/trades.spool": "double", "second/orders.log": "double"}, "replaced"),
         ("algo", {"second/trades.spool": "flip", "second/orders.log": "double"}, "replaced"),
         ("exchange", {"feed.lines": "flip", "private/*": "cut", "snapshots/*.snapshot": "flip"}, "replaced"),
@@ -169,6 +170,22 @@ def test_damage_of_several_files_is_found_at_once(
         assert found == whole[1][part]
         assert expected == "replaced"
     assert first.exists()
+
+
+def test_requests_that_a_start_misses_are_not_repaired(whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    """After another boot too: the messages that followed from them would be cut, as if nobody had received them."""
+    path = tmp_path / "exchange"
+    shutil.copytree(whole[0] / "exchange", path)
+    newest = sorted(path.glob("inputs/*.inputs"))[NEWEST]
+    newest.write_bytes(bytes(newest.stat().st_size))
+    (path / "lock").write_bytes(msgspec.json.encode({"host": "other", "process": 1, "boot": "another"}))
+    listed = contents(path)
+    with pytest.raises(DamageError, match="was a broken head"):
+        ANSWERS["exchange"](path)
+    (found,) = repair(path)
+    assert not any(each.is_repairable for each in found.findings)
+    assert newest.name in found.findings[0].problem
+    assert contents(path) == listed
 
 
 def test_the_documented_table_is_the_tested_one() -> None:
