@@ -329,7 +329,10 @@ def _framed(record: Record) -> bytes:
 
 
 def _scan(data: bytes) -> Iterator[tuple[Record, int]]:
-    """Yield each valid record with the offset of its end, up to the first invalid one."""
+    """Yield each valid record with the offset of its end, up to the first invalid one.
+
+    A checkpoint is valid as the first record only: one behind it begins the copy of a journal.
+    """
     at = 0
     while at + _PREFIX.size <= len(data):
         length, checksum = _PREFIX.unpack_from(data, at)
@@ -339,6 +342,8 @@ def _scan(data: bytes) -> Iterator[tuple[Record, int]]:
         try:
             record = decode_record(body)
         except msgspec.DecodeError:
+            return
+        if at and isinstance(record, Checkpoint):
             return
         at += _PREFIX.size + length
         yield record, at

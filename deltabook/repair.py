@@ -145,6 +145,12 @@ def repair_exchange(directory: Path, is_dry: bool) -> list[Finding]:
 def _repair(journal: Journal, head: SegmentHead, is_dry: bool) -> list[Finding]:
     result = verify(journal.directory, all_outputs)
     problems = [problem for problem in result.problems if problem not in result.derived.values()]
+    if not problems and result.derived:
+        # After another boot `verify` takes a damaged end for one that the disk lost; what a start refuses is damage.
+        try:
+            History(journal.directory, all_outputs).now()
+        except JournalError as error:
+            problems = [str(error)]
     if problems:
         return [Finding(problem, _advice(journal.directory), is_repairable=False) for problem in problems] + [
             Finding(problem, f"it cannot be recreated before that: {RESTORE}", is_repairable=False)
@@ -203,13 +209,14 @@ def repair_runtime(directory: Path, is_dry: bool) -> list[Finding]:
     lock = DirectoryLock(directory, this_process())
     try:
         log = EpochLogReader(directory / "epochs")
-        findings = _state(directory, log)
-        findings += _mark(log, is_dry)
-        if not any(FIRST in finding.problem for finding in findings):
-            findings += _epochs(directory, log, is_dry)
+        marks, first = _mark(log, is_dry)
+        findings = _state(directory, log) + marks
+        if first is not None:
+            findings += _epochs(directory, log, first, is_dry)
             if all(finding.is_repairable for finding in findings):
-                findings += _snapshots(directory, log, is_dry)
-                findings += _results(directory, log, is_dry)
+                first = first if is_dry else log.first()
+                findings += _snapshots(directory, log, first, is_dry)
+                findings += _results(directory, log, first, is_dry)
         return findings + _consumers(directory)
     finally:
         lock.release()
@@ -235,8 +242,11 @@ def _state(directory: Path, log: EpochLogReader) -> list[Finding]:
     return []
 
 
-def _mark(log: EpochLogReader, is_dry: bool) -> list[Finding]:
-    """Check the mark of the first epoch, which can also be derived from the existing segments."""
+def _mark(log: EpochLogReader, is_dry: bool) -> tuple[list[Finding], int | None]:
+    """Check the mark of the first epoch, which can also be derived from the existing segments.
+
+    Return the first epoch too, None if it is unknown.
+    """
     path = log.directory / FIRST
     there = log.published()
     try:
@@ -246,26 +256,26 @@ def _mark(log: EpochLogReader, is_dry: bool) -> list[Finding]:
     else:
         # The control record of epoch 0 stays when the epoch itself is removed, and a mark is written after that.
         if first or not there or not there[0] or 0 not in log.programs():
-            return []
+            return [], first
         problem = f"expected a mark of the first epoch at {path}, was none"
     if not there:
-        return [_lost(problem)]
+        return [_lost(problem)], None
     kept: tuple[str, ...] = ()
     if not is_dry:
         kept = (str(set_aside(path)),) if path.exists() else ()
         write_first(log, there[0])
-    return [Finding(problem, f"recreated: the first existing epoch is {there[0]}", kept=kept)]
+    return [Finding(problem, f"recreated: the first existing epoch is {there[0]}", kept=kept)], there[0]
 
 
-def _epochs(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]:
+def _epochs(directory: Path, log: EpochLogReader, first: int, is_dry: bool) -> list[Finding]:
     damaged: dict[int, str] = {}
-    for epoch in range(log.first(), log.latest() + 1):
+    for epoch in range(first, log.latest() + 1):
         try:
             log.read(epoch).verify()
         except EpochLogError as error:
             damaged[epoch] = str(error)
     findings = []
-    if log.first() and 0 not in log.programs():
+    if first and 0 not in log.programs():
         findings.append(_lost(f"expected the catalogue of epoch 0 in {log.directory / PROGRAMS}, was none"))
     for epoch in log.programs():
         try:
@@ -274,7 +284,10 @@ def _epochs(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]
             findings.append(_lost(error))
     if not damaged:
         return findings
-    control = _control(directory)
+    try:
+        control = _control(directory)
+    except (StateError, BackupError):  # the state is a finding of its own
+        return findings + [_lost(problem) for problem in damaged.values()]
     base = _base(directory, log, max(damaged))
     if findings or base is None or {0, control} & damaged.keys():
         return findings + [_lost(problem) for problem in damaged.values()]
@@ -307,13 +320,13 @@ def _base(directory: Path, log: EpochLogReader, epoch: int) -> int | None:
     return min((snapshot for snapshot in whole if snapshot >= epoch), default=None)
 
 
-def _snapshots(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]:
+def _snapshots(directory: Path, log: EpochLogReader, first: int, is_dry: bool) -> list[Finding]:
     snapshots = SnapshotDirectory(directory / "snapshots")
     whole = snapshots.complete(log.latest())
     findings = []
     for path, problem in sorted(snapshots.torn.items()):
         base = max((epoch for epoch in whole if epoch < int(path.stem)), default=0)
-        if base < log.first() - 1:
+        if base < first - 1:
             findings.append(_lost(problem))
             continue
         kept: tuple[str, ...] = ()
@@ -324,11 +337,11 @@ def _snapshots(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Findi
     return findings
 
 
-def _results(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]:
+def _results(directory: Path, log: EpochLogReader, first: int, is_dry: bool) -> list[Finding]:
     damaged, aside, version = ResultLog.damage_in(directory / "results")
     if not damaged:
         return []
-    first, snapshots = log.first(), SnapshotDirectory(directory / "snapshots")
+    snapshots = SnapshotDirectory(directory / "snapshots")
     if first and not any(snapshot >= first - 1 for snapshot in snapshots.complete(version)):
         return [_lost(f"{problem}; the epochs before {first} no longer exist") for problem in damaged.values()]
     kept = tuple(str(aside_name(path) if is_dry else set_aside(path)) for path in aside)

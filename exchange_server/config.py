@@ -30,6 +30,7 @@ from exchange_server.replay import (
     scale_of,
     source_format,
 )
+from exchange_server.replay.files import check_regular
 from exchange_server.text import TextLimits
 
 __all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "agent_instruments", "rules_of"]
@@ -267,8 +268,9 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
 def _beginning(path: Path) -> str:
     """Return a hash of the beginning of a recording.
 
-    Return an empty string for an unreadable file, which the loader reports.
+    Return an empty string for an unreadable file, which the loader reports; raise `ReplayFileError` for a pipe.
     """
+    check_regular(path)
     try:
         with path.open("rb") as file:
             return blake2b(file.read(_BEGINNING_BYTES), digest_size=8).hexdigest()

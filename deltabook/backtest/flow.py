@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from heapq import merge
 from itertools import chain, islice
 from operator import attrgetter
@@ -16,7 +18,7 @@ import msgspec
 from deltabook.backtest.config import DataFile
 from deltabook.backtest.errors import ConfigurationError, CrossedDataError
 from deltabook.wire.symbols import Instrument
-from exchange_server.errors import ExchangeError
+from exchange_server.errors import ExchangeError, RecordError
 from exchange_server.replay import (
     PRICE_FORMATS,
     BookFigures,
@@ -32,9 +34,9 @@ from exchange_server.replay import (
     source_format,
 )
 from exchange_server.replay._tables import column_names, is_parquet
-from exchange_server.replay.bitstamp import is_header
+from exchange_server.replay.bitstamp import decimal_converter, is_header
 from exchange_server.replay.depth import depth_layout, trades_layout
-from exchange_server.replay.loader import READ_ERRORS, open_recorded
+from exchange_server.replay.files import READ_ERRORS, open_recorded
 from exchange_server.replay.prices import bar_time_column
 
 __all__ = ["Flow", "SourceFigures", "detect_format", "time_text"]
@@ -45,6 +47,7 @@ _MAX_CROSSED_PERCENT: Final[dict[RecordingFormat, float]] = {"lobster": 5.0, "it
 """Largest default percentage of crossed rows, by format."""
 _ORDERED: Final = frozenset("BSU")
 """Actions whose price is the price of an order."""
+_SYMBOL: Final = re.compile(r"[!-+\--~]{1,16}")
 _FILE_SHIFT: Final = 64
 """Bits by which a file's number is shifted before an id of the file is added to it; Python's integers are unbounded."""
 
@@ -74,6 +77,8 @@ class SourceFigures(msgspec.Struct, frozen=True):
     """Number of records after which the file's own book was crossed (`exchange_server.replay.CrossedRows`)."""
     stale_orders: int = 0
     """Number of orders that stayed crossed because the capture lost their end."""
+    earlier: int = 0
+    """Number of records that were earlier than the one before them, and are played at its time."""
     orderbook: BookFigures | None = None
     """Comparison with the file's order book file, if there is one."""
 
@@ -96,7 +101,7 @@ class Flow:
         """
         if not files:
             raise ConfigurationError("expected data to play, was none")
-        self._limit = limit_records
+        self._limit = min(limit_records, sys.maxsize)
         if max_crossed_percent is not None and not 0 <= max_crossed_percent <= 100:
             raise ConfigurationError(f"expected a share from 0 to 100 percent, was {max_crossed_percent}")
         self._files = tuple(files)
@@ -122,6 +127,10 @@ class Flow:
             self._units.append(_units(file.tick, tick_size, form))
             scale = (file.tick or tick_size, lot_size)
             for symbol in loader.symbols:
+                if not _SYMBOL.fullmatch(symbol):
+                    raise ConfigurationError(
+                        f"expected a symbol of 1 to 16 ASCII characters without blanks and commas, was {symbol!r}"
+                    )
                 if sizes.setdefault(symbol, scale) != scale:
                     raise ConfigurationError(f"expected one scale of {symbol} in all files, was that of {form} too")
         self.instruments = tuple(Instrument(symbol, *sizes[symbol]) for symbol in sizes)
@@ -253,6 +262,7 @@ class Flow:
                 *span,
                 crossed=crossed.crossed,
                 stale_orders=crossed.stale_orders,
+                earlier=loader.earlier,
                 orderbook=loader.book_figures if isinstance(loader, LobsterLoader) else None,
             )
             for loader, form, count, span, crossed in zip(
@@ -279,12 +289,12 @@ def _moved(record: Record, first: int) -> Record:
 def _units(tick: str, smallest: str, form: RecordingFormat) -> int:
     """Return the number of the instrument's ticks in a tick of the file; raise `ConfigurationError` if not whole."""
     try:
-        units = Decimal(tick or smallest) / Decimal(smallest)
-    except InvalidOperation:
-        units = Decimal(0)
-    if not units.is_finite() or units < 1 or units != int(units):
+        units = decimal_converter("tick", Decimal(smallest))(tick or smallest)
+    except RecordError:
+        units = 0
+    if not units:
         raise ConfigurationError(f"expected a tick of whole {smallest} for a file of {form}, was {tick!r}")
-    return int(units)
+    return units
 
 
 def _coarser(record: Record, units: int, loader: Loader) -> Record:

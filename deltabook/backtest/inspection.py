@@ -32,7 +32,11 @@ def source_lines(source: SourceFigures) -> Iterator[str]:
 
 
 def book_lines(source: SourceFigures) -> Iterator[str]:
-    """Yield lines about the book that a file's records make by themselves; none if it is never crossed."""
+    """Yield lines about the order of a file's records, and about the book that they make by themselves; none if the
+    order is that of their times and the book is never crossed.
+    """
+    if source.earlier:
+        yield f"{source.earlier:,} records were earlier than the one before them, and are played at its time"
     book = source.orderbook
     if book is not None and book.rows:
         yield (

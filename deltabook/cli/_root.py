@@ -163,7 +163,10 @@ _ROLES: Final = frozenset({"algo", "dashboard", "exchange", "runtime"})
 
 def one_line(error: BaseException) -> str:
     """Return an error as one line of text for the user."""
-    text = " ".join(str(error).split())
+    # Bytes of a damaged file may be part of the text.
+    text = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in " ".join(str(error).split())
+    )
     if isinstance(error, DamageError):
         return f"{text} ({REMEDY})"
     is_ours = type(error).__module__.split(".")[0] in _PACKAGES

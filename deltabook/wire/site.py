@@ -12,11 +12,12 @@ from importlib.resources.abc import Traversable
 from typing import Any, Final, cast
 
 import msgspec
-from twisted.internet.interfaces import IAddress
+from twisted.internet.interfaces import IAddress, IHalfCloseableProtocol
 from twisted.internet.protocol import Protocol
 from twisted.web.resource import Resource
 from twisted.web.server import Request as SiteRequest
 from twisted.web.server import Site
+from zope.interface import alsoProvides
 
 from deltabook.wire import SHARED_STYLE
 
@@ -26,6 +27,7 @@ __all__ = [
     "BoundedSite",
     "CrowdedConnection",
     "answer_and_close",
+    "answer_before_closing",
     "page_files",
     "read_file",
 ]
@@ -45,22 +47,57 @@ _LINGER_S: Final = 5
 """Time in seconds that a closed connection has to receive its last answer; with TLS a silent client would keep it open
 otherwise.
 """
-_STATUSES: Final = {408: "Request Timeout", 503: "Service Unavailable"}
+_STATUSES: Final = {
+    408: "Request Timeout", 414: "URI Too Long", 431: "Request Header Fields Too Large", 503: "Service Unavailable",
+}  # fmt: skip
 
 
-def answer_and_close(transport: Any, status: int, text: str, clock: Any) -> None:
-    """Answer a request that no resource will see with one line of text, and close the connection once that is sent."""
+def answer_and_close(transport: Any, status: int, text: str, clock: Any, *, is_sending: bool = False) -> None:
+    """Answer a request that no resource will see with one line of text, and close the connection once that is sent.
+
+    A client that ``is_sending`` has `_LINGER_S` to close it first: if the connection were closed while bytes of the
+    client arrive, the system would discard the answer.
+    """
     body = text.encode() + b"\n"
     head = f"HTTP/1.1 {status} {_STATUSES[status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"
     retry = "Retry-After: 1\r\n" if status == 503 else ""
     transport.write(f"{head}Content-Length: {len(body)}\r\n{retry}Connection: close\r\n\r\n".encode() + body)
-    transport.loseConnection()
+    if not is_sending:
+        transport.loseConnection()
 
     def abort() -> None:
         if transport.connected:  # TLS has nothing left to abort once its connection is lost, and raises
             transport.abortConnection()
 
     clock.callLater(_LINGER_S, abort)
+
+
+def answer_before_closing(connection: Any, clock: Any) -> None:
+    """Answer clients of a site in two cases in which Twisted closes their connection without an answer.
+
+    * A client closes its side of the connection: it receives the answers to the requests before. A request that is
+      still being answered is given up, as when the client closes both sides: they look alike until something is sent.
+    * A line of a request is too long: the answer is 414 or 431.
+    """
+    channel = connection._channel
+
+    def line_exceeded(line: bytes) -> None:
+        del line
+        channel.dataReceived = lambda data: None  # the rest of the request is read and discarded
+        status, what = (431, "a header") if channel.requests else (414, "a path and query")
+        text = f"expected {what} within {channel.MAX_LENGTH} bytes, was a longer one"
+        answer_and_close(channel.transport, status, text, clock, is_sending=True)
+
+    channel.lineLengthExceeded = line_exceeded
+
+    def input_ended() -> None:
+        if channel.requests or connection._channel is not channel:
+            channel.transport.abortConnection()
+        else:
+            channel.loseConnection()
+
+    connection.readConnectionLost, connection.writeConnectionLost = input_ended, lambda: None
+    alsoProvides(connection, IHalfCloseableProtocol)
 
 
 class CrowdedConnection(Protocol):
@@ -155,6 +192,7 @@ class BoundedSite(Site):
             receive(data)
 
         connection.makeConnection, connection.connectionLost, connection.dataReceived = made, lost, received
+        answer_before_closing(connection, self.reactor)
         return connection
 
     def request_arrived(self, transport: Any) -> None:

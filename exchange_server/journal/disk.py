@@ -29,7 +29,8 @@ class JournalDisk:
 
         Raise `FileNotFoundError` if the file is missing, unless ``create`` makes it.
         """
-        flags = os.O_RDONLY if read_only else os.O_RDWR
+        # A pipe in the place of a file is an error: without O_NONBLOCK, opening it would wait for a writer.
+        flags = os.O_NONBLOCK | (os.O_RDONLY if read_only else os.O_RDWR)
         return os.open(path, flags | (os.O_CREAT if create else 0) | (os.O_TRUNC if empty else 0), 0o644)
 
     def pread(self, descriptor: int, length: int, offset: int) -> bytes:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from twisted.internet.interfaces import IAddress, IPushProducer
+from twisted.internet.interfaces import IAddress, IHalfCloseableProtocol, IPushProducer
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -108,6 +108,10 @@ class SoupServer(Factory, ABC):
         By default messages of clients have no effect.
         """
         connection.take_packets(data)
+
+    def finish(self) -> None:
+        """Carry out the pending requests of all clients, and send the answers."""
+        self.deliver()
 
     def left(self, connection: SoupConnection) -> None:
         """Note that a connection that was logged in is closed; called once."""
@@ -229,11 +233,12 @@ class SoupServer(Factory, ABC):
         self.readers.close()
 
 
-@implementer(IPushProducer)
+@implementer(IPushProducer, IHalfCloseableProtocol)
 class SoupConnection(Protocol):
     """Connection with one client; no client's behaviour affects other connections.
 
-    Reasons are sent in debug packets, which clients may show and must otherwise ignore.
+    Reasons are sent in debug packets, which clients may show and must otherwise ignore. A client that closes its side
+    of the connection is answered before the other side is closed.
     """
 
     _log = Logger()
@@ -258,6 +263,8 @@ class SoupConnection(Protocol):
         self.ended_s: float | None = None
         """Time at which the client had been sent all of an ended stream."""
         self._early = b""
+        self._has_ended_input = False
+        """True once the client has closed its side of the connection."""
 
     # -- bytes in ------------------------------------------------------------------------------------------------
 
@@ -274,6 +281,19 @@ class SoupConnection(Protocol):
         self.reader.lost()
         self.server.leave(self)
         self.server.forget(self)
+
+    def readConnectionLost(self) -> None:
+        """Answer what has arrived, and close: the client sends nothing more. A login is checked first."""
+        self._has_ended_input = True
+        if self.is_logged_in or self.login is None:
+            self._end()
+
+    def writeConnectionLost(self) -> None:
+        """Do nothing: only the whole connection is closed."""
+
+    def _end(self) -> None:
+        self.server.finish()
+        self.cut("the client has closed its side", flush=True)
 
     def dataReceived(self, data: bytes) -> None:
         """Process received bytes; bytes that form no packets end the connection."""
@@ -347,6 +367,8 @@ class SoupConnection(Protocol):
         early, self._early = self._early, b""
         if early:
             self.dataReceived(early)
+        if self._has_ended_input:
+            self._end()
 
     def reject(self, code: str, reason: str) -> None:
         """Answer J (``A`` not authorized, ``S`` no such session), send the reason after it, and close."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
 from exchange_server.errors import ReplayFileError
-from exchange_server.replay.loader import READ_ERRORS, open_recorded
+from exchange_server.replay.files import READ_ERRORS, check_regular, open_recorded
 
 __all__ = ["column_names", "is_parquet", "plain_columns", "table_rows"]
 
@@ -76,7 +76,11 @@ _BLOCK_BYTES: Final = 4 << 20
 
 
 def is_parquet(path: Path) -> bool:
-    """Return True if a file begins like a Parquet file; False for a missing file."""
+    """Return True if a file begins like a Parquet file; False for a missing file.
+
+    Raise `ReplayFileError` for a pipe or a device.
+    """
+    check_regular(path)
     try:
         with path.open("rb") as file:
             return file.read(4) == _MAGIC
@@ -106,6 +110,8 @@ def table_rows(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -
     if missing := [name for name in names if name not in present]:
         raise ReplayFileError(f"expected columns {', '.join(names)}, was without {', '.join(missing)}, at {path}")
     wanted = [*names, *(name for name in optional if name in present)]
+    if repeated := [name for name in wanted if present.count(name) > 1]:
+        raise ReplayFileError(f"expected each column once, was {', '.join(repeated)} several times, at {path}")
     absent: list[None] = [None] * (len(optional) - (len(wanted) - len(names)))
     places = [*range(len(names)), *_places(optional, wanted, len(names))]
     try:

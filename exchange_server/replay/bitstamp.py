@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from exchange_server.errors import RecordError, ReplayFileError
 from exchange_server.matching.inputs import REMAIN
-from exchange_server.replay.loader import BROKERS, INT64_MAX, LineLoader
+from exchange_server.replay.loader import BROKERS, INT64_MAX, LATEST_NS, LineLoader
 from exchange_server.replay.record import Record
 
 __all__ = ["HEADER", "BitstampLoader", "decimal_converter", "is_header"]
@@ -21,6 +22,10 @@ _FIELDS: Final = HEADER.split(",")
 _SATOSHI_TIME: Final = "exchange.timestamp"
 """Name of the exchange's time column in captures of the R package obAnalytics, whose volumes are whole satoshi."""
 _SIDES: Final = {"bid": "B", "ask": "S"}
+_NUMBER: Final = re.compile(r" {0,8}[+-]?(?=\.?[0-9])[0-9]{0,60}\.?[0-9]{0,60}(?:[eE][+-]?[0-9]{1,3})? {0,8}", re.ASCII)
+_LARGEST: Final = Decimal(10**60)
+_EXACT: Final = Context(prec=2_000)
+"""Context in which numbers of `_NUMBER` below `_LARGEST` are divided without a rounding."""
 _KEPT_NUMBERS: Final = 1 << 16
 """Largest number of cached conversions of decimals to ticks or lots: most orders share price and volume with many
 others.
@@ -106,7 +111,9 @@ class BitstampLoader(LineLoader):
             action = "D" if volume else REMAIN
         else:
             raise RecordError(f"expected action created, changed, modified or deleted, was {event!r}")
-        time_ns = max(latest_ns, time_ms * 1_000_000)
+        if time_ms * 1_000_000 > LATEST_NS:
+            raise RecordError(f"expected a time before the year 2200 in milliseconds, was {time_ms}")
+        time_ns = self._in_order(time_ms * 1_000_000, latest_ns)
         return Record(number, time_ns, order_id, order_id % BROKERS, action, volume, price_ticks, self.symbol)
 
 
@@ -122,13 +129,15 @@ def decimal_converter(name: str, unit: Decimal) -> Callable[[str], int]:
 
     @lru_cache(_KEPT_NUMBERS)
     def units(text: str) -> int:
-        try:
-            quotient = Decimal(text) / unit
-            value = int(quotient)
-        except (InvalidOperation, ValueError, OverflowError):
-            raise RecordError(f"expected {name} to be a number, was {text[:100]!r}") from None
-        if value != quotient or not 0 <= value <= INT64_MAX:
+        # Decimal would also accept digits of other alphabets, underscores, NaN, and exponents of millions of digits.
+        if _NUMBER.fullmatch(text) is None:
+            raise RecordError(f"expected {name} to be a number, was {text[:100]!r}")
+        number = Decimal(text)
+        if not 0 <= number <= _LARGEST:
+            raise RecordError(f"expected {name} to be from 0 to {INT64_MAX} times {unit}, was {text[:100]!r}")
+        quotient, rest = _EXACT.divmod(number, unit)
+        if rest or quotient > INT64_MAX:
             raise RecordError(f"expected {name} to be a whole number of {unit}, was {text[:100]!r}")
-        return value
+        return int(quotient)
 
     return units

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from exchange_server.errors import RecordError
-from exchange_server.replay.loader import BROKERS, INT64_MAX, LineLoader
+from exchange_server.replay.loader import BROKERS, INT64_MAX, LATEST_NS, LineLoader
 from exchange_server.replay.record import BATCH_RECORDS, Record, RecordColumns
 
 __all__ = ["DbtoasterLoader"]
@@ -45,15 +45,19 @@ class DbtoasterLoader(LineLoader):
             texts = matched.groups()
             order_id, volume, price = int(texts[1]), int(texts[3]), int(texts[4])
             now_ns = day_ns + int(texts[0]) * unit_ns
-            if now_ns > INT64_MAX or order_id > INT64_MAX or volume > INT64_MAX or price > INT64_MAX:
+            if order_id > INT64_MAX or volume > INT64_MAX or price > INT64_MAX:
                 self._bad(number, RecordError(f"expected numbers of 64 bits, was {line[:100]!r}"))
                 continue
-            time_ns = max(time_ns, now_ns)
+            if now_ns > LATEST_NS:
+                self._bad(number, RecordError(f"expected a time before the year 2200, was {line[:100]!r}"))
+                continue
+            time_ns = self._in_order(now_ns, time_ns)
             yield Record(number, time_ns, order_id, order_id % BROKERS, _ACTIONS[texts[2]], volume, price, symbol)
 
     def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
         """Yield blocks of whole lines as columns; only blocks with a line that is not plain are parsed line by line."""
         with self._reading() as file:
+            self._warn_if_cut(self.path)
             lines, latest_ns = 0, 0
             while block := file.readlines(max(rows, 1) * _LINE_BYTES):
                 columns = self._plain(b"".join(block), lines, latest_ns)
@@ -73,12 +77,15 @@ class DbtoasterLoader(LineLoader):
         if columns is None:
             return None
         t, order_id, action = columns["t"], columns["id"], columns["action"]
-        if int(t.max()) > (INT64_MAX - self._day_ns) // self._unit_ns:
+        if int(t.max()) > (LATEST_NS - self._day_ns) // self._unit_ns:
             return None
         count = len(t)
+        recorded_ns = t * self._unit_ns + self._day_ns
+        time_ns = np.maximum.accumulate(np.maximum(recorded_ns, latest_ns))
+        self.earlier += int(np.count_nonzero(recorded_ns < time_ns))
         return RecordColumns(
             np.arange(lines + 1, lines + 1 + count),
-            np.maximum.accumulate(np.maximum(t * self._unit_ns + self._day_ns, latest_ns)),
+            time_ns,
             order_id,
             order_id % BROKERS,
             np.where(action == ord("X"), np.uint8(ord("T")), action),

@@ -28,7 +28,7 @@ from sortedcontainers import SortedDict
 
 from exchange_server.errors import ExchangeConfigurationError, RecordError, ReplayFileError
 from exchange_server.replay.bitstamp import decimal_converter
-from exchange_server.replay.loader import INT64_MAX, FileLoader
+from exchange_server.replay.loader import LATEST_NS, FileLoader
 from exchange_server.replay.record import Record
 
 __all__ = ["DEPTH_COLUMNS", "DepthLoader", "QueueModel", "depth_layout"]
@@ -43,8 +43,6 @@ _MOST_ORDERS: Final = 64
 """Largest number of synthetic orders at one level; a further increase joins the last one, which moves to the back."""
 _MICROSECOND_NS: Final = 1_000
 _MILLISECOND_NS: Final = 1_000_000
-_LATEST_NS: Final = 7_258_118_400 * 10**9
-"""Nanoseconds since 1970 of the year 2200."""
 
 DEPTH_COLUMNS: Final = {
     "tardis": ("local_timestamp", "is_snapshot", "side", "price", "amount"),
@@ -92,37 +90,54 @@ class _Event(NamedTuple):
     is_snapshot: bool = False
 
 
+class OneInstrument:
+    """Name of the instrument of files that contain one, from the first row that names it."""
+
+    def __init__(self) -> None:
+        self._name: str | None = None
+
+    def check(self, name: str | None) -> None:
+        """Raise `RecordError` for a row of another instrument, or of none once there was one."""
+        self._name = self._name or name
+        if name != self._name:
+            raise RecordError(f"expected one instrument in a file, {self._name}, was {name}")
+
+
 class TradeRows:
     """Reads the trades of a file as numbers."""
 
-    def __init__(self, loader: FileLoader, path: Path) -> None:
+    def __init__(self, loader: FileLoader, path: Path, instrument: OneInstrument) -> None:
         from exchange_server.replay._tables import column_names
 
-        self._loader, self._path = loader, path
-        self._layout = trades_layout(column_names(path))
+        self._loader, self._path, self._instrument = loader, path, instrument
+        names = column_names(path)
+        self._layout = trades_layout(names)
         if not self._layout:
             raise ReplayFileError(
                 f"expected trades with the columns {' or '.join(','.join(each) for each in _TRADE_COLUMNS.values())}, "
-                f"was {','.join(column_names(path))[:100]}, at {path}"
+                f"was {','.join(names)[:100]}, at {path}"
             )
+        self._has_symbols = "symbol" in names
         self._price, self._amount = _converters()
 
     def __iter__(self) -> Iterator[_Event]:
         from exchange_server.replay._tables import table_rows
 
         unit_ns, latest_ns = _TIME_UNITS_NS[self._layout], 0
-        for number, row in enumerate(table_rows(self._path, _TRADE_COLUMNS[self._layout]), 2):
+        for number, row in enumerate(table_rows(self._path, _TRADE_COLUMNS[self._layout], ("symbol",)), 2):
             try:
-                time_ns = _time_ns(row[0], unit_ns, latest_ns)
+                if self._has_symbols:
+                    self._instrument.check(row[4])
+                time_ns = _time_ns(row[0], unit_ns)
                 side = _word(_MAKERS, "side", row[1], unknown="B")
                 price, volume = self._price(row[2] or ""), self._amount(row[3] or "")
                 if not price or not volume:
                     raise RecordError(f"expected a price and an amount above 0, was {row[2]} and {row[3]}")
             except RecordError as error:
-                self._loader._bad(number, error)
+                self._loader._bad(number, error, path=self._path, unit="line")
                 continue
-            latest_ns = time_ns
-            yield _Event(time_ns, 0, side, price, volume)
+            latest_ns = self._loader._in_order(time_ns, latest_ns)
+            yield _Event(latest_ns, 0, side, price, volume)
 
 
 class DepthLoader(FileLoader):
@@ -146,16 +161,22 @@ class DepthLoader(FileLoader):
         self._levels: dict[_Side, SortedDict[int, dict[int, int]]] = {"B": SortedDict(), "S": SortedDict()}
         self._next_id = 1
         self._position = 0
+        self._instrument = OneInstrument()
         self.stale_levels = 0
         """Number of levels removed because others crossed them."""
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
         file.close()
+        for path in filter(None, (self.path, self._trades)):
+            self._warn_if_cut(path)
         self._levels = {"B": SortedDict(), "S": SortedDict()}
         self._next_id, self._position, self.stale_levels = 1, 0, 0
+        self._instrument = OneInstrument()
         events: Iterator[_Event] = self._depth()
         if self._trades is not None:
-            events = merge(iter(TradeRows(self, self._trades)), events, key=lambda event: event[:2])
+            trades = TradeRows(self, self._trades, self._instrument)
+            # The first row of the depth names the instrument: `merge` reads it before the first trade.
+            events = merge(events, iter(trades), key=lambda event: event[:2])
         for (time_ns, rank, _), group in groupby(events, key=attrgetter("time_ns", "rank", "is_snapshot")):
             if not rank:
                 for trade in group:
@@ -174,27 +195,27 @@ class DepthLoader(FileLoader):
                 f"was {','.join(column_names(self.path))[:100]}, at {self.path}"
             )
         price_of, amount_of = _converters()
-        unit_ns, latest_ns, first_symbol = _TIME_UNITS_NS[layout], 0, None
+        unit_ns, latest_ns = _TIME_UNITS_NS[layout], 0
+        has_symbols = "symbol" in column_names(self.path)
         for number, row in enumerate(table_rows(self.path, DEPTH_COLUMNS[layout], ("symbol",)), 2):
             time_text, snapshot, side, price, amount, name = row
-            first_symbol = first_symbol or name
             try:
-                if name != first_symbol:
-                    raise RecordError(f"expected one instrument in a file, {first_symbol}, was {name}")
+                if has_symbols:
+                    self._instrument.check(name)
                 event = _Event(
-                    _time_ns(time_text, unit_ns, latest_ns), 1, _word(_SIDES, "side", side), price_of(price or ""),
+                    _time_ns(time_text, unit_ns), 1, _word(_SIDES, "side", side), price_of(price or ""),
                     amount_of(amount or ""), _SNAPSHOTS[(snapshot or "").lower()],
                 )  # fmt: skip
                 if not event.price:
                     raise RecordError(f"expected a price above 0, was {price}")
             except KeyError:
-                self._bad(number, RecordError(f"expected a snapshot or an update, was {snapshot!r}"))
+                self._bad(number, RecordError(f"expected a snapshot or an update, was {snapshot!r}"), unit="line")
                 continue
             except RecordError as error:
-                self._bad(number, error)
+                self._bad(number, error, unit="line")
                 continue
-            latest_ns = event.time_ns
-            yield event
+            latest_ns = self._in_order(event.time_ns, latest_ns)
+            yield event if latest_ns == event.time_ns else event._replace(time_ns=latest_ns)
 
     # Orders of the levels.
 
@@ -303,15 +324,15 @@ def _converters() -> tuple[Callable[[str], int], Callable[[str], int]]:
     return decimal_converter("price", unit), decimal_converter("amount", unit)
 
 
-def _time_ns(text: str | None, unit_ns: int, latest_ns: int) -> int:
+def _time_ns(text: str | None, unit_ns: int) -> int:
     number = int(text) if text and text.isdecimal() and len(text) < 20 else -1
     # Binance's files have microseconds since 2025, Arrow's timestamps nanoseconds: the resulting year identifies the
     # unit.
-    while unit_ns > 1 and number * unit_ns > _LATEST_NS:
+    while unit_ns > 1 and number * unit_ns > LATEST_NS:
         unit_ns //= 1_000
-    if not 0 <= number * unit_ns <= INT64_MAX:
-        raise RecordError(f"expected a time since 1970, was {(text or '')[:100]!r}")
-    return max(latest_ns, number * unit_ns)
+    if not 0 <= number * unit_ns <= LATEST_NS:
+        raise RecordError(f"expected a time from 1970 to 2199, was {(text or '')[:100]!r}")
+    return number * unit_ns
 
 
 def _word(words: dict[str, str], name: str, text: str | None, unknown: str = "") -> _Side:

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import IO, Final
 
 from deltabook.wire.itch import MESSAGES, broker_of
-from exchange_server.errors import ExchangeConfigurationError, RecordError
+from exchange_server.errors import ExchangeConfigurationError, RecordError, ReplayFileError
 from exchange_server.replay.loader import BROKERS, INT64_MAX, FileLoader, day_of_name, midnight_ns
 from exchange_server.replay.record import Record
 
@@ -17,6 +17,8 @@ __all__ = ["ItchLoader"]
 
 _CHUNK_BYTES: Final = 1 << 20
 _MOST_STOCKS: Final = 1_000
+_MOST_NAMED: Final = 20
+"""Largest number of stocks that a message to the user names."""
 _MOST_SKIPPED_BY: Final = 32
 """Largest number of stocks for which a pattern skips the messages of other stocks."""
 
@@ -69,6 +71,7 @@ class ItchLoader(FileLoader):
             if not (0 < len(stock) <= 8 and stock.isascii()):
                 raise ExchangeConfigurationError(f"expected a stock of 1 to 8 ASCII characters, was {stock!r}")
         self._wanted = {stock.encode().ljust(8): stock for stock in stocks}
+        self._padded = {stock: padded for padded, stock in self._wanted.items()}
         self._day_ns = midnight_ns(day or day_of_name(path))
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
@@ -76,6 +79,7 @@ class ItchLoader(FileLoader):
         skip: re.Pattern[bytes] | None = None
         base = latest_ns = 0
         rest = b""
+        others: list[bytes] = []
         while chunk := file.read(_CHUNK_BYTES):
             data, at = rest + chunk, 0
             size = len(data)
@@ -87,7 +91,9 @@ class ItchLoader(FileLoader):
                 if at_next > size:
                     break
                 if at_next == start:
-                    return  # the end of the session in BinaryFILE
+                    self._check_end(base + at + 1, data[start:], file)
+                    self._check_stocks(symbols, others)
+                    return
                 message = data[start:at_next]
                 kind = message[0]
                 if _LENGTHS[kind] != len(message):
@@ -95,8 +101,11 @@ class ItchLoader(FileLoader):
                 else:
                     locate = message[1] << 8 | message[2]
                     if locate not in symbols and kind in _STOCK_AT:
-                        symbols[locate] = self._wanted.get(message[_STOCK_AT[kind] : _STOCK_AT[kind] + 8])
+                        stock = message[_STOCK_AT[kind] : _STOCK_AT[kind] + 8]
+                        symbols[locate] = self._wanted.get(stock)
                         skip = self._skip(symbols)
+                        if symbols[locate] is None and len(others) < _MOST_NAMED:
+                            others.append(stock)
                     symbol = symbols.get(locate)
                     if symbol is not None and kind in _EVENTS:
                         record = self._record(base + at + 1, symbol, latest_ns, message)
@@ -107,7 +116,37 @@ class ItchLoader(FileLoader):
             rest = data[at:]
             base += at
         if rest:
-            self._bad(base + 1, RecordError(f"expected a whole message, was {rest[:64]!r}"))
+            was = f"{rest[:64]!r}, which begins the last {len(rest)} bytes"
+            self._bad(base + 1, RecordError(f"expected a whole message, was {was}"))
+        self._check_stocks(symbols, others)
+
+    def _check_stocks(self, symbols: Mapping[int, str | None], others: Sequence[bytes]) -> None:
+        """Log the chosen stocks that the file does not name; raise `ReplayFileError` if it names none of them."""
+        missing = [stock for stock in self.symbols if stock not in symbols.values()]
+        if not missing:
+            return
+        named = b", ".join(others).decode("latin-1") or "none"
+        if len(missing) == len(self.symbols):
+            raise ReplayFileError(
+                f"expected a file with {', '.join(missing[:_MOST_NAMED])}, was one without; its first stocks are: "
+                f"{' '.join(named.split())}, at {self.path}"
+            )
+        self._log.warn(
+            "replay: {path} has no messages of {stocks}", path=str(self.path), stocks=", ".join(missing[:_MOST_NAMED])
+        )
+
+    def _check_end(self, position: int, rest: bytes, file: IO[bytes]) -> None:
+        """Count a bad message if something follows the length 0 that ends a session in BinaryFILE.
+
+        Zeros may follow: they are more than one such length.
+        """
+        count, is_end = len(rest), not rest.strip(b"\0")
+        while chunk := file.read(_CHUNK_BYTES):
+            count += len(chunk)
+            is_end = is_end and not chunk.strip(b"\0")
+        if not is_end:
+            error = f"expected the end of the file behind the end of the session, was {count} bytes, which are not read"
+            self._bad(position, RecordError(error))
 
     def _skip(self, symbols: Mapping[int, str | None]) -> re.Pattern[bytes] | None:
         """Return a pattern of whole messages of other stocks; None while some chosen stocks are unknown.
@@ -128,6 +167,9 @@ class ItchLoader(FileLoader):
     def _record(self, position: int, symbol: str, latest_ns: int, message: bytes) -> Record | None:
         """Return the record of a message; None for an unusable message, and for a cross without a trade."""
         try:
+            at = _STOCK_AT.get(message[0])
+            if at is not None and message[at : at + 8] != self._padded[symbol]:
+                raise RecordError(f"expected {symbol} for its locate, was {message[at : at + 8]!r}")
             time_ns, order_id, broker_id, action, volume, price, new_id = _EVENTS[message[0]](message, _TIME_AT)
             if not volume and action == "T" and not (order_id or price):
                 self.skipped += 1
@@ -141,7 +183,7 @@ class ItchLoader(FileLoader):
         except RecordError as error:
             self._bad(position, error)
             return None
-        time_ns = max(latest_ns, self._day_ns + time_ns)
+        time_ns = self._in_order(self._day_ns + time_ns, latest_ns)
         return Record(position, time_ns, order_id, broker_id, action, volume, price, symbol, new_id)
 
     def _bad_message(self, position: int, message: bytes) -> None:

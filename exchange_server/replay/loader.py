@@ -1,38 +1,34 @@
-"""Base classes of the loaders of recorded files, the opening of compressed files, and the day of a file.
+"""Base classes of the loaders of recorded files, and the day of a file.
 
 The times of a file may count from the midnight of a day that the file's name or the user gives.
 """
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import re
-import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final, cast
+from typing import IO, ClassVar, Final
 
 from twisted.logger import Logger
 
 from exchange_server.errors import ExchangeConfigurationError, RecordError, ReplayFileError
+from exchange_server.replay.files import READ_ERRORS, ends_within_a_line, open_recorded
 from exchange_server.replay.record import BATCH_RECORDS, Record, RecordColumns, batched
 
 __all__ = [
     "ANY_SYMBOL",
     "BROKERS",
     "INT64_MAX",
-    "READ_ERRORS",
+    "LATEST_NS",
     "FileLoader",
     "LineLoader",
     "Loader",
     "day_of_name",
     "midnight_ns",
-    "open_recorded",
 ]
 
 _YEAR_FIRST: Final = re.compile(r"(?<!\d)(?P<y>\d{4})-?(?P<m>\d{2})-?(?P<d>\d{2})(?!\d)", re.ASCII)
@@ -91,44 +87,10 @@ ANY_SYMBOL: Final = "REPLAY"
 BROKERS: Final = 10
 """Number of brokers of a file that names none: an order's broker is its id modulo this."""
 INT64_MAX: Final = 2**63 - 1
+LATEST_NS: Final = midnight_ns("2199-12-31") + 86_400 * 10**9
+"""Largest time of a record in nanoseconds since 1970, the beginning of the year 2200: a later one is damage."""
 
-READ_ERRORS: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""Errors of a file that cannot be opened or decompressed."""
-
-_UNREADABLE: Final = {
-    b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"\x28\xb5\x2f\xfd": "Zstandard",
-    b"Rar!": "a rar archive",
-}  # fmt: skip
-"""First bytes of the files that are refused with their format's name."""
 _LOGGED_ERRORS: Final = 20
-
-
-def open_recorded(path: Path) -> IO[bytes]:
-    """Open a recorded file for reading, decompressed if it begins like a gzip, xz or bzip2 file.
-
-    Raise `ReplayFileError` for an archive and for Zstandard, which are not supported.
-    """
-    file = path.open("rb")
-    try:
-        start = file.peek(10)[:10]
-    except OSError:
-        file.close()
-        raise
-    opener: Callable[[Path], Any] | None = None
-    for magic, what in _UNREADABLE.items():
-        if start.startswith(magic):
-            file.close()
-            raise ReplayFileError(f"expected a file of its own, perhaps with gzip, xz or bzip2, was {what}, at {path}")
-    if start.startswith(b"\x1f\x8b"):
-        opener = gzip.open
-    elif start.startswith(b"\xfd7zXZ\x00"):
-        opener = lzma.open
-    elif start.startswith(b"BZh") and start[4:] == b"1AY&SY":
-        opener = bz2.open
-    if opener is None:
-        return file
-    file.close()
-    return cast("IO[bytes]", opener(path))
 
 
 class Loader(ABC):
@@ -153,6 +115,8 @@ class Loader(ABC):
         """Number of unusable records."""
         self.skipped = 0
         """Number of records left out because they are known not to be events of a book."""
+        self.earlier = 0
+        """Number of records that were earlier than the one before them, and got its time."""
 
     @abstractmethod
     def records(self) -> Iterator[Record]:
@@ -169,13 +133,21 @@ class Loader(ABC):
         """Return all records as columns, in memory (66 bytes a record)."""
         return RecordColumns.concatenated(self.batches())
 
-    def _bad(self, position: int, error: RecordError) -> None:
+    def _bad(self, position: int, error: RecordError, *, path: Path | None = None, unit: str = "") -> None:
+        """Count an unusable record; ``path`` and ``unit`` are those of its position, unless they are the loader's."""
         self.errors += 1
         if self.errors <= _LOGGED_ERRORS:
             self._log.warn(
                 "replay: {path} {unit} {position}: {error}",
-                path=str(self.path), unit=self.unit, position=position, error=str(error),
+                path=str(path or self.path), unit=unit or self.unit, position=position, error=str(error),
             )  # fmt: skip
+
+    def _in_order(self, time_ns: int, latest_ns: int) -> int:
+        """Return the time of the next record, and count it if it was earlier than the latest one."""
+        if time_ns >= latest_ns:
+            return time_ns
+        self.earlier += 1
+        return latest_ns
 
 
 class FileLoader(Loader):
@@ -204,6 +176,11 @@ class FileLoader(Loader):
     def _open(self) -> IO[bytes]:
         return open_recorded(self.path)
 
+    def _warn_if_cut(self, path: Path) -> None:
+        """Log that a file of text may be cut off, as its last line does not end."""
+        if ends_within_a_line(path):
+            self._log.warn("replay: {path} ends within a line: its last record may be cut off", path=str(path))
+
 
 class LineLoader(FileLoader):
     """Reads a file of lines, all of one symbol."""
@@ -222,4 +199,5 @@ class LineLoader(FileLoader):
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
         # Read as bytes: text lines would also end at a form feed or a lone carriage return in a damaged line, and one
         # byte that is not ASCII would end the replay.
+        self._warn_if_cut(self.path)
         return self._parse(enumerate(file, 1))

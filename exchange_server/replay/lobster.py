@@ -23,7 +23,8 @@ from sortedcontainers import SortedDict
 
 from deltabook.wire.itch import broker_of
 from exchange_server.errors import RecordError, ReplayFileError
-from exchange_server.replay.loader import BROKERS, INT64_MAX, LineLoader, day_of_name, midnight_ns, open_recorded
+from exchange_server.replay.files import READ_ERRORS, open_recorded
+from exchange_server.replay.loader import BROKERS, INT64_MAX, LineLoader, day_of_name, midnight_ns
 from exchange_server.replay.record import Record
 
 __all__ = ["BookChange", "BookFigures", "BookFollower", "LobsterLoader", "parse_book_line"]
@@ -82,8 +83,11 @@ class BookFigures(msgspec.Struct, frozen=True):
     """
 
 
-def parse_book_line(line: bytes, place: str) -> BookRow:
-    """Return one line of an order book file; raise `ReplayFileError` with the place for an invalid line."""
+def parse_book_line(line: bytes, place: str, levels: int = 0) -> BookRow:
+    """Return one line of an order book file; raise `ReplayFileError` with the place for an invalid line.
+
+    ``levels`` is the number of levels that the line must have, 0 for any.
+    """
     try:
         numbers = [int(field) for field in line.split(b",")]
     except ValueError:
@@ -92,6 +96,12 @@ def parse_book_line(line: bytes, place: str) -> BookRow:
         raise ReplayFileError(
             f"expected ask price, ask size, bid price, bid size for each level, was {line[:100]!r}, at {place}"
         )
+    if levels and len(numbers) != 4 * levels:
+        raise ReplayFileError(
+            f"expected {levels} levels as in the first line, was {len(numbers) // 4} in {line[:100]!r}, at {place}"
+        )
+    if max(numbers) > INT64_MAX:
+        raise ReplayFileError(f"expected numbers of 64 bits, was {max(numbers)}, at {place}")
     asks = {p: v for p, v in zip(numbers[0::4], numbers[1::4], strict=True) if 0 < p < _NO_LEVEL and v > 0}
     bids = {p: v for p, v in zip(numbers[2::4], numbers[3::4], strict=True) if 0 < p < _NO_LEVEL and v > 0}
     return BookRow(bids, asks, len(numbers) // 4)
@@ -375,7 +385,7 @@ class LobsterLoader(LineLoader):
                 yield number, None
                 continue
             nanoseconds = int(fraction.ljust(9, b"0")) if fraction else 0
-            time_ns = max(time_ns, day_ns + int(seconds) * 1_000_000_000 + nanoseconds)
+            time_ns = self._in_order(day_ns + int(seconds) * 1_000_000_000 + nanoseconds, time_ns)
             side: Literal["B", "S"] = "B" if direction == b"1" else "S"
             action = side if kind == b"1" else _ACTIONS[kind]
             broker_id = broker_of(participant.decode()) if participant else None
@@ -385,31 +395,43 @@ class LobsterLoader(LineLoader):
 
     def _mended(self, lines: Iterator[tuple[int, bytes]], orderbook: Path) -> Iterator[Record]:
         follower = self._follower = BookFollower()
-        position, symbol = 0, self.symbol
-        with open_recorded(orderbook) as book:
-            for number, message in self._messages(lines):
-                line = book.readline()
-                if not line:
-                    raise ReplayFileError(
-                        f"expected an order book file with a line for each of {self.path.name}, "
-                        f"was one of {number - 1} lines, at {orderbook}"
-                    )
-                row = parse_book_line(line, f"line {number} of {orderbook}")
-                if message is None:
-                    continue
-                time_ns, action, order_id, volume, price, side, broker_id = message
-                if action == "T":
-                    position += 1
-                    yield Record(position, time_ns, order_id, broker_id, action, volume, price, symbol)
-                change = None if action == "T" else BookChange(action, order_id, volume, price)
-                for each in follower.step(row, change, side, price):
-                    position += 1
-                    broker = broker_id if each.order_id == order_id else each.order_id % BROKERS
-                    yield Record(
-                        position, time_ns, each.order_id, broker, each.action, each.volume, each.price_ticks, symbol
-                    )
-            if book.readline():
+        position, symbol, levels = 0, self.symbol, 0
+        book = _lines_of(orderbook)
+        for number, message in self._messages(lines):
+            line = next(book, b"")
+            if not line:
                 raise ReplayFileError(
-                    f"expected an order book file with a line for each of {self.path.name}, was one with more, "
-                    f"at {orderbook}"
+                    f"expected an order book file with a line for each of {self.path.name}, "
+                    f"was one of {number - 1} lines, at {orderbook}"
                 )
+            row = parse_book_line(line, f"line {number} of {orderbook}", levels)
+            levels = row.levels
+            if message is None:
+                continue
+            time_ns, action, order_id, volume, price, side, broker_id = message
+            if action == "T":
+                position += 1
+                yield Record(position, time_ns, order_id, broker_id, action, volume, price, symbol)
+            change = None if action == "T" else BookChange(action, order_id, volume, price)
+            for each in follower.step(row, change, side, price):
+                position += 1
+                broker = broker_id if each.order_id == order_id else each.order_id % BROKERS
+                yield Record(
+                    position, time_ns, each.order_id, broker, each.action, each.volume, each.price_ticks, symbol
+                )
+        if next(book, b""):
+            raise ReplayFileError(
+                f"expected an order book file with a line for each of {self.path.name}, was one with more, "
+                f"at {orderbook}"
+            )
+
+
+def _lines_of(orderbook: Path) -> Iterator[bytes]:
+    """Yield the lines of an order book file; raise `ReplayFileError`, with its path, if it cannot be read."""
+    try:
+        with open_recorded(orderbook) as book:
+            yield from book
+    except ReplayFileError:
+        raise
+    except READ_ERRORS as error:
+        raise ReplayFileError(f"expected a readable file, was {error}, at {orderbook}") from error

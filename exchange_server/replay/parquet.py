@@ -18,10 +18,12 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import parquet
 
 from exchange_server.errors import ExchangeConfigurationError, ReplayFileError
-from exchange_server.replay.loader import ANY_SYMBOL, READ_ERRORS, Loader
+from exchange_server.replay.files import READ_ERRORS, check_regular
+from exchange_server.replay.loader import ANY_SYMBOL, Loader
 from exchange_server.replay.record import BATCH_RECORDS, Record, RecordColumns
 
 __all__ = ["ParquetLoader", "RecordingInfo", "read_info", "write_parquet"]
@@ -72,6 +74,7 @@ def read_info(path: Path) -> RecordingInfo:
 
 
 def _info_of(path: Path) -> RecordingInfo:
+    check_regular(path)
     try:
         metadata = parquet.read_schema(path).metadata or {}
         return msgspec.json.decode(metadata[_KEY], type=RecordingInfo)
@@ -118,12 +121,13 @@ class ParquetLoader(Loader):
 
     def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
         """Yield all records as columns, read in columns."""
-        position = 0
+        position = latest_ns = 0
         for parts in self._days():
             offset: int | None = None
             for batch in self._merged(parts, max(rows, 1)):
                 if not len(batch):
                     continue
+                latest_ns = _check_order(batch.time_ns, latest_ns, parts[0])
                 if offset is None:
                     offset = position if int(batch.position[0]) <= position else 0
                 if offset:
@@ -188,15 +192,25 @@ class ParquetLoader(Loader):
         return columns if wanted.all() else columns.chosen(wanted[columns.symbol])
 
 
+def _check_order(times_ns: NDArray[np.int64], latest_ns: int, path: Path) -> int:
+    """Return the last of the times; raise `ReplayFileError` if one is earlier than the time before it."""
+    if int(times_ns[0]) < latest_ns or (np.diff(times_ns) < 0).any():
+        raise ReplayFileError(f"expected records in the order of their times, was others, at {path}")
+    return int(times_ns[-1])
+
+
 def write_parquet(out: Path, loader: Loader, info: RecordingInfo, rows: int = BATCH_RECORDS) -> int:
     """Write all records of a loader to a file, or with another suffix than ``.parquet`` to a folder.
 
-    Return their number. A failure leaves nothing behind. Raise `ExchangeConfigurationError` where ``out`` exists, and
-    for a folder of more parts than can be written at once.
+    Return their number. A failure leaves nothing behind. Raise `ExchangeConfigurationError` where ``out`` or
+    ``out.part`` exists, and for a folder of more parts than can be written at once; raise `ReplayFileError` if there
+    are no records.
     """
     if out.exists():
         raise ExchangeConfigurationError(f"expected nothing at {out}, was something")
     scratch = out.with_name(out.name + ".part")
+    if scratch.exists():
+        raise ExchangeConfigurationError(f"expected nothing at {scratch}, was a conversion that did not end; remove it")
     try:
         count = _write(scratch, loader, info, rows, is_folder=out.suffix != ".parquet")
         scratch.rename(out)
@@ -228,11 +242,11 @@ def _write(scratch: Path, loader: Loader, info: RecordingInfo, rows: int, *, is_
                     )
                     writers[day, symbol] = writer
                 writer.write_table(_table(part))
-        if not writers and not is_folder:
-            schema = _SCHEMA.with_metadata({_KEY: msgspec.json.encode(info)})
-            stack.enter_context(parquet.ParquetWriter(scratch, schema))
-        if not writers and is_folder:
-            raise ReplayFileError(f"expected records to write, was none, at {loader.path}")
+        if not writers:
+            raise ReplayFileError(
+                f"expected records to write, was none ({loader.errors:,} bad, {loader.skipped:,} left out), "
+                f"at {loader.path}"
+            )
     return count
 
 

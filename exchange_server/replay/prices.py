@@ -21,17 +21,17 @@ from typing import IO, Final, Literal, NamedTuple
 
 from exchange_server.errors import ExchangeConfigurationError, RecordError, ReplayFileError
 from exchange_server.replay.bitstamp import decimal_converter
-from exchange_server.replay.depth import UNIT, TradeRows
-from exchange_server.replay.loader import INT64_MAX, FileLoader
+from exchange_server.replay.depth import UNIT, OneInstrument, TradeRows
+from exchange_server.replay.loader import INT64_MAX, LATEST_NS, FileLoader
 from exchange_server.replay.record import Record
 
 __all__ = ["PriceLoader", "bar_time_column"]
 
 _BROKER: Final = 1
 _BAR: Final = ("open", "high", "low", "close", "volume")
+_BAR_PRICES: Final = 4
+"""Number of prices that a bar gives; a bar with fewer lots has too few to trade one at each."""
 _BAR_TIMES: Final = ("open_time", "timestamp", "time")
-_LATEST_NS: Final = 7_258_118_400 * 10**9
-"""Nanoseconds since 1970 of the year 2200."""
 _UNITS_NS: Final = (1, 1_000, 1_000_000, 1_000_000_000)
 _GAP_BARS: Final = 10
 """Least distance of two bars, in lengths of a bar, that is a gap."""
@@ -103,6 +103,7 @@ class PriceLoader(FileLoader):
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
         file.close()
+        self._warn_if_cut(self.path)
         position = 0
         resting: list[int] = []
         if self._time_ns:
@@ -129,7 +130,7 @@ class PriceLoader(FileLoader):
         yield first + 2, "S", price.volume, price.price + self._tick
 
     def _trades(self) -> Iterator[_Price]:
-        for event in TradeRows(self, self.path):
+        for event in TradeRows(self, self.path, OneInstrument()):
             yield _Price(event.time_ns, event.side, event.price, event.volume)
 
     def _bars(self) -> Iterator[_Price]:
@@ -153,9 +154,11 @@ class PriceLoader(FileLoader):
                 f"expected bars with the columns {' or '.join(_BAR_TIMES)},{','.join(_BAR)}, was "
                 f"{','.join(names)[:100]}, at {self.path}"
             )
-        latest_ns = -1
-        for number, (time_text, *texts) in enumerate(table_rows(self.path, (time_name, *_BAR)), 2):
+        latest_ns, instrument, has_symbols = -1, OneInstrument(), "symbol" in names
+        for number, (time_text, *texts, symbol) in enumerate(table_rows(self.path, (time_name, *_BAR), ("symbol",)), 2):
             try:
+                if has_symbols:
+                    instrument.check(symbol)
                 time_ns = _bar_time_ns(time_text)
                 if time_ns <= latest_ns:
                     raise RecordError(f"expected bars in the order of their times, was {time_text}")
@@ -166,9 +169,11 @@ class PriceLoader(FileLoader):
                         f"expected low ≤ open, close ≤ high, all above 0, was {','.join(map(str, texts))}"
                     )
             except RecordError as error:
-                self._bad(number, error)
+                self._bad(number, error, unit="line")
                 continue
             latest_ns = time_ns
+            if values[4] < _BAR_PRICES:
+                self.skipped += 1
             yield time_ns, values
 
 
@@ -187,7 +192,7 @@ def _length_ns(distance_ns: int, before_ns: int) -> int:
 
 def _prices_of(time_ns: int, values: list[int], step_ns: int) -> Iterator[_Price]:
     begin, high, low, end, volume = values
-    if volume < 4:
+    if volume < _BAR_PRICES:
         return
     first, second = (high, low) if high - begin < begin - low else (low, high)
     before = begin
@@ -195,13 +200,13 @@ def _prices_of(time_ns: int, values: list[int], step_ns: int) -> Iterator[_Price
         side: Literal["B", "S"] = "S" if price > before else "B"
         before = price
         # The close comes before the open of the next bar, which has a time of its own.
-        yield _Price(time_ns + place * (step_ns - 1) // 3, side, price, volume // 4)
+        yield _Price(time_ns + place * (step_ns - 1) // 3, side, price, volume // _BAR_PRICES)
 
 
 def _bar_time_ns(text: str | None) -> int:
     """Return the time in nanoseconds since 1970; its unit is the largest one that gives a time before the year 2200."""
     number = int(text) if text and text.isdecimal() and len(text) < 20 else -1
     for unit_ns in reversed(_UNITS_NS):
-        if 0 <= number * unit_ns <= _LATEST_NS:
+        if 0 <= number * unit_ns <= LATEST_NS:
             return number * unit_ns
     raise RecordError(f"expected a time since 1970 in whole numbers up to {INT64_MAX}, was {(text or '')[:100]!r}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
-from twisted.internet.interfaces import IAddress, IPushProducer
+from twisted.internet.interfaces import IAddress, IHalfCloseableProtocol, IPushProducer
 from twisted.internet.protocol import Factory, connectionDone
 from twisted.logger import Logger
 from twisted.protocols.basic import LineOnlyReceiver
@@ -73,6 +73,10 @@ class ConnectionOwner(Protocol):
         """Note that the connection has passed on all requests of the received data."""
         ...
 
+    def input_ended(self, connection: TextConnection) -> None:
+        """Answer the requests of a client that sends nothing more, and close its connection."""
+        ...
+
     def login_listener(self, connection: TextConnection, login: text.PassiveLogin) -> None:
         """Accept a listener, or refuse it."""
         ...
@@ -90,9 +94,12 @@ class ConnectionOwner(Protocol):
         ...
 
 
-@implementer(IPushProducer)
+@implementer(IPushProducer, IHalfCloseableProtocol)
 class TextConnection(LineOnlyReceiver):
-    """Connection with one client; no client's behaviour affects other connections."""
+    """Connection with one client; no client's behaviour affects other connections.
+
+    A client that closes its side of the connection is answered before the other side is closed.
+    """
 
     _log = Logger()
     delimiter = b"\n"
@@ -129,6 +136,13 @@ class TextConnection(LineOnlyReceiver):
         del reason
         self.reader.lost()
         self._server.forget(self)
+
+    def readConnectionLost(self) -> None:
+        """Answer what has arrived, and close: the client sends nothing more."""
+        self._server.input_ended(self)
+
+    def writeConnectionLost(self) -> None:
+        """Do nothing: only the whole connection is closed."""
 
     def dataReceived(self, data: bytes) -> None:
         """Process any number of lines and incomplete lines."""
@@ -324,6 +338,17 @@ class TextServer(Factory):
     def forget(self, connection: TextConnection) -> None:
         """Remove a connection that has ended."""
         self.readers.forget(connection)
+        self._leave(connection)
+
+    def input_ended(self, connection: TextConnection) -> None:
+        """Execute the requests of a client that sends nothing more, send it the answers, and close its connection."""
+        self.flush()
+        self.readers.deliver()
+        connection.cut("the client has closed its side", flush=True)
+        self._leave(connection)
+
+    def _leave(self, connection: TextConnection) -> None:
+        """Remove a connection from its audience; the last one of a broker may end the broker's orders."""
         self._feed.connections.discard(connection)
         broker = connection.broker
         if broker is None or connection not in broker.audience.connections:

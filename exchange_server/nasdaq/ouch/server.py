@@ -154,6 +154,11 @@ class OuchServer(SoupServer):
         self._submit([OpenAccount(time_ns, user.account, user.protocol, *wanted)])
         return self._exchange.market.account_named(user.account)
 
+    def finish(self) -> None:
+        """Carry out the pending requests of all clients, and send the answers."""
+        self._flush()
+        super().finish()
+
     def left(self, connection: SoupConnection) -> None:
         """Note that a session ended; the last session of an account may end the account's orders."""
         assert isinstance(connection, OuchConnection)

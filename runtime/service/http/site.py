@@ -19,7 +19,7 @@ from twisted.web.server import Request as SiteRequest
 
 from deltabook.wire.access import Access
 from deltabook.wire.service import SiteLine
-from deltabook.wire.site import CrowdedConnection, answer_and_close
+from deltabook.wire.site import CrowdedConnection, answer_and_close, answer_before_closing
 from runtime.compiler import SqlError
 from runtime.service.errors import ServiceError
 from runtime.service.http.limits import Connections, Rates, SiteLimits, client_of
@@ -191,6 +191,7 @@ class ResultsSite(Site):
             lost(reason)
 
         connection.connectionLost, connection.dataReceived = ended, arrived
+        answer_before_closing(connection, self.reactor)
         return connection
 
     def refusal(self, request: Request) -> Refusal | None:

@@ -101,7 +101,8 @@ def repaired(path: Path, part: str, answers: dict[str, Any]) -> str:
     if all(each.is_repairable for each in found.findings):
         assert ANSWERS[part](path / part) == answers[part], "an answer is wrong after a repair"
         return "repair"
-    assert all("backup" in each.remedy or "start the consumer" in each.remedy for each in found.findings)
+    lost = [each.remedy for each in found.findings if not each.is_repairable]
+    assert all("backup" in remedy or "start the consumer" in remedy for remedy in lost)
     return "restore"
 
 
@@ -135,6 +136,56 @@ def test_damage_gives_right_answers_or_a_refusal(
     else:
         file.write_bytes(change(file.read_bytes()))
     assert outcome(path, part, file, whole[1]) == documented()[row, fault]
+
+
+@pytest.mark.parametrize(
+    ("part", "faults", "expected"),
+    [
+        ("runtime", {"epochs/first": "flip", "epochs/*.segment": "flip"}, "repair"),
+        ("runtime", {"epochs/first": "zero block", "results/*.result": "cut"}, "repair"),
+        ("runtime", {"epochs/first": "empty", "epochs/programs/*": "flip", "results/*.result": "cut"}, "restore"),
+        ("runtime", {"state.db": "cut", "epochs/*.segment": "flip"}, "restore"),
+        ("algo", {"second/trades.spool": "double", "second/orders.log": "double"}, "replaced"),
+        ("algo", {"second/trades.spool": "flip", "second/orders.log": "double"}, "replaced"),
+        ("exchange", {"feed.lines": "flip", "private/*": "cut", "snapshots/*.snapshot": "flip"}, "replaced"),
+    ],
+)
+def test_damage_of_several_files_is_found_at_once(
+    whole: tuple[Path, dict[str, Any]], tmp_path: Path, part: str, faults: dict[str, str], expected: str
+) -> None:
+    """One damaged file does not hide another from `repair`, and two copies of a journal are not two days."""
+    path = tmp_path / "runs"
+    shutil.copytree(whole[0], path)
+    for pattern, fault in faults.items():
+        file = sorted((path / part).glob(pattern))[SECOND if pattern == "epochs/*.segment" else OLDEST]
+        change = FAULTS[fault] if fault != "double" else lambda data: data * 2
+        assert change is not None
+        file.write_bytes(change(file.read_bytes()))
+    first = sorted((path / part).glob(next(iter(faults))))[OLDEST]
+    try:
+        found = ANSWERS[part](path / part)
+    except DamageError:
+        assert repaired(path, part, whole[1]) == expected
+    else:
+        assert found == whole[1][part]
+        assert expected == "replaced"
+    assert first.exists()
+
+
+def test_requests_that_a_start_misses_are_not_repaired(whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    """After another boot too: the messages that followed from them would be cut, as if nobody had received them."""
+    path = tmp_path / "exchange"
+    shutil.copytree(whole[0] / "exchange", path)
+    newest = sorted(path.glob("inputs/*.inputs"))[NEWEST]
+    newest.write_bytes(bytes(newest.stat().st_size))
+    (path / "lock").write_bytes(msgspec.json.encode({"host": "other", "process": 1, "boot": "another"}))
+    listed = contents(path)
+    with pytest.raises(DamageError, match="was a broken head"):
+        ANSWERS["exchange"](path)
+    (found,) = repair(path)
+    assert not any(each.is_repairable for each in found.findings)
+    assert newest.name in found.findings[0].problem
+    assert contents(path) == listed
 
 
 def test_the_documented_table_is_the_tested_one() -> None:

@@ -149,8 +149,12 @@ def test_a_file_cut_inside_a_message_ends_with_a_bad_one(tmp_path: Path) -> None
 
 
 def test_nothing_is_read_behind_the_end_of_the_session(tmp_path: Path) -> None:
+    """What follows is counted; only further lengths of 0 are none."""
     found = loader(tmp_path, add(5), b"", add(6))
     assert [record.order_id for record in found.records()] == [5]
+    assert found.errors == 1
+    found = loader(tmp_path, add(5), b"", b"")
+    assert len(list(found.records())) == 1
     assert found.errors == 0
 
 

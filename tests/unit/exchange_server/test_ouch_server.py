@@ -10,6 +10,7 @@ import pytest
 from deltabook.wire.ouch5 import encode_request
 from deltabook.wire.soupbin import UNSEQUENCED, LoginAccepted, LoginRejected, PacketSplitter, encode_packet
 from exchange_server.errors import JournalError
+from exchange_server.journal import FsyncPolicy
 from exchange_server.matching.inputs import AnyInput
 from exchange_server.matching.order import AccountLimits
 from tests.generators.ouch_desk import enter, enter_42
@@ -334,4 +335,24 @@ def test_settings_of_users_hold_for_sessions_that_there_are(tmp_path: Path) -> N
     alpha.send(enter(1), enter(2))
     floor.turn()
     assert alpha.letters() == "AJ"
+    floor.close()
+
+
+@pytest.mark.parametrize("fsync", ["never", "always"])
+def test_requests_before_a_half_close_are_answered(tmp_path: Path, fsync: FsyncPolicy) -> None:
+    """Also those that wait for the disk, and those behind a login that is being checked."""
+    floor = OuchFloor(tmp_path, fsync=fsync)
+    client = floor.connect("ALPHA")
+    client.take()
+    client.send(enter(1), enter(2))
+    client.connection.readConnectionLost()
+    assert client.letters() == "AA"
+    assert client.wire.disconnecting
+    floor.slow_gate = []
+    late = floor.knock("BRAVO")
+    late.send(enter(1))
+    late.connection.readConnectionLost()
+    floor.finish_comparisons()
+    assert late.letters() == "SA"
+    assert late.wire.disconnecting
     floor.close()

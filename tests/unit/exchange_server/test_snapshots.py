@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,6 +90,23 @@ def test_a_damaged_snapshot_is_passed_over_for_the_one_before(
         assert any(str(path) in why for why in exchange._starts.passed_over)
         assert (exchange.market.state_hash(), files(tmp_path)) == whole
         exchange.close()
+
+
+def test_a_pipe_in_the_place_of_a_snapshot_is_passed_over(tmp_path: Path) -> None:
+    """Nobody writes into it, so that opening it must not wait."""
+    run(tmp_path)
+    path = tmp_path / "snapshots" / f"{450:015d}.snapshot"
+    path.unlink()
+    os.mkfifo(path)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(20)
+    try:
+        exchange = open_exchange(tmp_path, RULES)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    assert begun_at(exchange) == 300
+    exchange.close()
 
 
 @pytest.mark.parametrize("kind", ["feed.lines", "feed.itch", "private/"])

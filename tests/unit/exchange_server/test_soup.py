@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.interfaces import IHalfCloseableProtocol
 
 from deltabook.wire.soupbin import (
     LoginAccepted,
@@ -354,4 +355,32 @@ def test_bursts_keep_their_distance_except_after_a_silence(tmp_path: Path) -> No
     floor.clock.advance(0.25)
     floor.quote(1)
     assert types(wire.take()) == "SH"
+    floor.close()
+
+
+def test_a_client_that_closes_its_side_gets_the_feed_until_then(floor: SoupFloor) -> None:
+    floor.quote(3)
+    connection, wire = floor.connect(LoginRequest())
+    assert IHalfCloseableProtocol.providedBy(connection)
+    connection.readConnectionLost()
+    packets = wire.take()
+    assert messages(packets) == floor.whole_feed()
+    assert reasons(packets) == "the client has closed its side"
+    assert wire.disconnecting
+    assert floor.server.listeners == 0
+
+
+@pytest.mark.parametrize(("name", "types_", "listeners"), [("joe", "AH+", 0), (None, "J+", 0)])
+def test_a_login_is_answered_to_a_half_closed_client(
+    tmp_path: Path, name: str | None, types_: str, listeners: int
+) -> None:
+    gate = Later()
+    floor = SoupFloor(tmp_path, gate=gate)
+    connection, wire = floor.connect(LoginRequest("joe", "secret", sequence=0))
+    connection.readConnectionLost()
+    assert not wire.disconnecting
+    gate.answers[0](name, "no")
+    assert types(wire.take()) == types_
+    assert wire.disconnecting
+    assert floor.server.listeners == listeners
     floor.close()

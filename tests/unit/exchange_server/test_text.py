@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.interfaces import IHalfCloseableProtocol
 
 from deltabook.wire import text
 from exchange_server.journal import FsyncPolicy
@@ -393,3 +394,49 @@ def test_unread_answers_are_bounded_before_a_login_too(floor: Floor) -> None:
     connection.resumeProducing()
     assert wire.producerState == "producing"
     assert [line[0] for line in fields(wire.take())] == ["A"]
+
+
+class TestClosedSides:
+    """Clients that close their side of the connection behind their last request."""
+
+    @pytest.mark.parametrize("fsync", ["never", "always"])
+    def test_requests_before_it_are_answered(self, tmp_path: Path, fsync: FsyncPolicy) -> None:
+        """A program that pipes a file into the port gets the answers to it."""
+        floor = Floor(tmp_path, fsync=fsync)
+        connection, wire = floor.connect("0,7")
+        wire.take()
+        assert IHalfCloseableProtocol.providedBy(connection)
+        connection.dataReceived(ROUND)
+        connection.readConnectionLost()
+        assert fields(wire.take()) == ANSWERS
+        assert wire.disconnecting
+        connection.connectionLost()
+        assert floor.server.clients == 0
+        floor.close()
+
+    def test_a_listener_gets_what_it_has_asked_for(self, floor: Floor) -> None:
+        """The feed until then."""
+        floor.quote(5)
+        connection, wire = floor.connect("1,,2")
+        connection.readConnectionLost()
+        assert sequenced(wire.take()) == [2, 3, 4, 5]
+        assert wire.disconnecting
+        floor.quote(1)
+        assert wire.take() == []
+        assert floor.server.listeners == 0
+
+    def test_its_orders_are_cancelled_at_once(self, floor: Floor) -> None:
+        """Whether or not the client ever reads the answers."""
+        connection, _ = floor.connect("0,7,,0,1")
+        connection.dataReceived(b"1,0,0,7,B,5,90,ACME\n")
+        connection.readConnectionLost()
+        assert floor.exchange.market.live_orders == 0
+        assert floor.exchange.market.orders == 1
+
+    def test_an_incomplete_login_is_closed(self, floor: Floor) -> None:
+        """Nothing can complete it."""
+        connection, wire = floor.connect()
+        connection.dataReceived(b"0,")
+        connection.readConnectionLost()
+        assert wire.disconnecting
+        assert wire.take() == []

@@ -64,3 +64,24 @@ def test_prices_alone_are_not_converted(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["data", "convert", str(path), str(tmp_path / "out.parquet")])
     assert result.exit_code != 0
     assert not (tmp_path / "out.parquet").exists()
+
+
+def test_a_file_out_of_order_is_described(tmp_path: Path) -> None:
+    """Its records have other times than it says."""
+    path = tmp_path / "t.csv"
+    path.write_text("5,1,B,1,1\n4,2,B,1,1\n3,3,B,1,1\n")
+    assert "2 records were earlier than the one before them, and are played at its time" in run("info", path)
+
+
+def test_a_symbol_that_no_request_can_have_is_refused() -> None:
+    """Before the backtest sends a request with it."""
+    for symbol in ("é", "a b", "x" * 17):
+        assert "expected a symbol of 1 to 16 ASCII characters" in run("info", TRACE, "--symbol", symbol, code=1)
+
+
+def test_a_tick_of_a_million_digits_is_refused(tmp_path: Path) -> None:
+    """At once."""
+    arguments = ["backtest", "market_maker", "--data", str(TRACE), "--tick", "1e999990"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    assert "expected a tick of whole 0.0001" in result.output

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 from deltabook import __version__
 from deltabook.cli import COMMANDS, main
 from deltabook.cli._options import given_run_id
-from deltabook.cli._root import install_completion
+from deltabook.cli._root import install_completion, one_line
 
 Invoke = Callable[..., Result]
 
@@ -136,6 +136,11 @@ def test_a_file_that_is_not_there_is_an_error(invoke: Invoke) -> None:
 def test_an_expected_error_is_one_line(invoke: Invoke) -> None:
     result = invoke("exchange", "serve", "--error", "value")
     assert (result.exit_code, result.output) == (1, "deltabook exchange: failed: expected a port, was none\n")
+
+
+def test_an_error_shows_bytes_as_escapes() -> None:
+    """A terminal would interpret them."""
+    assert one_line(ValueError("was a\x00b\x1b[2J\udcff\nc")) == r"was a\x00b\x1b[2J\udcff c"
 
 
 def test_an_unexpected_error_is_one_line_that_names_debug(invoke: Invoke) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IHalfCloseableProtocol
 from twisted.python.failure import Failure
 
 from deltabook.wire import admin
@@ -17,6 +18,7 @@ from tests.generators.operated import Operated
 
 TOKEN = "a-token-of-more-than-sixteen"
 SAYS_TOKEN = f"Authorization: Bearer {TOKEN}\r\n"
+HEAD = b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: "
 HALT = b'{"symbol":"ACME","phase":"halted"}'
 
 
@@ -226,3 +228,37 @@ def test_what_nobody_expected_is_a_line_too_and_in_the_log(
     answer = operated.ask(admin.ACCOUNTS_PATH)
     assert (answer.status, answer.text) == (500, "expected an answer, was AttributeError: see the exchange's log")
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_client_that_closes_its_side_gets_its_answers(operated: Operated) -> None:
+    """All that it has asked for; the rest of an incomplete request is not waited for."""
+    connection, transport = operated.dial()
+    connection.dataReceived(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2)
+    assert IHalfCloseableProtocol.providedBy(connection)
+    connection.readConnectionLost()
+    assert transport.value().count(b"HTTP/1.1 200") == 2
+    assert transport.disconnecting
+    assert transport.producer is None, "a transport with a producer would not end"
+    connection, transport = operated.dial()
+    connection.dataReceived(b"GET /v1/sta")
+    connection.readConnectionLost()
+    assert transport.disconnecting
+    assert transport.value() == b""
+
+
+@pytest.mark.parametrize(
+    ("begin", "status", "words"),
+    [(b"GET /v1/", b"414", b"expected a path and query within"), (HEAD, b"431", b"expected a header within")],
+)
+def test_a_line_beyond_the_limit_is_answered(operated: Operated, begin: bytes, status: bytes, words: bytes) -> None:
+    """Once; what follows it is read, so that the answer arrives, and is no request of its own."""
+    connection, transport = operated.dial()
+    for _ in range(3):
+        connection.dataReceived(begin + b"a" * 40_000)
+    connection.dataReceived(b"\r\n\r\nGET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert transport.value().startswith(b"HTTP/1.1 " + status)
+    assert transport.value().count(b"HTTP/1.1") == 1
+    assert words in transport.value()
+    assert not transport.disconnecting
+    operated.clock.advance(5)
+    assert transport.disconnecting

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionLost
+from twisted.internet.interfaces import IHalfCloseableProtocol
 from twisted.internet.testing import StringTransport
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
@@ -352,3 +353,21 @@ def test_what_goes_wrong_inside_is_500_without_its_inside(caplog: pytest.LogCapt
     assert (answer.status, answer.text) == (500, "expected an answer, was KeyError: see the runtime's log")
     del caplog
     assert lab.ask("/v1/statistics").json(Statistics).site.failed_requests == 1
+
+
+def test_a_client_that_closes_its_side_gets_its_answers() -> None:
+    """They are in the transport's buffer, which is sent before the connection ends."""
+    protocol, transport = ResultsLab().connect()
+    protocol.dataReceived(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2)
+    assert IHalfCloseableProtocol.providedBy(protocol)
+    protocol.readConnectionLost()
+    assert transport.value().count(b"HTTP/1.1 200") == 2
+    assert transport.disconnecting
+    assert transport.producer is None, "a transport with a producer would not end"
+
+
+def test_a_path_beyond_the_limit_is_answered() -> None:
+    """Twisted alone would close the connection."""
+    protocol, transport = ResultsLab().connect()
+    protocol.dataReceived(b"GET /" + b"a" * 40_000)
+    assert transport.value().startswith(b"HTTP/1.1 414 URI Too Long")
