@@ -24,7 +24,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo screenshots docs test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams simulate-days endurance lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor release lock clean distclean
+.PHONY: help setup demo screenshots docs test test-all mutations cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams simulate-days endurance lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor release lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -42,9 +42,12 @@ screenshots: setup ## take the pictures of the dashboard in docs/ from a demo th
 test: setup ## run the tests that are not slow: PYTEST_ARGS passes through
 	@$(PY) -m pytest $(TEST_PROCESSES) -m "not slow and not docker" $(PYTEST_ARGS)
 
-test-all: setup ## run every test, those of the cluster in containers where a Docker engine can be had
-	@$(PY) -m pytest $(TEST_PROCESSES) -m "not docker" $(PYTEST_ARGS)
+test-all: setup ## run every test but `mutations`, those of the cluster in containers where a Docker engine can be had
+	@$(PY) -m pytest $(TEST_PROCESSES) -m "not docker and not mutation" $(PYTEST_ARGS)
 	@scripts/cluster.sh test || [ $$? = 77 ]
+
+mutations: setup ## break the code on purpose in some 700 ways and expect red tests: takes hours
+	@$(PY) -m pytest -n0 -m mutation $(PYTEST_ARGS)
 
 cluster: setup ## start the whole system in containers: WORKERS=2, PROFILES="history monitoring upstreams"
 	@WORKERS="$(WORKERS)" PROFILES="$(PROFILES)" scripts/cluster.sh up

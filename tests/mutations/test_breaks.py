@@ -40,6 +40,7 @@ def test_breaks_fit_the_code(broken: Break) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.mutation
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", LISTS)
 def test_every_break_turns_its_row_red(name: str) -> None:

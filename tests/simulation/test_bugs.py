@@ -22,6 +22,7 @@ def test_a_bug_is_found(what: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.mutation
 @pytest.mark.timeout(7200)
 def test_every_bug_is_found() -> None:
     missed = [finding.bug.what for finding in find_bugs(BUGS, seeds=1000, jobs=2) if finding.seeds is None]

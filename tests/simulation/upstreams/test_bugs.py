@@ -23,6 +23,7 @@ def test_a_bug_is_found(what: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.mutation
 @pytest.mark.timeout(3600)
 def test_every_bug_is_found() -> None:
     findings = find_bugs(BUGS, seeds=1000, jobs=2, simulation=SIMULATION)
