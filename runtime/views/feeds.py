@@ -24,6 +24,7 @@ from runtime.native.structures import Batch
 from runtime.plan import Col, Map, Relation
 from runtime.state import words_of_decimals
 from runtime.views.arrow_columns import ColumnBinding
+from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value, load_value, store_value
 from runtime.views.errors import ViewError
@@ -312,7 +313,7 @@ class Rows(ABC):
             with self.row(k, wanted, "e") as row:
                 # All values are loaded here: a value that was loaded within a condition of the caller would be
                 # undefined after it.
-                yield Row({name: k.emitter.used(row.values[name]) for name in wanted}, row.weight)
+                yield Row({name: Emitter(k).used(row.values[name]) for name in wanted}, row.weight)
             k.put("e += 1")
         k.put("s[0] = e" if stays_at_end else "s[0] = 0")
 
@@ -410,14 +411,14 @@ class MapFeed(Feed):
     def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[Row]:
         weight, columns = k.assign("w", f"{k.cells(self.batch, 1)}[{number}]"), LoadedColumns(k, self.batch, number)
         where = self._map.where
-        with nullcontext() if where is None else k.block(f"if {k.emitter.truth(where, columns)}:"):
+        with nullcontext() if where is None else k.block(f"if {Emitter(k).truth(where, columns)}:"):
             values = {}
             for key, field in zip(self._map.keys, self.keys, strict=True):
                 if field.name in names:
-                    values[field.name] = k.emitter.column(key.expr, columns, key.type)
+                    values[field.name] = Emitter(k).column(key.expr, columns, key.type)
             for total, field in zip(self._map.sums, self.sum_fields, strict=True):
                 if field.name in names:
-                    values[field.name] = _weighted(k, k.emitter.value(total.expr, columns), weight)
+                    values[field.name] = _weighted(k, Emitter(k).value(total.expr, columns), weight)
             yield Row(values, weight)
 
 
@@ -426,7 +427,7 @@ def _weighted(k: KernelSource, value: Value, weight: str) -> Value:
     if value.type is None:
         return Value("wide(0)", "int128", None, 1)
     if value.type == "bool":
-        value = k.emitter.cast(value, "int64")
+        value = Emitter(k).cast(value, "int64")
     x, flag = k.name("x"), k.name("f")
     if value.bits <= 62 + 1:
         k.put(f"{x} = {value.wide_text} * wide({weight})")
@@ -472,6 +473,6 @@ def key_fields(map_: Map, relation: Relation, strings: Strings) -> tuple[Field, 
     }
     fields = []
     for key in map_.keys:
-        value = trial.emitter.value(key.expr, columns)
+        value = Emitter(trial).value(key.expr, columns)
         fields.append(Field(key.name, key.type, value.null is not None))
     return tuple(fields)

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from runtime.native.plain import bits_of
 from runtime.plan import Call, Col, ColumnType, Expr, Lit
+from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Value
 from runtime.views.errors import ViewError
-
-if TYPE_CHECKING:
-    from runtime.views.emission.kernel import KernelSource
 
 __all__ = ["Emitter"]
 

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 import numpy as np
 
 from runtime.native.structures import Structure
-from runtime.views.emission.expressions import Emitter
 from runtime.views.strings import Strings
 
 __all__ = ["KernelSource"]
@@ -54,8 +53,6 @@ class KernelSource:
         """Structures and arrays in the kernel's table, from place 1 on."""
         self.rooms: list[Room] = []
         """Functions that make room for status 1, 2, …."""
-        self.emitter = Emitter(self)
-        """Emits expressions into this kernel."""
         self._title = title
         self._imports: set[str] = set()
         self._lines: list[str] = []

@@ -18,15 +18,12 @@ A nullable field has one more word, before the others: 1 where it is NULL; then 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from runtime.native.structures import NullablePlace
 from runtime.plan import ColumnType
-
-if TYPE_CHECKING:
-    from runtime.views.emission.kernel import KernelSource
+from runtime.views.emission.kernel import KernelSource
 
 __all__ = [
     "Field",

@@ -26,6 +26,7 @@ from typing import Final
 from runtime.native.library import hashing, quantiles
 from runtime.native.structures import NullablePlace
 from runtime.plan import Aggregate, GroupNode, Quantile
+from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.order_words import OrderKey
 from runtime.views.emission.values import Field, Value, load_field, load_fields, may_be_direct, words_of
@@ -318,7 +319,7 @@ class _Group:
         k.begin("put", "p, keys, place, cells, at, weight")
         values = load_fields(k, self._keys, "keys", "place")
         values += [
-            k.emitter.cast(self._value(k, aggregate, "cells", "at"), aggregate.type)
+            Emitter(k).cast(self._value(k, aggregate, "cells", "at"), aggregate.type)
             for aggregate in self._node.aggregates
         ]
         self.batch.put_append(k, values, "weight")

@@ -30,6 +30,7 @@ import numpy.typing as npt
 from runtime.native.library import bounded, hashing, sorted_rows
 from runtime.native.structures import Structure
 from runtime.plan import BoundNode
+from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.order_words import OrderKey
 from runtime.views.emission.values import Field, Value, load_fields, places_of
@@ -180,7 +181,7 @@ def _add_bound_kernel(
     k.begin()
     table.put_refresh(k)
     with bounds.open(k, [totals.keys[0].name], stays_at_end=True) as row:
-        bound = k.emitter.cast(row.values[totals.keys[0].name], totals.keys[0].type)
+        bound = Emitter(k).cast(row.values[totals.keys[0].name], totals.keys[0].type)
         slot = put_locate(k, totals, [bound])
         k.put(f"{k.cells(totals, hashing.CELLS)}[{slot} * {totals.stride} + {totals.key_words}] += {row.weight}")
         k.put(f"drop_if_zero({k.table(totals)}, {slot})")

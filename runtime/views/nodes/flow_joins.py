@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Final
 
 from runtime.native.indexes import Members
 from runtime.native.library import hashing
+from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.values import (
     Field,
     Value,
@@ -89,7 +90,7 @@ class JoinSide:
 
     def key_of(self, k: KernelSource, row: Row) -> list[Value]:
         """Return the key of a row, whose values may be NULL."""
-        return [k.emitter.cast(row.values[name], key.type) for name, key in zip(self.on, self.keys, strict=True)]
+        return [Emitter(k).cast(row.values[name], key.type) for name, key in zip(self.on, self.keys, strict=True)]
 
     @contextmanager
     def matching(self, k: KernelSource, key: Sequence[Value]) -> Iterator[None]:

@@ -45,6 +45,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from runtime.plan import Col, Expr, Joined, Lookup, Occurrence, Statement, View, renamed, sum_of_terms
+from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value
 from runtime.views.feeds import ColumnFeed, Feed
@@ -258,7 +259,7 @@ class _StatementCode:
                 for lookup, source in zip(statement.lookups, sources, strict=True):
                     kind_of(lookup).put(scope, lookup, source)
                 if statement.where is not None:
-                    scope.open(f"if {k.emitter.truth(statement.where, scope.values)}:")
+                    scope.open(f"if {Emitter(k).truth(statement.where, scope.values)}:")
                 self._put_match(scope, target)
             if self._repeats:
                 k.put("skipped = 0")
@@ -271,8 +272,8 @@ class _StatementCode:
         if self._repeats:
             k.put("matches += 1")
             scope.open("if matches > skipped:")
-        weight = k.emitter.cast(total_of(scope, (statement.weight,)), "int64").text
-        sums = [k.emitter.cast(total_of(scope, terms), "int128") for terms in statement.sums]
+        weight = Emitter(k).cast(total_of(scope, (statement.weight,)), "int64").text
+        sums = [Emitter(k).cast(total_of(scope, terms), "int128") for terms in statement.sums]
         weight, sums = k.assign("w", weight), [_named(k, value) for value in sums]
         scope.open(f"if {' or '.join([f'{weight} != 0', *(f'{value.text} != wide(0)' for value in sums)])}:")
         keys = [scope.value(name) for name in statement.keys]

@@ -23,6 +23,7 @@ import msgspec
 
 from runtime.native.library import entries, hashing
 from runtime.plan import Expr, Lookup, Range, Statement, Term, View, columns_read, sum_of_terms
+from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value, load_field, places_of
 from runtime.views.errors import ViewError
@@ -248,7 +249,7 @@ def _put_range(scope: Scope, index: MapOrder, group: str, part: Range, columns: 
     k = scope.k
 
     def bound(expr: Expr | None) -> Value | None:
-        return None if expr is None else k.emitter.value(expr, scope.values)
+        return None if expr is None else Emitter(k).value(expr, scope.values)
 
     low, high = bound(part.low), bound(part.high)
     tests = [f"not {value.null}" for value in (low, high) if value is not None and value.null is not None]
@@ -318,7 +319,7 @@ def total_of(scope: Scope, terms: Sequence[Term]) -> Value:
     """Return a sum of terms, in which NULL counts as 0."""
     names = {name for term in terms for name in term.columns}
     bound = {name: msgspec.structs.replace(scope.value(name), null=None) for name in names}
-    return scope.k.emitter.value(sum_of_terms(terms), bound)
+    return Emitter(scope.k).value(sum_of_terms(terms), bound)
 
 
 def columns_of_statement(statement: Statement) -> set[str]:

@@ -26,6 +26,7 @@ from runtime.native.library import entries, hashing, sweep
 from runtime.native.ordered import Entries
 from runtime.native.structures import Structure
 from runtime.plan import Col, Expr, Joined, Lit, Range, Statement, Term
+from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Value, load_fields
 from runtime.views.feeds import ColumnBatch
@@ -472,7 +473,7 @@ class _GroupCode:
         for (expr, inclusive), place in bounds.items():
             if place in _KNOWN:
                 continue
-            self._put_bound(place, k.emitter.value(expr, bound), inclusive=inclusive)
+            self._put_bound(place, Emitter(k).value(expr, bound), inclusive=inclusive)
         yours = {
             column: Value(k.assign("y", self._zero()), "int128" if self._is_wide else "int64", None, 126)
             for column in self._other.columns
@@ -510,8 +511,8 @@ class _GroupCode:
             return
         values = [mine, yours]
         if factor != 1:
-            values.append(k.emitter.value(Lit(factor), {}))
-        value = reduce(lambda left, right: k.emitter.arithmetic("mul", left, right), values)
+            values.append(Emitter(k).value(Lit(factor), {}))
+        value = reduce(lambda left, right: Emitter(k).arithmetic("mul", left, right), values)
         k.put(f"{total} = {total} + {value.wide_text}", f"bad |= outside({total})")
 
     def _put_result(self, totals: list[str]) -> None:

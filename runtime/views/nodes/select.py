@@ -40,6 +40,7 @@ from runtime.plan import (
     UnionNode,
     columns_read,
 )
+from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value, load_fields
 from runtime.views.errors import ViewError
@@ -94,7 +95,7 @@ class SelectedRows(Rows):
         exprs = [self._outputs[name] for name in names]
         used = {name for expr in [self._where, *exprs] if expr is not None for name in columns_read(expr)}
         needed = [field.name for field in self._input.fields if field.name in used]
-        emitter = k.emitter
+        emitter = Emitter(k)
         with self._input.row(k, needed, number) as row:
             test = None if self._where is None else f"if {emitter.truth(self._where, row.values)}:"
             with nullcontext() if test is None else k.block(test):
@@ -124,7 +125,7 @@ def _fields_of(
     bound = {field.name: Value("0", field.type, "False" if field.nullable else None) for field in fields}
     results = []
     for column, expr in zip(columns, outputs, strict=True):
-        value = trial.emitter.cast(trial.emitter.value(expr, bound), column.type)
+        value = Emitter(trial).cast(Emitter(trial).value(expr, bound), column.type)
         results.append(Field(column.name, column.type, value.null is not None))
     return tuple(results)
 
@@ -185,7 +186,7 @@ def _put_input(k: KernelSource, rows: Rows, merged: _Merged, number: str) -> Non
         k.put(f"{merged.weight} = {row.weight}")
         for name, target in zip(names, merged.values, strict=True):
             assert target.type is not None
-            value = k.emitter.cast(row.values[name], target.type)
+            value = Emitter(k).cast(row.values[name], target.type)
             text = f"1 if {value.text} else 0" if target.type == "bool" else value.text
             if target.null is not None:
                 k.put(f"{target.null} = {_flag(value)}")

@@ -16,6 +16,7 @@ import msgspec
 
 from runtime.native.library import hashing
 from runtime.plan import Col, Column, Expr, Lit
+from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value, load_fields
 from runtime.views.feeds import ColumnBatch
@@ -85,7 +86,7 @@ def _put_row_function(k: KernelSource, table: Totals, shape: Shape, out: ColumnB
         else:
             constants: list[Value] = []
             for column, constant in zip(shape.columns, shape.empty, strict=True):
-                constants.append(k.emitter.cast(k.emitter.value(Lit(constant), {}), column.type))
+                constants.append(Emitter(k).cast(Emitter(k).value(Lit(constant), {}), column.type))
             for field, value in zip(out.fields, constants, strict=True):
                 out.store(k, field, value, "n")
             k.put("return 1")
@@ -94,10 +95,10 @@ def _put_row_function(k: KernelSource, table: Totals, shape: Shape, out: ColumnB
     for number, name in enumerate(table.sums):
         bound[name] = Value(k.assign("x", f"load_wide(values, at + {1 + 2 * number})"), "int128", None, 126)
     if shape.having is not None:
-        with k.block(f"if not ({k.emitter.truth(shape.having, bound)}):"):
+        with k.block(f"if not ({Emitter(k).truth(shape.having, bound)}):"):
             k.put("return 2 if bad else 0")
     for field, expr, column in zip(out.fields, shape.outputs, shape.columns, strict=True):
-        value = k.emitter.cast(k.emitter.value(expr, bound), column.type)
+        value = Emitter(k).cast(Emitter(k).value(expr, bound), column.type)
         out.store(k, field, value, "n")
     k.put("return 2 if bad else 1")
 

@@ -31,6 +31,7 @@ import numpy as np
 from runtime.native.library import entries, hashing
 from runtime.native.structures import HashTable, Structure
 from runtime.plan import Factor, Nested, Selected, Term, View, columns_read, sum_of_terms
+from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value
 from runtime.views.feeds import Feed
@@ -248,7 +249,7 @@ class _Lowering:
         k, index = self._k, plan.nested[nested.name]
         k.begin(_reader(plan, nested), "p, key")
         key = {f"{plan.factor.alias}.{plan.factor.ordered}": Value("key", "int64")}
-        bound = k.emitter.value(nested.value, key)
+        bound = Emitter(k).value(nested.value, key)
         bound_key, flag = key_of_bound(k, bound, is_inclusive=nested.compare in ("le", "gt"))
         k.put(f"below({k.table(index)}, 0, {bound_key}, {flag}, {index.sums})")
         with k.block("if bad:"):
@@ -274,7 +275,7 @@ class _Lowering:
                     bound = {f"{plan.factor.alias}.{plan.factor.ordered}": Value("key", "int64"), **self._scalars(read)}
                     for nested in plan.factor.nested:
                         bound |= self._bind(plan, nested, read)
-                    k.put(f"truth = 1 if {k.emitter.truth(condition, bound)} else 0")
+                    k.put(f"truth = 1 if {Emitter(k).truth(condition, bound)} else 0")
                 keyword = "elif"
         with k.block("if bad:"):
             k.put(f"s[{_BAD}] = 1")
@@ -491,7 +492,7 @@ class _Lowering:
 
     def _put_record(self, bound: dict[str, Value], words: list[str]) -> None:
         """Write the lines that set the record of one group of the result."""
-        k, table, emitter = self._k, self._k.table(self.result), self._k.emitter
+        k, table, emitter = self._k, self._k.table(self.result), Emitter(self._k)
         record = k.cells(self._sums, _Sums.RECORD)
         weight = emitter.value(sum_of_terms([Term(1, tuple(plan.names[0] for plan in self._plans))]), bound)
         k.put(f"{record}[0] = {emitter.cast(weight, 'int64').text}")

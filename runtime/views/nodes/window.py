@@ -35,6 +35,7 @@ from runtime.native.library import hashing, partitions
 from runtime.native.library import sorted_rows as kernel
 from runtime.native.structures import NullablePlace, Structure
 from runtime.plan import Call, Col, WindowFunction, WindowNode
+from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.order_words import OrderKey
 from runtime.views.emission.values import Field, Value, load_fields, load_value, places_of
@@ -442,7 +443,7 @@ class _Window:
                 test = Call("lt" if function.kind == "min" else "gt", (Col("theirs"), Col("mine")))
                 is_better = k.assign("b", f"{scratch}[{at}] == 0")
                 with k.block(f"if not {is_better}:"):
-                    k.put(f"{is_better} = {k.emitter.truth(test, {'mine': mine, 'theirs': theirs})}")
+                    k.put(f"{is_better} = {Emitter(k).truth(test, {'mine': mine, 'theirs': theirs})}")
                 with k.block(f"if {is_better}:"):
                     k.put(self._taken(function, cells, scratch, f"{other} * {self._table.stride}"))
 
@@ -501,7 +502,7 @@ class _Window:
         k.begin("put", "p, keys, place, cells, at, weight")
         values = load_fields(k, self._layout.fields, "keys", "place")
         for function in self._node.functions:
-            values.append(k.emitter.cast(self._value(k, function), function.type))
+            values.append(Emitter(k).cast(self._value(k, function), function.type))
         self.batch.put_append(k, values, "weight")
         k.put("return bad")
 

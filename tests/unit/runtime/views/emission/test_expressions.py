@@ -14,6 +14,7 @@ import pytest
 
 from runtime.native.cache import KernelCache
 from runtime.plan import Call, Col, Expr, Lit
+from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field
 from runtime.views.errors import ViewOverflowError
@@ -157,7 +158,7 @@ def projection(
     k._depth += 1
     bound = {field.name: given.load_column(k, field, "e") for field in fields}
     for field, (expr, kind) in zip(out.fields, exprs, strict=True):
-        out.store(k, field, k.emitter.cast(k.emitter.value(expr, bound), kind), "e")
+        out.store(k, field, Emitter(k).cast(Emitter(k).value(expr, bound), kind), "e")
     k.put(f"{k.cells(out, 1)}[e] = 1")
     k._depth -= 1
     k.put("return -1 if bad else 0")
