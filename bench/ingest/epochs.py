@@ -25,9 +25,9 @@ from bench.ingest.texts import csv_lines
 from bench.report import Record, record
 from runtime.engine.ingest import CommitterThread, EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import LocalDisk
-from runtime.formats import FEED_SCHEMA, RawBuffer
+from runtime.formats import RawBuffer
 from runtime.native.cache import default_kernels
-from runtime.relations import Adaptor, FeedAdaptor, ItchAdaptor, Retention
+from runtime.relations import FEED_SCHEMA, Adaptor, FeedAdaptor, ItchAdaptor, Retention
 from runtime.service.interpreter import quicken
 from runtime.sources import BufferSink, FileSource, Position, Source
 from runtime.state import Edit, SqliteStore

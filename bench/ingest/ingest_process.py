@@ -26,8 +26,8 @@ from bench.ingest.talk import resident_bytes
 from bench.ingest.texts import csv_lines
 from runtime.compiler import Relation
 from runtime.engine.ingest import CommitterThread, EpochWriter, Ingest, IngestConfig, IngestListener, Origin
-from runtime.formats import FEED_SCHEMA, FormattedBatch, Schema
-from runtime.relations import Adaptor, Offsets, Prepared
+from runtime.formats import FormattedBatch, Schema
+from runtime.relations import FEED_SCHEMA, Adaptor, Offsets, Prepared
 from runtime.sources import Position, TcpSource
 
 __all__ = ["main"]

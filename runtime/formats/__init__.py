@@ -59,13 +59,12 @@ from runtime.formats.formatter import InputFormatter
 from runtime.formats.ordering import InOrder
 from runtime.formats.pushdown import Condition, Pushdown
 from runtime.formats.registry import format_kind, format_named, format_names, register_format
-from runtime.formats.schema import FEED_SCHEMA, Schema
+from runtime.formats.schema import Schema
 from runtime.formats.values import ValueParser, register, value_parser
 
 __all__ = [
     "COALESCE_BYTES",
     "DEAD_LETTER_BYTES",
-    "FEED_SCHEMA",
     "BadTuple",
     "Block",
     "Codec",

@@ -1,19 +1,18 @@
-"""Schema of an origin: its fields, its format, and the policies for tuples that do not fit; the feed's schema."""
+"""Schema of an origin: its fields, its format, and the policies for tuples that do not fit."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from runtime.formats.csv.dialect import CsvFormat
 from runtime.formats.errors import SchemaError
 from runtime.formats.fields import Field, Limits, Malformed
 from runtime.formats.format import Format
 from runtime.formats.values import nesting, value_parser
 
-__all__ = ["FEED_SCHEMA", "Schema"]
+__all__ = ["Schema"]
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -21,7 +20,7 @@ class Schema(msgspec.Struct, frozen=True):
 
     fields: tuple[Field, ...]
     """Fields of a tuple, at least one."""
-    format: Format = CsvFormat()
+    format: Format
     """Format that divides bytes into tuples and fields."""
     malformed: Malformed = Malformed.DEAD_LETTER
     """Policy for a tuple that does not fit; not NULL."""
@@ -62,18 +61,3 @@ class Schema(msgspec.Struct, frozen=True):
     def arrow_schema(self, columns: tuple[str, ...] | frozenset[str] | None = None) -> Any:
         """Return the `pyarrow.Schema` of a formatter's output."""
         return pa.schema([pa.field(f.name, f.parser.arrow_type, f.nullable) for f in self.select(columns)])
-
-
-FEED_SCHEMA: Final = Schema(
-    (
-        Field("sequence", "int64"),
-        Field("time_ns", "int64"),
-        Field("order_id", "int64"),
-        Field("broker_id", "int64"),
-        Field("action", "string"),
-        Field("volume", "int64"),
-        Field("price", "int64"),
-        Field("symbol", "string"),
-    )
-)
-"""The exchange's feed lines, see `deltabook.wire.text.FeedMessage`."""

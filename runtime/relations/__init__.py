@@ -14,7 +14,7 @@ market.py: common part of the adaptors of market feeds
 """
 
 from runtime.relations.adaptor import Adaptor, AdaptorError, FeedGapError, Offsets, Prepared
-from runtime.relations.feed import FeedAdaptor
+from runtime.relations.feed import FEED_SCHEMA, FeedAdaptor
 from runtime.relations.itch import ItchAdaptor, Scale
 from runtime.relations.orderbook import (
     BOOK_SCHEMA,
@@ -37,6 +37,7 @@ __all__ = [
     "BOOK_SCHEMA",
     "DBTOASTER",
     "FEED",
+    "FEED_SCHEMA",
     "ITCH",
     "KERNEL_SOURCE",
     "TOUCHES_SCHEMA",

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from runtime.formats import FEED_SCHEMA, Schema
+from runtime.formats import CsvFormat, Field, Schema
 from runtime.native.tiers import Kernels
 from runtime.relations.adaptor import FeedGapError, Offsets, Prepared
 from runtime.relations.market import MarketAdaptor, action_codes, without_heartbeats
@@ -16,7 +16,22 @@ from runtime.relations.orderbook import FEED, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retention
 from runtime.state import ObjectSpace
 
-__all__ = ["FeedAdaptor"]
+__all__ = ["FEED_SCHEMA", "FeedAdaptor"]
+
+FEED_SCHEMA: Final = Schema(
+    (
+        Field("sequence", "int64"),
+        Field("time_ns", "int64"),
+        Field("order_id", "int64"),
+        Field("broker_id", "int64"),
+        Field("action", "string"),
+        Field("volume", "int64"),
+        Field("price", "int64"),
+        Field("symbol", "string"),
+    ),
+    CsvFormat(),
+)
+"""The exchange's feed lines, see `deltabook.wire.text.FeedMessage`."""
 
 _HEARTBEAT: Final = ord("H")
 

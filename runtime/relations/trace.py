@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.compiler.relations import TOUCHES
-from runtime.formats import Field, Schema
+from runtime.formats import CsvFormat, Field, Schema
 from runtime.native.tiers import Kernels
 from runtime.plan import Relation
 from runtime.relations.adaptor import AdaptorError, Offsets, Prepared
@@ -31,7 +31,8 @@ TRACE_SCHEMA: Final = Schema(
         Field("action", "string"),
         Field("volume", "int64"),
         Field("price", "int64"),
-    )
+    ),
+    CsvFormat(),
 )
 _COLUMNS: Final = ("t", "id", "broker_id", "volume", "price")
 _MOST_COLUMNS: Final = len(_COLUMNS)

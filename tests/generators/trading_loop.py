@@ -38,9 +38,9 @@ from runtime.engine.express import ExpressState, ExpressViews, Filling, Update
 from runtime.engine.ingest import Deltas
 from runtime.engine.plan import Context
 from runtime.epochs import Cut, EpochLog, SnapshotDirectory
-from runtime.formats import FEED_SCHEMA, InputFormatter, RawBuffer
+from runtime.formats import InputFormatter, RawBuffer
 from runtime.plan import lane_program
-from runtime.relations import FeedAdaptor, Retention
+from runtime.relations import FEED_SCHEMA, FeedAdaptor, Retention
 from runtime.service.results.hub import Hub
 from runtime.service.subscriptions.subscription import Listener
 from runtime.service.subscriptions.viewstream import Message, arrow_frame

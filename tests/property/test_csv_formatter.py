@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.formats import Field, InputFormatter, Schema
+from runtime.formats import CsvFormat, Field, InputFormatter, Schema
 from tests.generators.text_buffers import cut, cuts, format_all, format_with_threads, rows_of
 
-SCHEMA = Schema((Field("n", "int16"), Field("word", "string"), Field("flag", "bool")))
+SCHEMA = Schema((Field("n", "int16"), Field("word", "string"), Field("flag", "bool")), CsvFormat())
 GOOD = st.tuples(
     st.integers(-(2**15), 2**15 - 1),
     st.text(st.characters(codec="utf-8", exclude_characters=",\r\n"), max_size=6),
@@ -137,7 +137,7 @@ TOKENS = st.one_of(
 @given(token=TOKENS)
 def test_a_value_is_judged_without_its_neighbours(type_name: str, token: str) -> None:
     """Row 23: whether a text is a value does not depend on what else is bad in its block, nor does the value."""
-    formatter = InputFormatter(Schema((Field("guard", "int8"), Field("value", type_name))))
+    formatter = InputFormatter(Schema((Field("guard", "int8"), Field("value", type_name)), CsvFormat()))
     line = b"1,%s\n" % token.encode()
     (alone,) = [batch for batch in format_all(formatter, cut(line, [])) if batch.tuples]
     beside_bad = format_all(formatter, cut(b"x,1\n" + line + b"y,2\n", []))

@@ -39,7 +39,7 @@ def whole(text: bytes, dialect: CsvFormat) -> list[tuple[object, ...]]:
             newlines_in_values=dialect.quoting,
             invalid_row_handler=lambda _: "skip",
         ),
-        convert_options=pacsv.ConvertOptions(column_types=Schema(FIELDS).arrow_schema(), null_values=[]),
+        convert_options=pacsv.ConvertOptions(column_types=Schema(FIELDS, CsvFormat()).arrow_schema(), null_values=[]),
     )
     return [tuple(row.values()) for row in table.to_pylist()]
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from runtime.formats.csv.delimiters import QUOTE, is_bordered
 from runtime.formats.errors import SchemaError
 
-if TYPE_CHECKING:
-    from runtime.formats.csv.indexer import CsvIndexer
-    from runtime.formats.pushdown import Pushdown
-    from runtime.formats.schema import Schema
-
-__all__ = ["CsvFormat"]
+__all__ = ["CsvDialect"]
 
 _LONGEST_DELIMITER: Final = 8
 _ASCII: Final = 128
 
 
-class CsvFormat(msgspec.Struct, frozen=True):
+class CsvDialect(msgspec.Struct, frozen=True):
     """Fields between delimiters. Raises `SchemaError` for a dialect that cannot be read unambiguously."""
 
     tuple_delimiter: bytes = b"\n"
@@ -59,17 +54,6 @@ class CsvFormat(msgspec.Struct, frozen=True):
                 )
             if is_bordered(end):
                 raise SchemaError(f"expected a tuple delimiter that cannot overlap itself beside quotes, was {end!r}")
-
-    @property
-    def name(self) -> str:
-        """Name of the format in scripts."""
-        return "csv"
-
-    def indexer(self, schema: Schema, pushdown: Pushdown) -> CsvIndexer:
-        """Return an indexer for the schema; raise `SchemaError` if the schema does not fit the format."""
-        from runtime.formats.csv.indexer import CsvIndexer
-
-        return CsvIndexer(schema, self, pushdown)
 
 
 def _is_text(data: bytes) -> bool:

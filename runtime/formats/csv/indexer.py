@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from runtime.formats.csv.delimiters import BYTE_ORDER_MARK, STREAM_START, index_unquoted
+from runtime.formats.csv.dialect import CsvDialect
 from runtime.formats.csv.outcome import Outcome, WholeFaults
 from runtime.formats.csv.quotes import QuotedIndex, is_incomplete
 from runtime.formats.csv.reader import Refused
@@ -22,12 +23,22 @@ from runtime.formats.csv.translation import Translation, translate
 from runtime.formats.csv.tuples import Tuples, delimiter_count, has_quotes, has_stray_return, surely_short
 from runtime.formats.format import BadTuple, Block, InputFormatIndexer, ParsedBlock, Run, RunIndex, Section
 from runtime.formats.pushdown import Pushdown
+from runtime.formats.schema import Schema
 
-if TYPE_CHECKING:
-    from runtime.formats.csv.dialect import CsvFormat
-    from runtime.formats.schema import Schema
+__all__ = ["CsvFormat", "CsvIndexer"]
 
-__all__ = ["CsvIndexer"]
+
+class CsvFormat(CsvDialect, frozen=True):
+    """Text of a dialect. Raises `SchemaError` for a dialect that cannot be read unambiguously."""
+
+    @property
+    def name(self) -> str:
+        """Name of the format in scripts."""
+        return "csv"
+
+    def indexer(self, schema: Schema, pushdown: Pushdown) -> CsvIndexer:
+        """Return an indexer for the schema; raise `SchemaError` if the schema does not fit the format."""
+        return CsvIndexer(schema, self, pushdown)
 
 
 def joined(left: ParsedBlock, right: ParsedBlock, middle: int) -> ParsedBlock:
@@ -115,7 +126,7 @@ class CsvIndexer(InputFormatIndexer):
 
     initial_state: ClassVar[int] = STREAM_START
 
-    def __init__(self, schema: Schema, dialect: CsvFormat, pushdown: Pushdown) -> None:
+    def __init__(self, schema: Schema, dialect: CsvDialect, pushdown: Pushdown) -> None:
         self._dialect = dialect
         self.has_header = dialect.header
         self._width = len(schema.fields)

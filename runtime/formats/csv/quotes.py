@@ -28,7 +28,7 @@ from runtime.formats.csv.delimiters import BYTE_ORDER_MARK, QUOTE, STREAM_START,
 from runtime.formats.format import RunIndex, TupleRange
 
 if TYPE_CHECKING:
-    from runtime.formats.csv.dialect import CsvFormat
+    from runtime.formats.csv.dialect import CsvDialect
 
 __all__ = ["FIELD_START", "QuotedIndex", "Scan", "has_sure_end", "is_incomplete", "matched_bytes", "scan"]
 
@@ -81,7 +81,7 @@ class Scan(msgspec.Struct, frozen=True, eq=False):
         return outside if self.escaped is None else outside & ~self.escaped[places]
 
 
-def scan(text: bytes, dialect: CsvFormat, state: int = FIELD_START) -> Scan:
+def scan(text: bytes, dialect: CsvDialect, state: int = FIELD_START) -> Scan:
     """Scan all tuple delimiters of a text for a start state; partly matched ones are in the text itself."""
     width = len(dialect.tuple_delimiter)
     codes = np.frombuffer(text, np.uint8)
@@ -130,7 +130,7 @@ def _inside(odd: Any, at_start: Any, inside: bool) -> Any:
     return ((changes - before) & 1) == 1
 
 
-def _escaped(codes: Any, dialect: CsvFormat, state: int) -> Any:
+def _escaped(codes: Any, dialect: CsvDialect, state: int) -> Any:
     """Return which bytes follow an escape that is not itself escaped, one more for the end; None for none."""
     if not dialect.escape:
         return None
@@ -150,7 +150,7 @@ def _escaped(codes: Any, dialect: CsvFormat, state: int) -> Any:
     return escaped
 
 
-def _follow_delimiter(codes: Any, chains: Any, ends: Any, dialect: CsvFormat, escaped: Any) -> Any:
+def _follow_delimiter(codes: Any, chains: Any, ends: Any, dialect: CsvDialect, escaped: Any) -> Any:
     """Return whether a field starts at each chain if it is outside; the caller handles the chain at offset 0."""
     before = np.maximum(chains - 1, 0)
     fields = codes[before] == dialect.field_delimiter[0]
@@ -163,7 +163,7 @@ def _follow_delimiter(codes: Any, chains: Any, ends: Any, dialect: CsvFormat, es
     return fields | (ends[np.minimum(np.searchsorted(ends, chains), len(ends) - 1)] == chains)
 
 
-def _end_state(text: bytes, dialect: CsvFormat, state: int, escaped: Any, ends: Any) -> int | None:
+def _end_state(text: bytes, dialect: CsvDialect, state: int, escaped: Any, ends: Any) -> int | None:
     """Return the state at the end if that is outside of quotes; None for a quote or an ordinary byte at the end."""
     if not text:
         return state
@@ -189,7 +189,7 @@ class QuotedIndex(RunIndex):
     matters. Where they do not it grows, up to the whole run.
     """
 
-    def __init__(self, data: bytes, dialect: CsvFormat) -> None:
+    def __init__(self, data: bytes, dialect: CsvDialect) -> None:
         self._data = data
         self._dialect = dialect
         self._is_plain = QUOTE not in data and not (dialect.escape and dialect.escape in data)
@@ -268,7 +268,7 @@ class QuotedIndex(RunIndex):
             size *= _GROWTH
 
 
-def has_sure_end(text: bytes, dialect: CsvFormat) -> bool:
+def has_sure_end(text: bytes, dialect: CsvDialect) -> bool:
     """Return True if some tuple delimiter of the text is real for any start state; False if that takes long."""
     if not dialect.escape or dialect.escape not in text:
         return _sure_end(dialect).search(text) is not None
@@ -280,18 +280,18 @@ def has_sure_end(text: bytes, dialect: CsvFormat) -> bool:
 
 
 @cache
-def _sure_end(dialect: CsvFormat) -> re.Pattern[bytes]:
+def _sure_end(dialect: CsvDialect) -> re.Pattern[bytes]:
     """Match a single quote after an ordinary byte: after it is outside of quotes, up to the next quote."""
     end, field = dialect.tuple_delimiter, dialect.field_delimiter
     return re.compile(rb'[^"%s]"[^"]*?%s' % (re.escape(field + end), re.escape(end)))
 
 
-def _both(text: bytes, dialect: CsvFormat) -> tuple[Scan, Scan]:
+def _both(text: bytes, dialect: CsvDialect) -> tuple[Scan, Scan]:
     """Scan the text as if it started outside of quotes, and inside."""
     return scan(text, dialect, _FIELD), scan(text, dialect, _QUOTED)
 
 
-def _neutral(data: bytes, start: int, dialect: CsvFormat) -> int | None:
+def _neutral(data: bytes, start: int, dialect: CsvDialect) -> int | None:
     """Return the next place that is in no chain, escape or delimiter: only whether it is inside quotes matters."""
     before = dialect.tuple_delimiter + dialect.escape
     for place in range(start, min(start + _WINDOW, len(data))):

@@ -21,7 +21,7 @@ from runtime.formats.csv.delimiters import BYTE_ORDER_MARK, QUOTE
 from runtime.formats.csv.tuples import has_quotes
 
 if TYPE_CHECKING:
-    from runtime.formats.csv.dialect import CsvFormat
+    from runtime.formats.csv.dialect import CsvDialect
     from runtime.formats.fields import Field
     from runtime.formats.schema import Schema
 
@@ -98,7 +98,7 @@ class Refused(msgspec.Struct, frozen=True):
 class BlockReader:
     """Reader of whole tuples that end in a line end. ``fields`` are the wanted ones, in schema order."""
 
-    def __init__(self, schema: Schema, dialect: CsvFormat, fields: Sequence[Field]) -> None:
+    def __init__(self, schema: Schema, dialect: CsvDialect, fields: Sequence[Field]) -> None:
         self._fields = fields
         self._positions = {schema.names.index(f.name): i for i, f in enumerate(fields)}
         self._width = len(schema.fields)

@@ -28,7 +28,7 @@ from runtime.formats.csv.translation import Translation
 from runtime.formats.values import ValueParser
 
 if TYPE_CHECKING:
-    from runtime.formats.csv.dialect import CsvFormat
+    from runtime.formats.csv.dialect import CsvDialect
     from runtime.formats.fields import Field
     from runtime.formats.schema import Schema
 
@@ -180,7 +180,7 @@ class Reading(msgspec.Struct, frozen=True, eq=False):
 class TextReader:
     """Reader of translated text with the types of ``fields``; a column with malformed values needs another pass."""
 
-    def __init__(self, schema: Schema, dialect: CsvFormat, fields: Sequence[Field]) -> None:
+    def __init__(self, schema: Schema, dialect: CsvDialect, fields: Sequence[Field]) -> None:
         self._fields = fields
         self._reader = BlockReader(schema, dialect, fields)
         self._columns = [ColumnReader(f, schema.null_values, trim=dialect.trim) for f in fields]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from runtime.formats.csv.dialect import CsvFormat
+    from runtime.formats.csv.dialect import CsvDialect
 
 __all__ = ["Translation", "translate"]
 
@@ -44,7 +44,7 @@ class Translation(msgspec.Struct, frozen=True):
         return column
 
 
-def translate(text: bytes, dialect: CsvFormat) -> Translation | None:
+def translate(text: bytes, dialect: CsvDialect) -> Translation | None:
     """Translate a text; return None if every control character that could replace a line end occurs in it.
 
     Delimiters within quotes become line feeds, too; in values they are restored.

@@ -10,7 +10,7 @@ from runtime.formats.csv.delimiters import QUOTE, delimiter_ends
 from runtime.formats.csv.quotes import has_sure_end, scan
 
 if TYPE_CHECKING:
-    from runtime.formats.csv.dialect import CsvFormat
+    from runtime.formats.csv.dialect import CsvDialect
 
 __all__ = ["Tuples", "has_quotes", "has_stray_return", "surely_short"]
 
@@ -22,7 +22,7 @@ _FEWEST_WINDOW_BYTES = 1 << 12
 class Tuples:
     """The tuples of a text that are not empty, as offsets."""
 
-    def __init__(self, text: bytes, dialect: CsvFormat) -> None:
+    def __init__(self, text: bytes, dialect: CsvDialect) -> None:
         self.text = text
         self._codes = np.frombuffer(text, np.uint8)
         delimiter = dialect.tuple_delimiter
@@ -60,12 +60,12 @@ class Tuples:
         return b"".join(parts)
 
 
-def has_quotes(text: bytes, dialect: CsvFormat) -> bool:
+def has_quotes(text: bytes, dialect: CsvDialect) -> bool:
     """Return True if quotes or escapes may hide delimiters from plain searches."""
     return dialect.quoting and (QUOTE in text or (dialect.escape != b"" and dialect.escape in text))
 
 
-def delimiter_count(text: bytes, dialect: CsvFormat, start: int = 0, stop: int | None = None) -> int:
+def delimiter_count(text: bytes, dialect: CsvDialect, start: int = 0, stop: int | None = None) -> int:
     """Return the number of tuple delimiters, inside quotes too."""
     delimiter = dialect.tuple_delimiter
     if len(delimiter) > 1:
@@ -73,7 +73,7 @@ def delimiter_count(text: bytes, dialect: CsvFormat, start: int = 0, stop: int |
     return int(np.count_nonzero(np.frombuffer(text, np.uint8)[start:stop] == delimiter[0]))
 
 
-def surely_short(text: bytes, dialect: CsvFormat, limit: int, *, plain: bool = False) -> bool:
+def surely_short(text: bytes, dialect: CsvDialect, limit: int, *, plain: bool = False) -> bool:
     """Return True if every window of half the limit has a delimiter, so that no tuple of the block is too long.
 
     One search per window instead of one per tuple; False only means that tuples have to be measured. With ``plain``,

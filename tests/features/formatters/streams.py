@@ -21,9 +21,9 @@ __all__ = [
     "values",
 ]
 
-WORDS = Schema((Field("word", "string"),))
+WORDS = Schema((Field("word", "string"),), CsvFormat())
 """One text a tuple."""
-PAIRS = Schema((Field("n", "int64"), Field("word", "string")))
+PAIRS = Schema((Field("n", "int64"), Field("word", "string")), CsvFormat())
 """A number and a text."""
 
 

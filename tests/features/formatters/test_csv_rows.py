@@ -183,7 +183,7 @@ FAULTY = b"1,10\n2,x\n3,30\n4,\xff\n5,50\n"
 
 
 def faulty(nullable: bool, policy: Malformed, size: int = 4) -> Outcome:
-    schema = Schema((Field("n", "int64"), Field("v", "int64", nullable=nullable)), malformed=policy)
+    schema = Schema((Field("n", "int64"), Field("v", "int64", nullable=nullable)), CsvFormat(), malformed=policy)
     return format_bytes(schema, FAULTY, size=size)
 
 

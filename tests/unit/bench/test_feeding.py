@@ -10,7 +10,8 @@ from bench.ingest import references
 from bench.ingest.feeding import WrongCountError, cut, feed
 from bench.ingest.plan import WINDOW
 from bench.ingest.texts import csv_lines
-from runtime.formats import FEED_SCHEMA, Pushdown, SequenceGapError
+from runtime.formats import Pushdown, SequenceGapError
+from runtime.relations import FEED_SCHEMA
 
 ROWS = 20_000
 

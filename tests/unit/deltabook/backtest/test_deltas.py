@@ -14,8 +14,8 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.matching import AnyInput, Cancel, Enter, Market, MarketRules, Now, Phase, Recorded, Reduce, Replace
 from exchange_server.matching import order as flags
 from exchange_server.text import TextEncoder
-from runtime.formats import FEED_SCHEMA, InputFormatter, RawBuffer
-from runtime.relations import FeedAdaptor, Retention
+from runtime.formats import InputFormatter, RawBuffer
+from runtime.relations import FEED_SCHEMA, FeedAdaptor, Retention
 from runtime.state import MemoryStore, ObjectSpace
 
 RULES = MarketRules((Instrument("ACME"), Instrument("GLOBEX")), outlier_factor=10)

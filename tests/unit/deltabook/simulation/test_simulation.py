@@ -34,8 +34,8 @@ from exchange_server.journal.history import History
 from exchange_server.matching import Now
 from exchange_server.nasdaq.mold import framed_messages
 from exchange_server.outputs import all_outputs, encoders_of, protocols_of
-from runtime.formats import FEED_SCHEMA, InputFormatter, RawBuffer
-from runtime.relations import FeedAdaptor, Retention
+from runtime.formats import InputFormatter, RawBuffer
+from runtime.relations import FEED_SCHEMA, FeedAdaptor, Retention
 from runtime.state import MemoryStore, ObjectSpace
 
 replace = msgspec.structs.replace

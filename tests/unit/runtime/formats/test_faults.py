@@ -10,7 +10,7 @@ import random
 import pytest
 
 from runtime.formats import (
-    FEED_SCHEMA,
+    CsvFormat,
     Field,
     InOrder,
     InputFormatter,
@@ -19,14 +19,15 @@ from runtime.formats import (
     RawBuffer,
     Schema,
 )
+from runtime.relations import FEED_SCHEMA
 from tests.generators.text_buffers import cut, feed_text, format_all, in_pieces, rows_of
 
-NUMBERS = Schema((Field("n", "int64"),))
-SHORT = Schema((Field("word", "string"),), limits=Limits(tuple_bytes=512))
+NUMBERS = Schema((Field("n", "int64"),), CsvFormat())
+SHORT = Schema((Field("word", "string"),), CsvFormat(), limits=Limits(tuple_bytes=512))
 
 
 def with_policy(policy: Malformed) -> InputFormatter:
-    return InputFormatter(Schema((Field("n", "int64"),), malformed=policy))
+    return InputFormatter(Schema((Field("n", "int64"),), CsvFormat(), malformed=policy))
 
 
 @pytest.mark.parametrize("size", [1, 5, 13, 1_000])
@@ -103,7 +104,9 @@ def test_policy_fail_keeps_what_stands_before(size: int, at_once: int) -> None:
 
 def test_policy_fail_with_more_bad_tuples_than_are_described() -> None:
     """Row 23: two parts of one block are full of bad tuples; each names its own first one."""
-    formatter = InputFormatter(Schema((Field("n", "int64"),), malformed=Malformed.FAIL, limits=Limits(described=2)))
+    formatter = InputFormatter(
+        Schema((Field("n", "int64"),), CsvFormat(), malformed=Malformed.FAIL, limits=Limits(described=2))
+    )
     raws = cut(b"1\n" + b"x\n" * 9 + b"2\n3\n4\ny\n" + b"z\n" * 9, [20, 23])
     batches = formatter.format([raws[0], raws[2]]).batches
     assert [rows_of([batch]) for batch in batches] == [[(1,)], [(4,)]]
@@ -113,7 +116,7 @@ def test_policy_fail_with_more_bad_tuples_than_are_described() -> None:
 
 def test_malformed_value_of_a_nullable_field() -> None:
     """Row 23: it becomes NULL and is counted; the rest of its tuple stays."""
-    schema = Schema((Field("n", "int64"), Field("maybe", "int32", nullable=True), Field("word", "string")))
+    schema = Schema((Field("n", "int64"), Field("maybe", "int32", nullable=True), Field("word", "string")), CsvFormat())
     raws = cut(b"1,5,a\n2,x,b\n3,,c\ny,z,d\n5,99999999999,e\n", [8])
     for at_once in (1, 2):
         formatter = InputFormatter(schema)
@@ -192,7 +195,7 @@ def test_too_long_at_the_end_and_as_failure() -> None:
     raws = in_pieces(b"a\n" + b"x" * 900, 100)
     (first, last) = format_all(InputFormatter(SHORT), raws, at_once=20)
     assert (rows_of([first]), last.bad, last.dead[0].sequence_number) == ([("a",)], 1, len(raws))
-    schema = Schema((Field("word", "string"),), malformed=Malformed.FAIL, limits=Limits(tuple_bytes=512))
+    schema = Schema((Field("word", "string"),), CsvFormat(), malformed=Malformed.FAIL, limits=Limits(tuple_bytes=512))
     batches = format_all(InputFormatter(schema), in_pieces(b"a\n" + b"x" * 900 + b"\nb\n", 100), finish=False)
     assert batches[-1].failure is not None
     assert rows_of(batches) == [("a",)]

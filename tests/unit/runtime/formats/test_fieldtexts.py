@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.formats import Condition, Field, Limits, Malformed, ParsedBlock, Pushdown, Schema
+from runtime.formats import Condition, CsvFormat, Field, Limits, Malformed, ParsedBlock, Pushdown, Schema
 from runtime.formats.fieldtexts import FieldTexts, Places
 
 FIELDS = (Field("n", "int64"), Field("s", "string"), Field("d", "decimal(5,2)", nullable=True))
@@ -17,7 +17,7 @@ def parsed(
     texts: list[list[bytes | None]], lengths: list[int] | None = None, pushdown: Pushdown | None = None, **settings: Any
 ) -> ParsedBlock:
     """Tuples of ten bytes, or of these lengths, the delimiter included."""
-    reader = FieldTexts(Schema(FIELDS, **settings), pushdown or Pushdown())
+    reader = FieldTexts(Schema(FIELDS, CsvFormat(), **settings), pushdown or Pushdown())
     ends = np.cumsum(lengths or [10] * len(texts[0]))
     starts = np.concatenate(([0], ends[:-1]))
     return reader.parsed(Places(starts, ends - 1, ends), [pa.array(column, pa.binary()) for column in texts])
@@ -61,7 +61,7 @@ def test_tuples_that_are_too_long_are_bad_and_not_read() -> None:
 
 def test_conditions_and_projection_hold() -> None:
     wanted = Pushdown(("s",), (Condition("n", ">", 1),))
-    reader = FieldTexts(Schema(FIELDS), wanted)
+    reader = FieldTexts(Schema(FIELDS, CsvFormat()), wanted)
     assert [field.name for field in reader.fields] == ["n", "s"]
     block = parsed([[b"1", b"2", b"x"], [b"a", b"b", b"c"]], pushdown=wanted)
     assert rows(block) == [("b",)]

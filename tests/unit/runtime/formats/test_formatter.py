@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from runtime.formats import (
-    FEED_SCHEMA,
     CsvFormat,
     DuplicateSequenceError,
     Field,
@@ -24,9 +23,10 @@ from runtime.formats import (
     Schema,
     SequenceGapError,
 )
+from runtime.relations import FEED_SCHEMA
 from tests.generators.text_buffers import cut, feed_text, format_all, format_with_threads, in_pieces, rows_of
 
-WORDS = Schema((Field("word", "string"),))
+WORDS = Schema((Field("word", "string"),), CsvFormat())
 
 
 def words(batches: list[FormattedBatch]) -> list[object]:
@@ -213,7 +213,9 @@ def test_sequence_numbers_wrap(at_once: int) -> None:
     raws = [RawBuffer(raw.origin_id, (raw.sequence_number - 1) % highest + 1, raw.data, raw.offset) for raw in raws]
     for start in range(0, len(raws), 10):
         raws[start : start + 10] = reversed(raws[start : start + 10])
-    formatter = InputFormatter(Schema((Field("n", "int64"),)), slots=4, max_slots=4, highest_sequence=highest)
+    formatter = InputFormatter(
+        Schema((Field("n", "int64"),), CsvFormat()), slots=4, max_slots=4, highest_sequence=highest
+    )
     batches = format_all(formatter, raws, at_once=at_once)
     assert [row[0] for row in rows_of(batches)] == list(range(1_000))
     assert all(batch.last_sequence <= highest for batch in batches)
@@ -337,7 +339,7 @@ def test_only_the_columns_asked_for() -> None:
 def test_watermark_and_counters() -> None:
     """Rows 11, 23: how far all buffers are in, and what was done with them."""
     raws = in_pieces(b"".join(b"%d\n" % n for n in range(100)), 10)
-    formatter = InputFormatter(Schema((Field("n", "int8"),)))
+    formatter = InputFormatter(Schema((Field("n", "int8"),), CsvFormat()))
     assert formatter.watermark(1) == 0
     batches = formatter.format(raws[:3] + raws[5:]).batches
     assert (formatter.watermark(1), formatter.counters(1).held_bytes > 0) == (3, True)

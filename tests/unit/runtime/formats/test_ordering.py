@@ -10,7 +10,6 @@ import itertools
 import pytest
 
 from runtime.formats import (
-    FEED_SCHEMA,
     DeadLetter,
     DuplicateSequenceError,
     FormattedBatch,
@@ -18,6 +17,7 @@ from runtime.formats import (
     InputFormatter,
     OrderCapacityError,
 )
+from runtime.relations import FEED_SCHEMA
 
 EMPTY = InputFormatter(FEED_SCHEMA).empty_rows()
 

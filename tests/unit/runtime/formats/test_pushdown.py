@@ -10,13 +10,13 @@ import operator
 import pyarrow as pa
 import pytest
 
-from runtime.formats import Condition, Field, InputFormatter, Pushdown, Schema, value_parser
+from runtime.formats import Condition, CsvFormat, Field, InputFormatter, Pushdown, Schema, value_parser
 from tests.generators.text_buffers import cut, format_all, in_pieces, rows_of
 
 _SAID = {
     "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-SCHEMA = Schema((Field("n", "int64"), Field("maybe", "int64", nullable=True), Field("word", "string")))
+SCHEMA = Schema((Field("n", "int64"), Field("maybe", "int64", nullable=True), Field("word", "string")), CsvFormat())
 TEXT = b"".join(b"%d,%s,w%d\n" % (n, b"" if n % 3 == 0 else b"%d" % (n % 5), n) for n in range(60))
 
 

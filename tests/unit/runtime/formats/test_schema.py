@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from runtime.formats import (
-    FEED_SCHEMA,
     CsvFormat,
     Field,
     Limits,
@@ -16,6 +15,7 @@ from runtime.formats import (
     Schema,
     SchemaError,
 )
+from runtime.relations import FEED_SCHEMA
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from runtime.formats import (
 def test_what_is_not_a_schema(options: dict[str, Any], message: str) -> None:
     """A schema that contradicts itself says what was expected."""
     with pytest.raises(SchemaError, match=message):
-        Schema(**({"fields": (Field("a", "int8"),)} | options))
+        Schema(**({"fields": (Field("a", "int8"),), "format": CsvFormat()} | options))
 
 
 @pytest.mark.parametrize("limit", ["tuple_bytes", "fields", "nesting", "described"])
@@ -55,6 +55,6 @@ def test_selected_columns_stand_in_schema_order() -> None:
 
 
 def test_a_schema_knows_its_format() -> None:
-    """CSV with commas and lines is what a schema has if nothing is said."""
+    """The feed of the exchange is CSV with commas and lines."""
     assert FEED_SCHEMA.format == CsvFormat()
     assert FEED_SCHEMA.format.name == "csv"

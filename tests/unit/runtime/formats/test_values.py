@@ -70,7 +70,7 @@ def test_extremes_of_every_type(type_name: str, good: dict[str, Any], bad: list[
 
 def test_nanoseconds_are_kept() -> None:
     """Row 21: the last nanosecond of int64, and the first whole second."""
-    schema = Schema((Field("t", "timestamp(ns)"),))
+    schema = Schema((Field("t", "timestamp(ns)"),), CsvFormat())
     text = b"2262-04-11 23:47:16.854775807\n1677-09-21 00:12:44\n2262-04-12 00:00:00\n"
     (batch,) = format_all(InputFormatter(schema), cut(text, []))
     assert batch.rows.column(0).cast(pa.int64()).to_pylist() == [2**63 - 1, -9223372036 * 10**9]
@@ -80,7 +80,7 @@ def test_nanoseconds_are_kept() -> None:
 def test_null_values() -> None:
     """Row 22: NULL is an empty field or a reserved word, per schema, in nullable fields only."""
     fields = (Field("n", "int64", nullable=True), Field("word", "string", nullable=True), Field("plain", "string"))
-    schema = Schema(fields, null_values=("NULL", ""))
+    schema = Schema(fields, CsvFormat(), null_values=("NULL", ""))
     batches = format_all(InputFormatter(schema), cut(b"1,a,NULL\nNULL,NULL,\n,,x\n", []))
     assert rows_of(batches) == [(1, "a", "NULL"), (None, None, ""), (None, None, "x")]
     assert sum(batch.nulled for batch in batches) == 0
@@ -90,7 +90,7 @@ def test_a_null_text_is_no_value_of_a_required_field() -> None:
     """Row 22: unless the field holds text; whether other fields are nullable does not matter."""
     for nullable in (False, True):
         fields = (Field("x", "float64"), Field("word", "string"), Field("other", "int8", nullable=nullable))
-        schema = Schema(fields, null_values=("nan",))
+        schema = Schema(fields, CsvFormat(), null_values=("nan",))
         batches = format_all(InputFormatter(schema), cut(b"nan,nan,1\n1.5,nan,2\n", []))
         assert rows_of(batches) == [(1.5, "nan", 2)]
         assert [letter.field for batch in batches for letter in batch.dead] == ["x"]
@@ -99,7 +99,7 @@ def test_a_null_text_is_no_value_of_a_required_field() -> None:
 @pytest.mark.parametrize("policy", list(Malformed))
 def test_a_malformed_value_of_a_nullable_field(policy: Malformed) -> None:
     """Row 23: it becomes NULL and is counted, or its tuple is bad, as the schema says."""
-    schema = Schema((Field("n", "int64", nullable=True), Field("m", "int8")), malformed_nullable=policy)
+    schema = Schema((Field("n", "int64", nullable=True), Field("m", "int8")), CsvFormat(), malformed_nullable=policy)
     batches = format_all(InputFormatter(schema), cut(b"1,1\nx,2\n,3\n", []))
     nulls = policy == Malformed.NULL
     assert rows_of(batches) == ([(1, 1), (None, 2), (None, 3)] if nulls else [(1, 1), (None, 3)])

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.formats import FEED_SCHEMA
-from runtime.relations import FeedAdaptor, FeedGapError, Prepared, Retention
+from runtime.relations import FEED_SCHEMA, FeedAdaptor, FeedGapError, Prepared, Retention
 from runtime.state import MemoryStore, ObjectSpace
 
 Line = tuple[int, int, int, int, str, int, int, str]

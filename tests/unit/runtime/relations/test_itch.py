@@ -15,9 +15,9 @@ import pytest
 from deltabook.wire.itch import encode_message, frame
 from deltabook.wire.soupbin import encode_packet
 from deltabook.wire.text import FeedMessage
-from runtime.formats import FEED_SCHEMA, InOrder, InputFormatter, RawBuffer
+from runtime.formats import InOrder, InputFormatter, RawBuffer
 from runtime.formats.itch import itch_schema
-from runtime.relations import TRADES_SCHEMA, FeedAdaptor, ItchAdaptor, Prepared, Retention, Scale
+from runtime.relations import FEED_SCHEMA, TRADES_SCHEMA, FeedAdaptor, ItchAdaptor, Prepared, Retention, Scale
 from runtime.state import MemoryStore, ObjectSpace
 from tests.generators.itch_day import TICK, make_day
 

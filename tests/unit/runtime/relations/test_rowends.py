@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.formats import Field, FormattedBatch, InOrder, InputFormatter, RawBuffer, Schema
+from runtime.formats import CsvFormat, Field, FormattedBatch, InOrder, InputFormatter, RawBuffer, Schema
 from runtime.relations import RowEnds
 
-SCHEMA = Schema((Field("n", "int64"),))
+SCHEMA = Schema((Field("n", "int64"),), CsvFormat())
 
 
 def batches(*texts: bytes) -> list[FormattedBatch]:

@@ -10,10 +10,11 @@ import pytest
 
 from deltabook.wire.itch import encode_message, frame
 from runtime.compiler.relations import MARKET_RELATIONS, TOUCHES
-from runtime.formats import FEED_SCHEMA, InOrder, InputFormatter, RawBuffer
+from runtime.formats import InOrder, InputFormatter, RawBuffer
 from runtime.plan import Column, Relation
 from runtime.relations import (
     FEED,
+    FEED_SCHEMA,
     TOUCHES_SCHEMA,
     AdaptorError,
     BookStream,

@@ -10,7 +10,6 @@ from runtime.engine.ingest.deltas import Completed, Mark, MarkKind
 from runtime.engine.ingest.formatting import Formatting
 from runtime.engine.plan import Context
 from runtime.formats import (
-    FEED_SCHEMA,
     CodecError,
     FormatError,
     Formatted,
@@ -19,6 +18,7 @@ from runtime.formats import (
     RawBuffer,
     SequenceGapError,
 )
+from runtime.relations import FEED_SCHEMA
 
 
 class Recording(InputFormatter):

@@ -14,7 +14,6 @@ import lz4.frame
 import pytest
 
 from runtime.formats import (
-    FEED_SCHEMA,
     Codec,
     CodecError,
     DuplicateSequenceError,
@@ -23,6 +22,7 @@ from runtime.formats import (
     RawBuffer,
     SequenceGapError,
 )
+from runtime.relations import FEED_SCHEMA
 from tests.generators.odd_formats import BYTE_PREFIXED, ORDERED_LINES, OrderedLines, prefixed
 from tests.generators.text_buffers import cut, feed_text, format_all, format_with_threads, in_pieces, rows_of
 

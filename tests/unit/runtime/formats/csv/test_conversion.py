@@ -138,7 +138,9 @@ def test_timestamps_with_an_offset(trim: bool) -> None:
 
 def test_offsets_that_come_and_go() -> None:
     """Row 21: one formatter reads blocks with offsets, blocks without and blocks of both."""
-    schema = Schema((Field("t", "timestamp(s)"), Field("u", "timestamp(s)", nullable=True)), malformed=Malformed.SKIP)
+    schema = Schema(
+        (Field("t", "timestamp(s)"), Field("u", "timestamp(s)", nullable=True)), CsvFormat(), malformed=Malformed.SKIP
+    )
     formatter = InputFormatter(schema)
     blocks = [(zone, other) for zone in ("Z", "", "+00:00") for other in ("", "Z")] * 2
     lines = [f"2020-01-01 12:00:00{first},2020-01-01 12:00{second}\n" * 40 for first, second in blocks]
@@ -209,7 +211,7 @@ def test_a_tuple_that_is_taken_out_comes_back_in_its_place(
 ) -> None:
     """Row 23: with NULL for its value or without a row, the tuples around it and their ends are as before."""
     monkeypatch.setattr(indexer, "_MOST_CUTS", cuts)
-    schema = Schema((Field("n", "int32"), Field("x", "int8", nullable=True)), malformed_nullable=policy)
+    schema = Schema((Field("n", "int32"), Field("x", "int8", nullable=True)), CsvFormat(), malformed_nullable=policy)
     bad = {700: "x", 1_500: "999", 1_501: "1.5", 2_900: ""}
     lines = [b"%d,%s\n" % (n, bad.get(n, "7").encode()) for n in range(3_000)]
     (batch,) = format_all(InputFormatter(schema), cut(b"".join(lines), []))
@@ -226,7 +228,7 @@ def test_a_tuple_that_is_taken_out_comes_back_in_its_place(
 
 def test_a_tuple_that_is_too_long_is_measured_in_bytes() -> None:
     """Row 24: in the same words wherever it is cut."""
-    schema = Schema((Field("s", "string"),), limits=Limits(tuple_bytes=20))
+    schema = Schema((Field("s", "string"),), CsvFormat(), limits=Limits(tuple_bytes=20))
     text = b"a\n" + b"b" * 30 + b"\nc\n"
     said = set()
     for places in ([], [10], [2, 33]):

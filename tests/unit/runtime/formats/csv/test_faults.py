@@ -58,7 +58,7 @@ def test_every_kind_of_fault(share: float, quoting: bool, cuts: int, monkeypatch
 
 def test_a_description_says_what_was_expected() -> None:
     """Row 23: field, type and bytes; of a tuple with several malformed values the first field."""
-    schema = Schema(FIELDS)
+    schema = Schema(FIELDS, CsvFormat())
     (batch,) = format_all(InputFormatter(schema), cut(b"1,w,oops,later\n1,2\n", []))
     first, second = batch.dead
     assert (first.field, first.expected, first.reason) == (
@@ -71,7 +71,9 @@ def test_a_description_says_what_was_expected() -> None:
 
 def test_malformed_values_of_nullable_fields_beside_bad_tuples() -> None:
     """Row 23: they become NULL and are counted, those of tuples that are bad for another reason are not."""
-    schema = Schema((Field("a", "int8", nullable=True), Field("b", "int8"), Field("c", "date", nullable=True)))
+    schema = Schema(
+        (Field("a", "int8", nullable=True), Field("b", "int8"), Field("c", "date", nullable=True)), CsvFormat()
+    )
     batches = format_all(InputFormatter(schema), cut(b"x,1,y\nx,y,y\n1,2,\n300,3,2026-02-30\n", []))
     assert rows_of(batches) == [(None, 1, None), (1, 2, None), (None, 3, None)]
     assert [sum(batch.nulled for batch in batches), sum(batch.bad for batch in batches)] == [4, 1]
@@ -82,7 +84,7 @@ def test_malformed_values_of_nullable_fields_beside_bad_tuples() -> None:
 )
 def test_many_doubtful_numbers_are_judged_like_one(number: str) -> None:
     """Row 23: where many numbers are out of range, the judge of each agrees with the reader of columns."""
-    schema = Schema((Field("n", "int8"), Field("m", "int8")))
+    schema = Schema((Field("n", "int8"), Field("m", "int8")), CsvFormat())
     alone = format_all(InputFormatter(schema), cut(f"{number},1\n".encode(), []))
     among = format_all(InputFormatter(schema), cut(("1000,1\n" * 50 + f"{number},1\n" + "1000,1\n" * 50).encode(), []))
     assert rows_of(among) == rows_of(alone)

@@ -94,7 +94,7 @@ def test_blanks_around_a_text_for_null() -> None:
 
 def test_hundreds_of_columns() -> None:
     """Row 17: a tuple may have more than 300 fields."""
-    schema = Schema(tuple(Field(f"c{n}", "int64") for n in range(350)))
+    schema = Schema(tuple(Field(f"c{n}", "int64") for n in range(350)), CsvFormat())
     text = b"".join(b",".join(b"%d" % (n + row) for n in range(350)) + b"\n" for row in range(5))
     found = rows_of(format_all(InputFormatter(schema), cut(text, [500, 3_000])))
     assert [row[349] for row in found] == [349, 350, 351, 352, 353]
@@ -155,7 +155,7 @@ def test_pushdown() -> None:
     fields = (Field("n", "int64"), Field("word", "string"), Field("x", "float64", nullable=True))
     text = b"1,a,1.5\nbad,b,2.5\n3,c,nonsense\n4,d,\n5\n6,\xff,9\n"
     pushdown = Pushdown(("word",), (Condition("x", ">", 1.0),))
-    batches = format_all(InputFormatter(Schema(fields), pushdown), cut(text, []))
+    batches = format_all(InputFormatter(Schema(fields, CsvFormat()), pushdown), cut(text, []))
     assert rows_of(batches) == [("a",), ("b",)]
     assert [sum(getattr(batch, name) for batch in batches) for name in ("tuples", "bad", "filtered", "nulled")] == [
         6,
@@ -163,5 +163,5 @@ def test_pushdown() -> None:
         2,
         1,
     ]
-    counted = format_all(InputFormatter(Schema(fields), Pushdown(())), cut(text, []))
+    counted = format_all(InputFormatter(Schema(fields, CsvFormat()), Pushdown(())), cut(text, []))
     assert sum(batch.rows.num_rows for batch in counted) == 5

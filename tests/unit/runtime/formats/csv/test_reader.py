@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.formats import FEED_SCHEMA, Field, Schema
+from runtime.formats import CsvFormat, Field, Schema
 from runtime.formats.csv.reader import FewTuples
+from runtime.relations import FEED_SCHEMA
 
-SCHEMA = Schema((Field("number", "int64"), Field("text", "string"), Field("other", "int64")))
+SCHEMA = Schema((Field("number", "int64"), Field("text", "string"), Field("other", "int64")), CsvFormat())
 VALUES = st.one_of(
     st.integers(-5, 1 << 64).map(str),
     st.integers(0, 99).map(lambda number: f"{number:05}"),
@@ -85,12 +86,12 @@ def test_the_rest_is_left_to_arrow(text: bytes) -> None:
 
 
 def test_columns_of_other_types_are_left_to_arrow() -> None:
-    schema = Schema((Field("number", "int32"), Field("text", "string")))
+    schema = Schema((Field("number", "int32"), Field("text", "string")), CsvFormat())
     assert FewTuples(schema, b",", schema.fields).read(b"1,a\n") is None
 
 
 def test_numbers_that_may_be_null_are_left_to_arrow() -> None:
-    schema = Schema((Field("number", "int64", nullable=True),), null_values=("0",))
+    schema = Schema((Field("number", "int64", nullable=True),), CsvFormat(), null_values=("0",))
     assert FewTuples(schema, b",", schema.fields).read(b"0\n") is None
 
 
