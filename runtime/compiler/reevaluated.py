@@ -15,7 +15,7 @@ from sqlglot import exp
 from runtime.compiler.describe import Describer
 from runtime.compiler.expressions import FromTable, Reference, Rewriter, Scope
 from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
-from runtime.compiler.flow.reading import free_columns
+from runtime.compiler.flow.blocks import free_columns
 from runtime.compiler.lower import columns_leaf, conjuncts, lower
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name, unique
 from runtime.compiler.operands import NotIncremental

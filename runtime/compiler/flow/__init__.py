@@ -8,6 +8,8 @@ A qualified query goes through these, each of which adds nodes to one graph::
       groups      GROUP BY and aggregates
       windows     window functions and QUALIFY
       subqueries  EXISTS, IN and scalar subqueries, as semijoins or as columns that are joined to the rows
+    blocks        a SELECT under construction, and the builder as the parts see it
+    joining       outer joins, and joins in which NULL equals NULL
     graph         nodes, each once; filters and projections sink into the base maps
 """
 

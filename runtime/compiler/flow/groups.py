@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from sqlglot import exp
 
+from runtime.compiler.flow.blocks import Block, QueryBuilder
 from runtime.compiler.flow.graph import Rows, free_name
-from runtime.compiler.flow.reading import Block, attach, paired, semi_of
+from runtime.compiler.flow.joining import attach, paired, semi_of
 from runtime.compiler.lower import lower_key
 from runtime.compiler.operands import Lowered, NotIncremental, call
 from runtime.compiler.sums import Accumulator, Extreme, accumulate, is_accumulated
 from runtime.compiler.types import INT, Type
 from runtime.plan import Aggregate, Col, Lit, Quantile
-
-if TYPE_CHECKING:
-    from runtime.compiler.flow.queries import Queries
 
 __all__ = ["aggregates_of", "group"]
 
@@ -54,7 +52,7 @@ def _inside(window: exp.Window) -> list[exp.Expr]:
 
 
 def group(
-    queries: Queries, block: Block, keys: Sequence[exp.Expr], nodes: Sequence[exp.Expr], *, grouped: bool
+    queries: QueryBuilder, block: Block, keys: Sequence[exp.Expr], nodes: Sequence[exp.Expr], *, grouped: bool
 ) -> Block:
     """Return the groups, with the aggregates that these expressions use; without GROUP BY there is always one."""
     aggregates = {node.sql(): node for node in aggregates_of(nodes)}
@@ -161,7 +159,7 @@ class _Aggregates(Accumulator):
 
 
 def _with_extreme(
-    queries: Queries, block: Block, rows: Rows, keys: Sequence[tuple[str, Lowered]], extreme: _Extreme
+    queries: QueryBuilder, block: Block, rows: Rows, keys: Sequence[tuple[str, Lowered]], extreme: _Extreme
 ) -> Rows:
     """Join to each group the least value among its rows with the least (greatest) key of it, or NULL."""
     graph, value, by = queries.graph, extreme.value, extreme.by

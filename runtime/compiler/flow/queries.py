@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from sqlglot import exp
 
+from runtime.compiler.flow.blocks import Block, JoinedPart, Names, Result
 from runtime.compiler.flow.graph import Graph, Rows, free_name
 from runtime.compiler.flow.groups import aggregates_of, group
-from runtime.compiler.flow.reading import Block, JoinedPart, Link, Names, read
+from runtime.compiler.flow.reading import read
 from runtime.compiler.flow.subqueries import Subqueries
 from runtime.compiler.flow.windows import attach_windows, windows_of
 from runtime.compiler.lower import conjuncts, lower
@@ -38,7 +38,7 @@ from runtime.plan import (
     WindowNode,
 )
 
-__all__ = ["Queries", "Result", "flow_view"]
+__all__ = ["Queries", "flow_view"]
 
 
 def flow_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
@@ -48,18 +48,6 @@ def flow_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, 
     outputs = [(f"column_{number}", value) for number, (_, value) in enumerate(result.outputs, 1)]
     body = queries.graph.finish(queries.graph.arranged(result.rows, outputs), maps)
     return Candidate(body, tuple(value.type for _, value in outputs), _class_of(body), _reason(body, maps))
-
-
-@dataclass(slots=True)
-class Result:
-    """Rows of a query."""
-
-    rows: Rows
-    """Rows, which may have further columns."""
-    outputs: list[tuple[str, Lowered]]
-    """Names of the query's columns, and the columns of the rows."""
-    links: list[Link]
-    """Links to the query around it."""
 
 
 class Queries:

@@ -5,236 +5,35 @@ For a subquery, the links to the query around it are read too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runtime.compiler.lower import Leaf, conjuncts, lower
-from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition, call
-from runtime.compiler.types import BOOL
-from runtime.plan import Col, Expr, Lit, columns_read, renamed
+from runtime.compiler.flow.blocks import (
+    Block,
+    JoinedPart,
+    Names,
+    QueryBuilder,
+    free_columns,
+    outermost_queries,
+    own_tables,
+    sides_of,
+    tables_of,
+)
+from runtime.compiler.flow.graph import Rows
+from runtime.compiler.flow.joining import outer_join, paired, semi_of
+from runtime.compiler.lower import conjuncts, lower
+from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition
+from runtime.plan import Col, Expr, columns_read
 
-if TYPE_CHECKING:
-    from runtime.compiler.flow.graph import Graph, Rows
-    from runtime.compiler.flow.queries import Queries
-
-__all__ = [
-    "Block",
-    "JoinedPart",
-    "Link",
-    "Names",
-    "attach",
-    "free_columns",
-    "outer_join",
-    "outermost_queries",
-    "own_tables",
-    "paired",
-    "read",
-    "semi_of",
-    "sides_of",
-    "tables_of",
-]
+__all__ = ["read"]
 
 
-@dataclass(slots=True)
-class Names:
-    """Columns that a SELECT reads, by table and name."""
-
-    tables: dict[str, dict[str, Lowered]] = field(default_factory=dict)
-    """Expression of each column over its rows, by table and column."""
-
-    def leaf(self, node: exp.Expr) -> Lowered | None:
-        """Return a column's expression; None for anything else."""
-        if not isinstance(node, exp.Column):
-            return None
-        lowered = self.tables.get(node.table, {}).get(node.name.lower())
-        if lowered is None:
-            raise NotIncremental("a subquery that reads columns beyond the query around it")
-        return lowered
-
-    def rename(self, tables: set[str], names: Mapping[str, str]) -> None:
-        """Rename the columns of these tables."""
-        columns: dict[str, Expr] = {old: Col(new) for old, new in names.items()}
-        for table in tables:
-            values = self.tables[table]
-            for name, value in values.items():
-                values[name] = Lowered(renamed(value.expr, columns), value.type)
-
-    def make_optional(self, tables: set[str]) -> None:
-        """Mark the columns of these tables as nullable, as an outer join may leave them out."""
-        for table in tables:
-            values = self.tables[table]
-            for name, value in values.items():
-                values[name] = Lowered(value.expr, value.type.with_null())
-
-
-def own_tables(select: exp.Expr) -> set[str]:
-    """Return the names in the FROM of a SELECT."""
-    start = select.args.get("from_")
-    parts = [] if start is None else [start.this, *(join.this for join in select.args.get("joins") or [])]
-    return {part.alias_or_name for part in parts}
-
-
-def free_columns(node: exp.Expr) -> list[exp.Column]:
-    """Return the columns in a part of a query that no SELECT within that part binds."""
-
-    def is_bound(column: exp.Column) -> bool:
-        part: exp.Expr | None = column
-        while part is not node and part is not None:
-            part = part.parent
-            if isinstance(part, exp.Select) and column.table in own_tables(part):
-                return True
-        return False
-
-    return [column for column in node.find_all(exp.Column) if column.table and not is_bound(column)]
-
-
-def tables_of(node: exp.Expr) -> set[str]:
-    """Return the tables of the columns that are free in a part of a query."""
-    return {column.table for column in free_columns(node)}
-
-
-def sides_of(node: exp.Binary, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return the inside and the outside of a comparison of own tables with other ones; None for any other one."""
-    for inside, outside in ((node.left, node.right), (node.right, node.left)):
-        mine, others = tables_of(inside), tables_of(outside)
-        if mine and others and mine <= own and not others & own:
-            return inside, outside
-    return None
-
-
-def outermost_queries(node: exp.Expr) -> list[exp.Expr]:
-    """Return the subqueries in an expression that are in no other one: EXISTS, IN and those in brackets."""
-
-    def is_query(part: exp.Expr) -> bool:
-        return isinstance(part, (exp.Exists, exp.Query)) or (
-            isinstance(part, exp.In) and part.args.get("query") is not None
-        )
-
-    return [part for part in node.walk(prune=is_query) if is_query(part)]
-
-
-Pairs = Sequence[tuple[str, str]]
-
-
-def null_safe(value: Lowered) -> list[Lowered]:
-    """Return values that are equal if and only if the value is, or is NULL on both sides."""
-    if not value.type.nullable:
-        return [value]
-    defaults: dict[str, Expr] = {
-        "int": Lit(0), "float64": Lit(0.0), "string": Lit(""), "bool": Lit(False),
-        "date": call("date", Lit("1970-01-01")), "timestamp": call("timestamp", Lit("1970-01-01 00:00:00")),
-    }  # fmt: skip
-    if value.type.kind not in defaults:
-        raise NotIncremental(f"a comparison of {value.type}")
-    plain = call("coalesce", value.expr, defaults[value.type.kind])
-    return [Lowered(call("is_null", value.expr), BOOL), Lowered(plain, value.type.with_null(False))]
-
-
-def _filled(graph: Graph, alone: Rows, joined: Rows, defaults: Mapping[str, Lit]) -> Rows:
-    """Return rows without a partner, with the defaults in its place, arranged as the join."""
-    outputs = []
-    for name, kind in joined.columns.items():
-        value = alone.column(name).expr if name in alone.columns else defaults.get(name, Lit(None))
-        outputs.append((name, Lowered(value, kind.with_null(kind.nullable or value == Lit(None)))))
-    return graph.arranged(alone, outputs)
-
-
-def outer_join(
-    graph: Graph, left: Rows, right: Rows, on: Pairs, conditions: Sequence[Expr] = (), *, full: bool = False
-) -> Rows:
-    """Return the LEFT or FULL JOIN on equalities, and on conditions over the columns of both."""
-    if not conditions and (on or not full):
-        return _equal_join(graph, left, right, on, {}, full=full)
-    # Whether a row has a partner follows from its columns that the conditions use: those tell which rows are alone.
-    matched = graph.filter(graph.join(left, right, on), conditions)
-    used = {name for pair in on for name in pair}.union(*map(columns_read, conditions))
-    arms = [matched]
-    for side in (left, right) if full else (left,):
-        own = [value for name, value in side.all() if name in used]
-        arms.append(_filled(graph, semi_of(graph, side, matched, own, own, anti=True), matched, {}))
-    return graph.union(arms)
-
-
-def _equal_join(
-    graph: Graph, left: Rows, right: Rows, on: Pairs, defaults: Mapping[str, Lit], *, full: bool = False
-) -> Rows:
-    """Return the LEFT or FULL JOIN on equalities alone; ``defaults`` replace right columns that are not NULL."""
-    joined = graph.join(left, right, on)
-    alone = [graph.semi(left, right, on, anti=True)]
-    if full:
-        alone.append(graph.semi(right, left, [(right_name, left_name) for left_name, right_name in on], anti=True))
-    return graph.union([joined, *(_filled(graph, rows, joined, defaults) for rows in alone)])
-
-
-def attach(
-    graph: Graph, left: Rows, right: Rows, pairs: Sequence[tuple[Lowered, str]], defaults: Mapping[str, Lit] | None
-) -> tuple[Rows, dict[str, str]]:
-    """Join to each left row the right one, of which there is at most one, whose columns equal these values.
-
-    A row that has none is dropped without ``defaults``. Also return the new names of the right columns.
-    """
-    kept = list(left.columns)
-    wide, names = graph.extended(left, [value for value, _ in pairs])
-    right, called = graph.apart(wide, right)
-    on = [(name, called[column]) for name, (_, column) in zip(names, pairs, strict=True)]
-    if pairs and defaults is not None:
-        known = {called[name]: value for name, value in defaults.items() if name in called}
-        joined = _equal_join(graph, wide, right, on, known)
-    else:
-        joined = graph.join(wide, right, on)
-    return graph.keep(joined, [*kept, *called.values()]), called
-
-
-def semi_of(
-    graph: Graph, left: Rows, right: Rows, own: Sequence[Lowered], theirs: Sequence[Lowered], *, anti: bool
-) -> Rows:
-    """Return left rows whose values are (not) among those of the right ones, with NULL as a value."""
-    mine, others = paired(own, theirs)
-    wide, left_names = graph.extended(left, mine)
-    narrow, right_names = graph.extended(right, others)
-    matches = graph.semi(wide, narrow, list(zip(left_names, right_names, strict=True)), anti=anti)
-    return graph.keep(matches, left.columns)
-
-
-def paired(own: Sequence[Lowered], theirs: Sequence[Lowered]) -> tuple[list[Lowered], list[Lowered]]:
-    """Return both sides of a comparison in which NULL equals NULL."""
-    mine, others = [], []
-    for left, right in zip(own, theirs, strict=True):
-        nullable = left.type.nullable or right.type.nullable
-        mine += null_safe(Lowered(left.expr, left.type.with_null(nullable)))
-        others += null_safe(Lowered(right.expr, right.type.with_null(nullable)))
-    return mine, others
-
-
-Link = tuple[Lowered, str]
-"""Expression of the query around a subquery, and the subquery's column that must equal it."""
 Equality = tuple["Conjunct", exp.Expr, exp.Expr]
 
 
-@dataclass(slots=True)
-class Block:
-    """Rows of a SELECT, before or after they are grouped; subqueries of its expressions are joined to them."""
-
-    rows: Rows
-    """Rows built so far."""
-    resolve: Leaf
-    """Resolver of a part of its expressions: a column or, for groups, a key or an aggregate."""
-    links: list[Link] = field(default_factory=list)
-    """Links to the query around it."""
-    defaults: dict[str, Lit] = field(default_factory=dict)
-    """Value of a column, other than NULL, where there is no row to aggregate."""
-    known: dict[int, Lowered] = field(default_factory=dict)
-    """Subqueries that have been joined, by the identity of their nodes."""
-
-    def leaf(self, node: exp.Expr) -> Lowered | None:
-        """Resolve a part of its expressions, or a joined subquery."""
-        return self.known.get(id(node)) or self.resolve(node)
-
-
-def read(queries: Queries, select: exp.Select, outer: Block | None, kept: Sequence[exp.Expr]) -> Block:
+def read(queries: QueryBuilder, select: exp.Select, outer: Block | None, kept: Sequence[exp.Expr]) -> Block:
     """Build FROM and WHERE; ``kept`` are the SELECT's other expressions."""
     own = own_tables(select)
     conditions = _conditions(select)
@@ -283,16 +82,6 @@ class Conjunct:
     """True if it has been applied."""
 
 
-@dataclass(slots=True, eq=False)
-class JoinedPart:
-    """Sources that have been joined."""
-
-    rows: Rows
-    """Rows of the sources."""
-    tables: set[str]
-    """Names of the sources."""
-
-
 def _conditions(select: exp.Select) -> list[Conjunct]:
     where = select.args.get("where")
     conditions = [Conjunct(node, set()) for node in ([] if where is None else conjuncts(where.this))]
@@ -316,7 +105,7 @@ def _tie(condition: Conjunct, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None
 class _Sources:
     """Sources of one SELECT while they are joined."""
 
-    def __init__(self, queries: Queries, conditions: list[Conjunct], kept: list[exp.Expr]) -> None:
+    def __init__(self, queries: QueryBuilder, conditions: list[Conjunct], kept: list[exp.Expr]) -> None:
         """Prepare the sources. ``kept`` is the rest of the SELECT, which determines the columns to keep."""
         self._queries = queries
         self._graph = queries.graph

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from sqlglot import exp
 
 from runtime.compiler.constants import Constant, evaluate_constant
 from runtime.compiler.epochtime import rises_with_time
-from runtime.compiler.flow.graph import Bound, Rows
-from runtime.compiler.flow.groups import aggregates_of, group
-from runtime.compiler.flow.reading import (
+from runtime.compiler.flow.blocks import (
     Block,
     Link,
-    attach,
+    QueryBuilder,
     free_columns,
     outermost_queries,
     own_tables,
-    read,
     sides_of,
 )
+from runtime.compiler.flow.graph import Bound, Rows
+from runtime.compiler.flow.groups import aggregates_of, group
+from runtime.compiler.flow.joining import attach
+from runtime.compiler.flow.reading import read
 from runtime.compiler.lower import conjuncts, lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition, call, choose
 from runtime.compiler.types import BOOL, INT, NULL
 from runtime.plan import EPOCH_TIME, Aggregate, Col, Expr, Lit, renamed
-
-if TYPE_CHECKING:
-    from runtime.compiler.flow.queries import Queries
 
 __all__ = ["Subqueries"]
 
@@ -45,7 +43,7 @@ _TURNED: dict[type[exp.Expr], type[exp.Binary]] = {exp.LT: exp.GT, exp.LTE: exp.
 class Subqueries:
     """Rewriter of subqueries."""
 
-    def __init__(self, queries: Queries) -> None:
+    def __init__(self, queries: QueryBuilder) -> None:
         self._queries = queries
         self._made: list[exp.Expr] = []  # kept, as nodes are known by their identity
 

@@ -10,21 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from sqlglot import exp
 
+from runtime.compiler.flow.blocks import Block, QueryBuilder, outermost_queries
 from runtime.compiler.flow.graph import free_name
-from runtime.compiler.flow.reading import Block, attach, outermost_queries, paired
+from runtime.compiler.flow.joining import attach, paired
 from runtime.compiler.lower import lower
 from runtime.compiler.operands import Lowered, NotIncremental, call, choose
 from runtime.compiler.parse import tie_columns
 from runtime.compiler.sums import Accumulator, Extreme, accumulate
 from runtime.compiler.types import BOOL, INT, Type
 from runtime.plan import Aggregate, Col, Lit, Quantile, WindowFunction
-
-if TYPE_CHECKING:
-    from runtime.compiler.flow.queries import Queries
 
 __all__ = ["attach_windows", "windows_of"]
 
@@ -51,7 +49,7 @@ def windows_of(nodes: Sequence[exp.Expr]) -> list[exp.Window]:
     return [part for node in nodes for part in node.walk(prune=stops) if isinstance(part, exp.Window)]
 
 
-def attach_windows(queries: Queries, block: Block, select: exp.Select, nodes: Sequence[exp.Expr]) -> None:
+def attach_windows(queries: QueryBuilder, block: Block, select: exp.Select, nodes: Sequence[exp.Expr]) -> None:
     """Add the window functions of these expressions of a SELECT to its rows, so that `Block.leaf` resolves them."""
     windows = windows_of(nodes)
     if not windows:
@@ -136,7 +134,7 @@ def _whole_number(node: exp.Expr, reason: str) -> int:
 class _Windows:
     """Window functions with one PARTITION BY and ORDER BY."""
 
-    queries: Queries
+    queries: QueryBuilder
     block: Block
     first: exp.Window
     """First of them."""
