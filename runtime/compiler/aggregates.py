@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
 from sqlglot import exp
 
+from runtime.compiler.expressions import Rewriter, Rules
 from runtime.compiler.fixedpoint import Value, as_type, cast, decimal, wrap
 from runtime.compiler.types import Type, common_type
 
-if TYPE_CHECKING:
-    from runtime.compiler.expressions import Rewriter
-
-__all__ = ["AGGREGATES", "with_filter_and_over"]
+__all__ = ["AGGREGATES"]
 
 _EXACT = (exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max)
 """Aggregates that are rewritten together with the FILTER and OVER around them."""
@@ -35,7 +32,7 @@ def _sum(rewriter: Rewriter, node: exp.Sum) -> Value:
         rewriter.floats["SUM of floats"] = None
     nullable = _may_be_empty(node, rewriter) or value.type.nullable
     kind = Type("int", value.type.scale, True, nullable) if exact else Type("float64", nullable=nullable)
-    total = with_filter_and_over(node, call, rewriter)
+    total = rewriter.with_filter_and_over(node, call)
     if not rewriter.queries.zero:
         return Value(total, kind)
     zero = exp.Literal.number(0) if exact else cast(exp.Literal.number(0), "DOUBLE")
@@ -50,7 +47,7 @@ def _count(rewriter: Rewriter, node: exp.Count) -> Value:
         call = exp.Count(this=exp.Distinct(expressions=parts))
     else:
         call = exp.Count(this=rewriter.rewrite(node.this).sql)
-    return Value(with_filter_and_over(node, call, rewriter), Type("int"))
+    return Value(rewriter.with_filter_and_over(node, call), Type("int"))
 
 
 def _avg(rewriter: Rewriter, node: exp.Avg) -> Value:
@@ -61,30 +58,19 @@ def _avg(rewriter: Rewriter, node: exp.Avg) -> Value:
     rewriter.floats["AVG"] = None
     kind = Type("float64", nullable=_may_be_empty(node, rewriter) or value.type.nullable)
     if value.type.kind == "float64":
-        return Value(with_filter_and_over(node, exp.Avg(this=_in_order(argument, value.sql)), rewriter), kind)
-    top = cast(with_filter_and_over(node, exp.Sum(this=argument), rewriter), "DOUBLE")
-    bottom = with_filter_and_over(node, exp.Count(this=argument.copy()), rewriter)
+        return Value(rewriter.with_filter_and_over(node, exp.Avg(this=_in_order(argument, value.sql))), kind)
+    top = cast(rewriter.with_filter_and_over(node, exp.Sum(this=argument)), "DOUBLE")
+    bottom = rewriter.with_filter_and_over(node, exp.Count(this=argument.copy()))
     divisor: exp.Expr = exp.Nullif(this=bottom, expression=exp.Literal.number(0))
     if value.type.scale:
         divisor = exp.Paren(this=exp.Mul(this=cast(divisor, "DOUBLE"), expression=decimal(10**value.type.scale)))
     return Value(exp.Paren(this=exp.Div(this=top, expression=divisor)), kind)
 
 
-def with_filter_and_over(node: exp.Expr, part: exp.Expr, rewriter: Rewriter) -> exp.Expr:
-    """Put the FILTER and OVER of an aggregate around its rewritten form: around both parts of an AVG."""
-    around = node.parent
-    if isinstance(around, exp.Filter) and around.this is node:
-        part = exp.Filter(this=part, expression=_filter_condition(rewriter, around))
-        node, around = around, around.parent
-    if isinstance(around, exp.Window) and around.this is node:  # else it is a part of PARTITION BY
-        part = _over(rewriter, around, part)
-    return part
-
-
 def _extreme(rewriter: Rewriter, node: exp.Min | exp.Max) -> Value:
     value, argument = _argument(rewriter, node)
     nullable = _may_be_empty(node, rewriter) or value.type.nullable
-    call = with_filter_and_over(node, type(node)(this=argument), rewriter)
+    call = rewriter.with_filter_and_over(node, type(node)(this=argument))
     return Value(call, value.type.with_null(nullable), value.widened)
 
 
@@ -120,11 +106,7 @@ def _filter(rewriter: Rewriter, node: exp.Filter) -> Value:
     value = rewriter.rewrite(node.this)
     if isinstance(node.this, _EXACT) or value.is_whole:
         return value  # the value has the condition already
-    return Value(exp.Filter(this=value.sql, expression=_filter_condition(rewriter, node)), value.type)
-
-
-def _filter_condition(rewriter: Rewriter, node: exp.Filter) -> exp.Where:
-    return exp.Where(this=rewriter.condition(node.expression.this))
+    return Value(exp.Filter(this=value.sql, expression=rewriter.filter_condition(node)), value.type)
 
 
 def _window(rewriter: Rewriter, node: exp.Window) -> Value:
@@ -133,7 +115,7 @@ def _window(rewriter: Rewriter, node: exp.Window) -> Value:
     if isinstance(inner, _EXACT) or value.is_whole:
         return value  # the value is under the OVER already
     ranks = isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank))
-    return Value(_over(rewriter, node, value.sql), value.type.with_null(not ranks))
+    return Value(rewriter.over(node, value.sql), value.type.with_null(not ranks))
 
 
 def _value_of_a_row(rewriter: Rewriter, node: exp.Func) -> Value:
@@ -158,21 +140,6 @@ def _nulls(rewriter: Rewriter, node: exp.IgnoreNulls | exp.RespectNulls) -> Valu
     return Value(type(node)(this=value.sql), value.type, value.widened)
 
 
-def _over(rewriter: Rewriter, node: exp.Window, call: exp.Expr) -> exp.Expr:
-    window = node.copy()
-    window.set("this", call)
-    if node.alias:
-        raise rewriter.error("expected OVER (…), was a named window, which is not supported", node)
-    window.set("partition_by", [rewriter.rewrite(part).sql for part in node.args.get("partition_by") or []])
-    order = node.args.get("order")
-    terms = [part.copy() for part in order.expressions] if order is not None else []
-    for term in terms:
-        term.set("this", rewriter.rewrite(term.this).sql)
-    if terms:
-        window.set("order", exp.Order(expressions=terms))
-    return window
-
-
 def _argument(rewriter: Rewriter, node: exp.AggFunc) -> tuple[Value, exp.Expr]:
     """Return the value under an aggregate, and the aggregate's argument, which may have DISTINCT."""
     inner = node.this
@@ -192,7 +159,7 @@ def _in_order(argument: exp.Expr, by: exp.Expr) -> exp.Expr:
     return exp.Order(this=argument, expressions=[exp.Ordered(this=by.copy(), nulls_first=False)])
 
 
-AGGREGATES: dict[Any, Callable[..., Value]] = {
+AGGREGATES: Final[Rules] = {
     exp.Sum: _sum,
     exp.Count: _count,
     exp.Avg: _avg,

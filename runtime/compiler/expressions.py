@@ -1,18 +1,15 @@
-"""Expressions of a re-evaluated query: each is rewritten to one with exact integers, and its type.
-
-A `Scope` has the names that an expression can use: the sources of its SELECT, and those of the SELECTs around it.
-"""
+"""Expressions of a re-evaluated query: each is rewritten to one with exact integers, and its type."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import duckdb
 from sqlglot import exp
 
-from runtime.compiler.aggregates import AGGREGATES, with_filter_and_over
+from runtime.compiler.describe import Describer
 from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.fixedpoint import (
     Value,
@@ -29,92 +26,33 @@ from runtime.compiler.fixedpoint import (
     scaled,
     wrap,
 )
-from runtime.compiler.parse import Query
+from runtime.compiler.scope import Scope
 from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
-from runtime.plan import Expr, Relation
 
-if TYPE_CHECKING:
-    from runtime.compiler.reevaluated import QueryRewriter
+__all__ = ["EXPRESSIONS", "Queries", "Rewriter", "Rules"]
 
-__all__ = ["FromTable", "Reference", "Rewriter", "Scope"]
-
-
-@dataclass(slots=True)
-class Reference:
-    """Place of a query that reads a relation."""
-
-    relation: Relation
-    """Relation that is read."""
-    table: exp.Table
-    """Place in the rewritten query, named when all references are known."""
-    needed: set[str] = field(default_factory=set)
-    """Columns that the query uses."""
-    filters: list[Expr] = field(default_factory=list)
-    """Conditions on its rows alone, which its map applies."""
+Rules = Mapping[type[exp.Expr], Callable[..., "Value"]]
+"""Function that rewrites an expression of each class; it is called with the rewriter and the expression."""
 
 
-@dataclass(slots=True)
-class FromTable:
-    """Table of a FROM clause."""
+class Queries(Protocol):
+    """Rewriter of whole queries, for the expressions that hold one."""
 
-    alias: str
-    """Qualifier of its columns."""
-    columns: dict[str, Type]
-    """Columns of the table."""
-    reference: Reference | None = None
-    """Reference of a relation; None for a subquery or a WITH table."""
-    optional: bool = False
-    """True if an outer join may leave it out: all its columns may be NULL."""
+    describer: Describer
+    """DuckDB's types of calls."""
+    zero: bool
+    """True if SUM of nothing is 0."""
+    floats: dict[str, None]
+    """Expressions that left exact arithmetic, in the order of the query."""
 
+    def scalar(self, node: exp.Expr, scope: Scope) -> Value:
+        """Rewrite a subquery in brackets, which is one value."""
 
-@dataclass(slots=True)
-class Scope:
-    """Names of one SELECT."""
+    def member(self, node: exp.In, values: Sequence[Value], scope: Scope) -> Value:
+        """Rewrite IN with a subquery, for values that are rewritten already."""
 
-    query: Query
-    """Query, for errors."""
-    parent: Scope | None
-    """Scope of the SELECT around it."""
-    sources: dict[str, FromTable] = field(default_factory=dict)
-    """Sources by alias."""
-    outputs: dict[str, Type] = field(default_factory=dict)
-    """Columns of the SELECT itself, visible to ORDER BY."""
-    grouped: bool = False
-    """True if the SELECT has a GROUP BY, so that no group is empty."""
-    used: dict[tuple[str, str], None] = field(default_factory=dict)
-    """Columns of its sources that were used, in order."""
-
-    def resolve(self, column: exp.Column) -> Type:
-        """Return the type of this column, which counts as used; raise `SqlError` for an unknown one."""
-        table, name = column.table, column.name.lower()
-        for scope in self._chain():
-            source = scope.sources.get(table)
-            if source is None:
-                continue
-            if name not in source.columns:
-                break
-            scope.used[table, name] = None
-            if source.reference is not None:
-                source.reference.needed.add(name)
-            kind = source.columns[name]
-            return kind.with_null() if source.optional else kind
-        raise self._unknown(column)
-
-    def _chain(self) -> Iterator[Scope]:
-        """Yield this SELECT and those around it."""
-        scope: Scope | None = self
-        while scope is not None:
-            yield scope
-            scope = scope.parent
-
-    def _unknown(self, column: exp.Column) -> Exception:
-        name = f"{column.table}.{column.name}" if column.table else column.name
-        sources = [part for scope in self._chain() for part in scope.sources.items()]
-        holders = [f"{alias}.{column.name}" for alias, source in sources if column.name.lower() in source.columns]
-        if len(holders) > 1 and not column.table:
-            return self.query.error(f"expected one of {', '.join(holders)}, was the ambiguous {name!r}", column)
-        inside = ", ".join(f"{alias}({', '.join(source.columns)})" for alias, source in sources) or "none"
-        return self.query.error(f"unknown column {name!r}; the columns in scope are: {inside}", column)
+    def exists(self, node: exp.Exists, scope: Scope) -> Value:
+        """Rewrite EXISTS."""
 
 
 _INTEGER_TYPES = {
@@ -146,9 +84,10 @@ class _Way:
 class Rewriter:
     """Rewriter of the expressions of one SELECT."""
 
-    def __init__(self, queries: QueryRewriter, scope: Scope) -> None:
+    def __init__(self, queries: Queries, scope: Scope, rules: Rules) -> None:
         self.queries = queries
         self.scope = scope
+        self._rules = rules
         self.floats = queries.floats
 
     def error(self, reason: str, node: exp.Expr) -> SqlError:
@@ -157,7 +96,7 @@ class Rewriter:
 
     def rewrite(self, node: exp.Expr) -> Value:
         """Return the exact form of an expression; raise `SqlError` if there is none."""
-        rule = _RULES.get(type(node))
+        rule = self._rules.get(type(node))
         if rule is not None:
             return rule(self, node)
         if isinstance(node, (exp.Func, exp.Binary, exp.Unary, exp.Interval, exp.Extract, exp.Bracket)):
@@ -194,10 +133,39 @@ class Rewriter:
             raise self.error(f"DuckDB refuses {node.sql('duckdb')}: {first_line(errors[0])}", node) from errors[0]
         result = Type.from_duckdb(kind)
         if kind.startswith("DECIMAL") and result.kind == "int":
-            return Value(scaled(with_filter_and_over(node, call, self), result.scale), result, is_whole=True)
+            return Value(scaled(self.with_filter_and_over(node, call), result.scale), result, is_whole=True)
         if result.kind == "float64":
             self.floats[node.key.upper()] = None
         return Value(call, result)
+
+    def with_filter_and_over(self, node: exp.Expr, part: exp.Expr) -> exp.Expr:
+        """Put the FILTER and OVER of an aggregate around its rewritten form: around both parts of an AVG."""
+        around = node.parent
+        if isinstance(around, exp.Filter) and around.this is node:
+            part = exp.Filter(this=part, expression=self.filter_condition(around))
+            node, around = around, around.parent
+        if isinstance(around, exp.Window) and around.this is node:  # else it is a part of PARTITION BY
+            part = self.over(around, part)
+        return part
+
+    def filter_condition(self, node: exp.Filter) -> exp.Where:
+        """Rewrite the condition of a FILTER."""
+        return exp.Where(this=self.condition(node.expression.this))
+
+    def over(self, node: exp.Window, call: exp.Expr) -> exp.Expr:
+        """Put a window around a rewritten call; raise `SqlError` for a named one."""
+        window = node.copy()
+        window.set("this", call)
+        if node.alias:
+            raise self.error("expected OVER (…), was a named window, which is not supported", node)
+        window.set("partition_by", [self.rewrite(part).sql for part in node.args.get("partition_by") or []])
+        order = node.args.get("order")
+        terms = [part.copy() for part in order.expressions] if order is not None else []
+        for term in terms:
+            term.set("this", self.rewrite(term.this).sql)
+        if terms:
+            window.set("order", exp.Order(expressions=terms))
+        return window
 
     def _arguments(self, node: exp.Expr, how: _Way) -> tuple[exp.Expr, exp.Expr]:
         """Return a foreign call, and for the probe the same with a NULL or constant of its type for each part."""
@@ -469,8 +437,7 @@ _REFUSED: dict[type[exp.Expr], str] = {
     exp.Columns: "COLUMNS (…) is not supported: name the columns",
 }
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
-_RULES: dict[type[exp.Expr], Callable[..., Value]] = {
-    **AGGREGATES,
+EXPRESSIONS: Final[Rules] = {
     exp.Literal: Rewriter._literal,
     exp.Column: Rewriter._column,
     **dict.fromkeys((exp.Null, exp.Boolean), Rewriter._constant),

@@ -8,18 +8,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import duckdb
 from sqlglot import exp
 
+from runtime.compiler.aggregates import AGGREGATES
 from runtime.compiler.describe import Describer
-from runtime.compiler.expressions import FromTable, Reference, Rewriter, Scope
+from runtime.compiler.expressions import EXPRESSIONS, Rewriter, Rules
 from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
 from runtime.compiler.flow.blocks import free_columns
 from runtime.compiler.lower import columns_leaf, conjuncts, lower
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name, unique
 from runtime.compiler.operands import NotIncremental
 from runtime.compiler.parse import Query, group_keys, is_aggregate, tie_columns
+from runtime.compiler.scope import FromTable, Reference, Scope
 from runtime.compiler.types import BOOL, Type, common_type, types_of
 from runtime.plan import Column, Expr, Input, Map, Reevaluated, Relation
 
@@ -27,6 +30,7 @@ __all__ = ["QueryRewriter", "reevaluated_view", "verify"]
 
 _NEEDS_TOTAL_ORDER = (exp.RowNumber, exp.Ntile, exp.Lead, exp.Lag, exp.FirstValue, exp.LastValue, exp.NthValue)
 _JOIN_SIDES = ("", "LEFT", "RIGHT", "FULL")
+_RULES: Final[Rules] = {**AGGREGATES, **EXPRESSIONS}
 _JOIN_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 
 
@@ -115,6 +119,9 @@ class QueryRewriter:
         """Rewrite ``EXISTS (SELECT …)``."""
         return Value(exp.Exists(this=self.rewrite(node.this, scope).sql), BOOL)
 
+    def _expressions(self, scope: Scope) -> Rewriter:
+        return Rewriter(self, scope, _RULES)
+
     def _one_column(self, node: exp.Expr, scope: Scope) -> Output:
         output = self.rewrite(node, scope)
         if len(output.types) != 1:
@@ -164,7 +171,7 @@ class QueryRewriter:
         scope.grouped = bool(group)
         where = node.args.get("where")
         if where is not None:
-            rest = [Rewriter(self, scope).condition(part) for part in _push_down(where.this, scope)]
+            rest = [self._expressions(scope).condition(part) for part in _push_down(where.this, scope)]
             if rest:
                 select.set("where", exp.Where(this=exp.and_(*rest, copy=False)))
         keys = [self._group_key(key, scope) for key in group]
@@ -173,8 +180,8 @@ class QueryRewriter:
         names, values = self._projections(node, scope)
         having, qualify = node.args.get("having"), node.args.get("qualify")
         if having is not None:
-            select.set("having", exp.Having(this=Rewriter(self, scope).condition(having.this)))
-        filters = [] if qualify is None else [Rewriter(self, scope).condition(qualify.this)]
+            select.set("having", exp.Having(this=self._expressions(scope).condition(having.this)))
+        filters = [] if qualify is None else [self._expressions(scope).condition(qualify.this)]
         ties = keys or [
             exp.column(column.name.lower(), table=column.table, quoted=True) for column in tie_columns(node)
         ]
@@ -204,7 +211,7 @@ class QueryRewriter:
         for part in node.expressions:
             name = unique(part.alias_or_name.lower(), names)
             names.append(name)
-            values.append(Rewriter(self, scope).rewrite(part.unalias()))
+            values.append(self._expressions(scope).rewrite(part.unalias()))
         return names, values
 
     def _group(self, node: exp.Select) -> list[exp.Expr]:
@@ -214,7 +221,7 @@ class QueryRewriter:
         return group_keys(node)
 
     def _group_key(self, node: exp.Expr, scope: Scope) -> exp.Expr:
-        value = Rewriter(self, scope).rewrite(node)
+        value = self._expressions(scope).rewrite(node)
         return cast(value.sql, value.type.duckdb) if value.literal else value.sql  # a bare 1 would be a position
 
     # --- sources
@@ -238,7 +245,7 @@ class QueryRewriter:
             conditions.append((rewritten, join.args.get("on")))
         for rewritten, condition in conditions:
             if condition is not None:
-                rewritten.set("on", Rewriter(self, scope).condition(condition))
+                rewritten.set("on", self._expressions(scope).condition(condition))
         select.set("joins", joins)
 
     def _source(self, node: exp.Expr, scope: Scope) -> exp.Expr:
@@ -281,7 +288,7 @@ class QueryRewriter:
                                         "values differ between the rows that become one", hidden)  # fmt: skip
             term = part.copy()
             if not isinstance(part.this, exp.Literal):
-                term.set("this", Rewriter(self, scope).rewrite(part.this).sql)
+                term.set("this", self._expressions(scope).rewrite(part.this).sql)
             terms.append(term)
         terms += [exp.Ordered(this=exp.Literal.number(number), nulls_first=False) for number in range(1, columns + 1)]
         target.set("order", exp.Order(expressions=terms))
