@@ -40,6 +40,7 @@ _NAMES_OF_CHANCE = frozenset(
         "version", "current_version",
     )
 )  # fmt: skip
+_NAMES_OF_TYPES = frozenset(("typeof", "pg_typeof"))
 _ORDER_DEPENDENT = (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupConcat)
 
 
@@ -256,6 +257,9 @@ def _check_functions(query: Query, *, is_stream: bool) -> None:
         if isinstance(node, _CLOCK_OR_CHANCE) or is_unstable or (is_stream and is_now(node)):
             raise query.error(f"expected functions of the rows alone, was {name}(): a query must have the same answer "
                               f"whenever it is computed", node)  # fmt: skip
+        if name in _NAMES_OF_TYPES:
+            raise query.error(f"expected functions of values, was {name}(): the type in which an integer or a decimal "
+                              f"is computed depends on the query around it", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and not is_stream and node.find(exp.Order) is None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
 

@@ -68,6 +68,8 @@ ANSWERED: Final = (
     "SELECT id, DATE '290000-01-01' > day AS a, COALESCE(day, 'infinity'::DATE) > DATE '9999-12-31' AS b FROM sales",
 )
 REFUSED: Final = {
+    "SELECT TYPEOF(price) AS t FROM bids": "expected functions of values, was typeof",
+    "SELECT id, PG_TYPEOF(amount) AS t FROM sales": "expected functions of values, was pg_typeof",
     "SELECT price FROM bids LIMIT 10%": "PERCENT or WITH TIES in LIMIT",
     "SELECT price FROM bids ORDER BY price LIMIT 10 PERCENT": "PERCENT or WITH TIES in LIMIT",
     "SELECT price FROM bids ORDER BY price FETCH FIRST 3 ROWS WITH TIES": "PERCENT or WITH TIES in FETCH",

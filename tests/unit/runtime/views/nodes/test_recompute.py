@@ -73,3 +73,12 @@ def test_the_order_of_rows_and_a_restart_change_no_answer(sql: str) -> None:
         assert step(other, rows) == expected
         run, other = other.save_all(), ShardState(program, inputs="relations")
         other.apply_run(run)
+
+
+def test_one_nan_in_place_of_another_is_no_change() -> None:
+    """DuckDB's functions return NaNs of either sign, which are one value."""
+    state = ShardState(compiled("SELECT k, ACOSH(x) AS y FROM r"), inputs="relations")
+    rest = (None, None, None)
+    assert len(step(state, [(1, 1, None, float("nan"), *rest, 1)])) == 1
+    assert step(state, [(1, 1, None, float("nan"), *rest, -1), (1, 1, None, 0.1, *rest, 1)]) == []
+    assert step(state, [(1, 1, None, 0.1, *rest, -1), (1, 1, None, -1e16, *rest, 1)]) == []
