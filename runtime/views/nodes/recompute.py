@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.epochs.consolidating import consolidate
+from runtime.epochs.consolidating import consolidate, with_equal_bits
 from runtime.plan import Reevaluated, View
 from runtime.state import ARROW_TYPES
 from runtime.views.errors import ViewError, ViewOverflowError
@@ -25,7 +25,6 @@ from runtime.views.strings import Strings
 
 __all__ = ["EVALUATION_S", "Recompute", "lower"]
 
-_NAN: Final = pa.scalar(float("nan"))
 EVALUATION_S: Final = 30.0
 """Time limit for one evaluation of a view; a view that takes longer fails, and no other does."""
 
@@ -105,10 +104,7 @@ def _as_column(array: pa.Array | pa.ChunkedArray, kind: str, name: str) -> pa.Ar
         column = whole.cast(wanted)
     except pa.ArrowException as error:
         raise ViewOverflowError(f"expected {kind} in column {name}, was {error}") from None
-    if kind != "float64":
-        return column
-    # Equal floats get equal bits, by which changes are compared: -0.0 becomes 0.0, and there is one NaN.
-    return pc.if_else(pc.is_nan(column), _NAN, pc.add(column, 0.0))
+    return with_equal_bits(column) if kind == "float64" else column
 
 
 def _expanded(table: Totals, strings: Strings) -> pa.Table:
