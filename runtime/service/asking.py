@@ -107,7 +107,7 @@ class RelationsAtEpochs:
         raise AssertionError("the last attempt returns or raises")
 
     def kept(self) -> dict[str, int]:
-        """Return kept relation → its epoch."""
+        """Return the kept relations, each with its epoch; for tests."""
         return {name: epoch for name, (epoch, _, _) in self._kept.items()}
 
     def _at(self, relation: Relation, epoch: int, cancel: Cancellation) -> pa.Table:
@@ -151,15 +151,17 @@ class PublishedView(msgspec.Struct, frozen=True, eq=False):
     """Full result of a view at the end of a committed epoch."""
 
     view: View
+    """The view."""
     since: int
     """First epoch of the view in the hub."""
     epoch: int
+    """Epoch of the rows."""
     rows: pa.Table
     """Columns and ``weight``."""
 
 
 def published_views(hub: Hub, names: Sequence[str], reactor: Any) -> Deferred[dict[str, PublishedView]]:
-    """Return a Deferred of the newest committed results of these views; on the reactor's thread.
+    """Return a Deferred of the newest committed results of these views. Called on the reactor's thread.
 
     A view of the express lane that is ahead of its last epoch is available once the next epoch is committed. The
     Deferred fails with `AskError` for a view that has failed, or is dropped meanwhile, and may be cancelled.
@@ -487,7 +489,9 @@ class _Shown(msgspec.Struct, frozen=True, eq=False):
     """Rows of a relation or view as questions see them: repeated by weight, with Arrow's decimals."""
 
     name: str
+    """Name of the relation or view."""
     columns: tuple[Column, ...]
+    """Columns without the weight."""
     rows: pa.Table | None = None
     """Columns, followed by the weights; None for an empty table."""
 
@@ -516,7 +520,7 @@ class _Shown(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """Options of `Asker.ask`."""
+    """Options of `Asker.ask`, whose docstring describes them."""
 
     beside: Beside | None
     most_rows: int | None

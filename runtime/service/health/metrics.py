@@ -365,12 +365,16 @@ Figures = Mapping[str, int | float | str | None]
 
 
 class _FigureMetric(msgspec.Struct, frozen=True):
+    """Metric of one status figure."""
+
     figure: str
     """Key of the value in `Figures`."""
     name: str
     """Name of the metric without the prefix; ``_total`` is appended to the name of a count."""
     what: str
+    """Help text of the metric."""
     is_count: bool = False
+    """True for a counter, False for a gauge."""
 
 
 _FIGURES: Final = (

@@ -79,9 +79,8 @@ class Upstreams:
     ) -> None:
         """Create the followers.
 
-        ``upstreams`` must have passed `check_upstreams`; ``directory`` is the run directory of this runtime.
-
-        ``follow`` creates the follower of a log.
+        ``upstreams`` must have passed `check_upstreams`; ``directory`` is the run directory of this runtime; ``follow``
+        creates the follower of a log.
         """
         self._disk = disk
         self._reactor = reactor

@@ -61,15 +61,18 @@ class SessionFacts(msgspec.Struct, frozen=True):
     """Results of session functions."""
 
     user: str
+    """Result of ``current_user``."""
     number: int
     """Result of ``pg_backend_pid()``."""
     settings: Mapping[str, str]
+    """Results of ``current_setting``, by the name of the setting."""
 
 
 class Rewritten(msgspec.Struct, frozen=True):
     """Question rewritten for DuckDB."""
 
     sql: str
+    """SQL for DuckDB."""
     moves: tuple[tuple[int, int, int, int], ...] = ()
     """For each inserted literal: its begin and end, the begin of its parameter, and the total growth of the text up to
     there."""
