@@ -246,8 +246,10 @@ def _simplified(sql: str) -> str:
         at = end
 
     while number < len(own):
-        if text(0) == "operator" and text(1) == "(" and text(2) == "pg_catalog":
-            end = next((index for index in range(number, len(own)) if own[index].text == ")"), number)
+        if text(0) == "operator" and text(1) == "(" and text(2) == "pg_catalog" and text(3) == ".":
+            end = next((index for index in range(number, len(own)) if own[index].text == ")"), None)
+            if end is None:
+                break
             leave(own[number].begin, own[end].end, " " + sql[own[number + 3].end : own[end].begin] + " ")
             number = end
         elif text(0) == "collate":
