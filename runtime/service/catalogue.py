@@ -36,6 +36,7 @@ from runtime.plan import (
     readers_of,
     readers_of_stream,
     stream_views,
+    view_of,
     with_record,
     without_stream,
     without_view,
@@ -52,9 +53,8 @@ _MOST_NAMES: Final = 8
 """Greatest number of names in an error message."""
 
 
-def relations_read(program: Program, name: str) -> frozenset[str]:
+def _relations_read(program: Program, view: View) -> frozenset[str]:
     """Return the relations that a view of the program reads."""
-    (view,) = [view for view in program.views if view.name == name]
     return frozenset(program.maps[number].relation for number in view.body.maps())
 
 
@@ -73,7 +73,7 @@ def with_readers(
                 f"expected readers of {_listed(sorted(relations_of))} for view {name}, was {_listed(unknown)}"
             )
         allowed = frozenset[str]().union(*[relations_of[reader] for reader in readers])
-        others = relations_read(program, name) - allowed
+        others = _relations_read(program, view_of(program, name)) - allowed
         if others:
             raise CatalogueError(
                 f"expected view {name} to use relations of {_listed(readers)} alone ({_listed(sorted(allowed))}), "
@@ -95,7 +95,7 @@ def needed_by(program: Program, reader: str, own: frozenset[str]) -> tuple[str, 
         *(
             view.name
             for view in program.views
-            if reader in view.readers or not own.isdisjoint(relations_read(program, view.name))
+            if reader in view.readers or not own.isdisjoint(_relations_read(program, view))
         ),
     )
 

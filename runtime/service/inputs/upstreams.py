@@ -206,8 +206,8 @@ class Upstreams:
             state = "silent"
         if state != known.state:
             known.state = state
-            say = self._log.info if state == "reading" else self._log.warn
-            say(
+            log = self._log.info if state == "reading" else self._log.warn
+            log(
                 "upstream {name} at {directory} is {state}",
                 name=known.config.name, directory=known.config.directory, state=state,
             )  # fmt: skip
