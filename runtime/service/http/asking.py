@@ -12,7 +12,8 @@ import pyarrow as pa
 from twisted.internet.defer import Deferred
 
 from deltabook.wire.service import ASK_PATH, Answered, Question
-from runtime.service.asking import Asker, EpochGoneError, TooManyError, UnpublishedError
+from runtime.service.asking import Asker, TooManyError, UnpublishedError
+from runtime.service.at_epochs import EpochGoneError
 from runtime.service.http.routes import ARROW, JSON, Answer, Call, Refusal, Reply, Route
 from runtime.service.http.rows import INTEGERS
 from runtime.service.sandbox import AnswerRows, AskError, CostlyError
