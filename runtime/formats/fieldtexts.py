@@ -1,4 +1,4 @@
-"""Common part of text formats once they have found the texts of their fields: values, policies, descriptions."""
+"""Conversion of texts of fields to a parsed block, for formats that find these texts by themselves."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ class Places(msgspec.Struct, frozen=True, eq=False):
 class FieldTexts:
     """Reader of texts as the values of a schema's fields, which returns the parsed block.
 
-    For formats that find fields by themselves; the work is done by columns and outside the interpreter lock. Safe for
-    several threads.
+    The work is done by columns and outside the interpreter lock. Safe for several threads.
     """
 
     def __init__(self, schema: Schema, pushdown: Pushdown) -> None:
@@ -65,7 +64,7 @@ class FieldTexts:
             column, wrong = reader.read(pc.fill_null(column_texts, b"") if column_texts.null_count else column_texts)
             if column_texts.null_count:
                 missing = to_numpy(column_texts.is_null())
-                if field.nullable:  # also where an empty text is none for NULL
+                if field.nullable:  # also if an empty text does not mean NULL
                     column, wrong = (
                         pc.if_else(pa.array(missing), pa.scalar(None, column.type), column),
                         wrong & ~missing,

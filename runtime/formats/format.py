@@ -37,9 +37,9 @@ __all__ = [
 ]
 
 COALESCE_BYTES: Final = 1 << 21
-"""Bytes that one call of the formatter takes by default: Arrow's readers reach their full speed from 256 KiB to 1 MiB
-on, Python joins bytes outside the interpreter lock from 1 MiB on, and with twice as much a call does half as much a
-byte under the lock."""
+"""Bytes that one call of the formatter takes by default. Arrow's readers reach their full speed at 256 KiB to 1 MiB,
+Python joins bytes outside the interpreter lock from 1 MiB on, and twice that halves a call's work per byte under the
+lock."""
 
 Piece = bytes | memoryview
 _LARGE_PIECE_BYTES: Final = 16 * 1024
@@ -151,7 +151,7 @@ class Section(msgspec.Struct, frozen=True, eq=False):
     state: int = 0
     """State in which that run started."""
     opens: bool = False
-    """True if the stream starts with it, so that a byte order mark may be there."""
+    """True if the stream starts with this section, so that a byte order mark may be there."""
 
 
 class Block:
@@ -216,7 +216,7 @@ class ParsedBlock(msgspec.Struct, frozen=True, eq=False):
 class InputFormatIndexer(ABC):
     """Interface that a new format implements; `InputFormatter` does order, spanning tuples, policies, dead letters.
 
-    An indexer has no state that changes: several worker threads call it at once. It never blocks, and its work runs in
+    Several worker threads call an indexer at once, so no result depends on earlier calls. It never blocks, and works in
     libraries that release the interpreter lock; a Python loop over tuples is allowed only for tuples that are bad.
     """
 

@@ -32,8 +32,9 @@ class InputFormatter:
     `block_bytes` at once: neighbours become one run, and everything that the call completes, spanning tuples and
     bodies of all its runs and origins, one block that is parsed in one call. Nothing loops over tuples.
 
-    ``described`` bounds the dead letters of one call, ``max_slots`` (of 64 buffers) how far buffers may be out of
-    order; sequence numbers start again at 1 behind ``highest_sequence``.
+    ``described`` bounds the dead letters of one call. Each origin's ring starts with ``slots`` slots of 64 buffers and
+    grows to at most ``max_slots``, which bounds how far buffers may be out of order. After ``highest_sequence``,
+    sequence numbers start again at 1.
     """
 
     def __init__(
@@ -62,8 +63,7 @@ class InputFormatter:
     def open(self, origin_id: int, *, offset: int = 0, codec: Codec | None = None) -> None:
         """Open an origin again, with the offset of its decoded bytes in its stream, and their codec.
 
-        Its state is dropped, as by `discard`. `format` opens an unknown origin with the
-        defaults.
+        Its state is dropped, as by `discard`. `format` opens an unknown origin with the defaults.
         """
         with self._lock:
             self._streams[origin_id] = self._new(origin_id, offset, codec)

@@ -209,7 +209,7 @@ def _of_type(field: Field, type_: Any, mark: str) -> NativeField:
 
 
 _PLACE: Final = re.compile(r"([^\s@:]+)(?:@(\d+))?(?::(\d+))?")
-_NO_ROWS: Final = np.zeros(0, np.int64)
+
 _TILE_BYTES: Final = 1 << 19
 _LARGE_BYTES: Final = 1 << 14
 
@@ -341,7 +341,7 @@ class NativeIndexer(InputFormatIndexer):
                 copy[begin:end] = np.ndarray((records,), stored, data, start + offset, (size,))
             begin = end
         arrays: list[Any] = []
-        wrong: list[tuple[NativeField, npt.NDArray[np.int64]]] = []
+        wrong: list[tuple[NativeField, Integers]] = []
         for (field, _, bit), values in zip(self._fields, copies, strict=True):
             nulls = self._nulls(tiles, count, bit) if self._has_nulls else None
             array, bad = field.column(values, nulls)
@@ -351,7 +351,7 @@ class NativeIndexer(InputFormatIndexer):
             if len(bad):
                 wrong.append((field, bad))
         rows = record_batch(arrays, self._parsed, count) if not wrong else None
-        refused, nulled = np.zeros(0, np.bool_), _NO_ROWS
+        refused, nulled = np.zeros(0, np.bool_), _NONE
         if rows is None:
             arrays, refused, nulled = self._judge(arrays, wrong, count)
             rows = record_batch(arrays, self._parsed, count)
@@ -368,7 +368,7 @@ class NativeIndexer(InputFormatIndexer):
             tuples=count,
             ends=lambda: np.arange(size, size * (count + 1), size, dtype=np.int64),
             kept=kept,
-            bad=self._letters(wrong, refused),
+            bad=self._bad(wrong),
             bad_tuples=np.flatnonzero(refused),
             nulled=nulled,
             delimiters=lambda start, stop: (stop - start) // size,
@@ -384,10 +384,12 @@ class NativeIndexer(InputFormatIndexer):
         ]
 
     def _chunks(self, block: Block) -> list[tuple[Any, int]]:
-        """Return pieces of whole records: large ones as they are, those around their borders and small ones
-        joined."""
+        """Return the block as chunks of whole records, each with its number of records.
+
+        Large pieces are not copied; small ones are joined, as are the records that cross the borders of large ones.
+        """
         size, pieces = self._size, block.pieces
-        if min(block.length, _TILE_BYTES) < max(_TILE_BYTES, size) or block.length < _LARGE_BYTES * len(pieces):
+        if block.length < _TILE_BYTES or size > _TILE_BYTES or block.length < _LARGE_BYTES * len(pieces):
             return [(block.array, block.length // size)]
         chunks: list[tuple[Any, int]] = []
         open_: list[Piece] = []
@@ -418,14 +420,14 @@ class NativeIndexer(InputFormatIndexer):
         return flags != 0
 
     def _judge(
-        self, arrays: list[Any], wrong: list[tuple[NativeField, npt.NDArray[np.int64]]], count: int
-    ) -> tuple[list[Any], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        self, arrays: list[Any], wrong: list[tuple[NativeField, Integers]], count: int
+    ) -> tuple[list[Any], Flags, Integers]:
         """Replace malformed values by NULL where the schema requires it; return the refused and the nulled records."""
         refused = np.zeros(count, np.bool_)
         for field, bad in wrong:
             if not (field.nullable and self._keeps_wrong):
                 refused[bad] = True
-        nulled = [_NO_ROWS]
+        nulled = [_NONE]
         arrays = list(arrays)
         for field, bad in wrong:
             if field.nullable and self._keeps_wrong:
@@ -436,15 +438,14 @@ class NativeIndexer(InputFormatIndexer):
                 nulled.append(bad[~refused[bad]])
         return arrays, refused, np.sort(np.concatenate(nulled))
 
-    def _letters(
-        self, wrong: list[tuple[NativeField, npt.NDArray[np.int64]]], refused: npt.NDArray[np.bool_]
-    ) -> tuple[BadTuple, ...]:
-        letters: dict[int, BadTuple] = {}
+    def _bad(self, wrong: list[tuple[NativeField, Integers]]) -> tuple[BadTuple, ...]:
+        """Return descriptions of the first bad records; one with several malformed values is described by the first."""
+        described: dict[int, BadTuple] = {}
         for field, bad in wrong:
             if field.nullable and self._keeps_wrong:
                 continue
             for i in bad[: self._described].tolist():
                 start = i * self._size
-                letter = BadTuple(i, start, start + self._size, field.name, field.expected, field.reason)
-                letters.setdefault(i, letter)
-        return tuple(letters[i] for i in sorted(letters)[: self._described])
+                bad_tuple = BadTuple(i, start, start + self._size, field.name, field.expected, field.reason)
+                described.setdefault(i, bad_tuple)
+        return tuple(described[i] for i in sorted(described)[: self._described])

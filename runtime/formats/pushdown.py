@@ -36,8 +36,7 @@ class Pushdown(msgspec.Struct, frozen=True):
     """Projection and filter of the first operator, pushed into the formatter."""
 
     columns: tuple[str, ...] | None = None
-    """Wanted fields, None for all. Others are counted and cut, but not parsed: their content is not
-    checked."""
+    """Wanted fields, None for all. Other fields are counted, but not parsed: their content is not checked."""
     conditions: tuple[Condition, ...] = ()
     """Conditions that must all hold; their columns are parsed even if they are not wanted."""
 
@@ -60,8 +59,8 @@ class Pushdown(msgspec.Struct, frozen=True):
 def _compared(column: Any, condition: Condition) -> Any:
     """Return which values of a column satisfy the condition, NULL for NULL.
 
-    Integers are compared exactly: by itself Arrow takes those of a condition for int64 or float64 and then refuses
-    columns with values beyond.
+    Integers are compared exactly: Arrow would convert the condition's value to int64 or float64, and refuse a column
+    with values beyond that type's range.
     """
     comparison: str = condition.comparison
     value = condition.value

@@ -47,7 +47,10 @@ _lock: Final = Lock()
 
 
 def register_format(name: str, kind: Callable[..., Format]) -> None:
-    """Add a format, a frozen `msgspec.Struct`; raise `SchemaError` for a name that is taken."""
+    """Add a format; raise `SchemaError` for a name that is taken.
+
+    ``kind`` is a frozen `msgspec.Struct` whose fields have the type bytes, bool, int, str or a `Literal` of texts.
+    """
     with _lock:
         if name in _OWN or name in _registered:
             raise SchemaError(f"expected a new name of a format, was {name!r}, which is registered")

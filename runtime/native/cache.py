@@ -51,10 +51,11 @@ _LIMIT_BYTES: Final = 512 * 1024 * 1024
 _LINKED: Final = 1024
 """Number of kernels that stay linked in one process."""
 _REMEMBERED: Final = 4096
-"""Number of facts about sources that are kept: when the folder was read, why compilation failed."""
+"""Greatest number of sources about which each kind of fact is kept: when to read the folder, why compilation failed."""
 _QUEUED: Final = 1024
+"""Capacity of the queue of sources to compile."""
 _TRY_AGAIN_S: Final = 60.0
-"""Time in seconds after which a source is compiled again if its failure had another cause, such as too little
+"""Time in seconds after which a source is compiled again if it failed for a reason of the machine's, such as too little
 memory.
 """
 _T = TypeVar("_T")
@@ -97,7 +98,7 @@ class KernelStatus:
     pending: int
     """Number of sources that are queued or being compiled for this process."""
     failed: int
-    """Number of sources for which this process found that they have no compiled kernel."""
+    """Number of sources whose compilation failed, as known to this process; they stay interpreted."""
 
 
 class KernelCache:

@@ -93,7 +93,8 @@ class _Entry:
 class CacheFolder:
     """The part of the cache folder that belongs to one key; safe for several processes and threads.
 
-    Every method that reads raises `UnsafeCacheError` if another user could have written in the folders.
+    `code` and `failure`, which return the content of files, raise `UnsafeCacheError` if another user could have written
+    in the folders.
     """
 
     def __init__(self, root: Path, key: str) -> None:

@@ -116,8 +116,11 @@ class CompileQueue:
             return None
 
     def _compiled(self, request: CompileRequest) -> CompileReply | None:
-        """Return the reply of the compile process, or a failure if there is none; None if the queue was closed."""
-        reason = ""
+        """Return the reply of the compile process, or a failure if there is none; None if the queue was closed.
+
+        The failure is not lasting if the machine could not start the process.
+        """
+        reason, is_lasting = "", True
         for _ in range(_ATTEMPTS):
             try:
                 process = self._started()
@@ -125,10 +128,12 @@ class CompileQueue:
                     return None
                 return process.ask(request, self._timeout_s)
             except (CompileProcessError, OSError) as error:
-                reason = f"{type(error).__name__}: {error}"
+                reason, is_lasting = f"{type(error).__name__}: {error}", isinstance(error, CompileProcessError)
             with self._changed:
                 self._end_process()
-        return None if self._is_closed else CompileReply(kernel_name(request.source), "failed", reason)
+        if self._is_closed:
+            return None
+        return CompileReply(kernel_name(request.source), "failed", reason, is_lasting)
 
     def _started(self) -> _CompileProcess | None:
         with self._changed:

@@ -1,5 +1,6 @@
-"""Owner of an ordered index, which makes room, chooses the layout, and reads and restores entries; and working
-memory.
+"""Owner of an ordered index, which makes room, chooses the layout, and reads and restores entries.
+
+`Deltas` and `Entries` are working memory of kernels that change or traverse an index.
 """
 
 from __future__ import annotations

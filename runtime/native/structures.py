@@ -25,9 +25,11 @@ _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF, _LOW_HALF = np.uint64(32), np.uint64(0xFFFFFFFF)
 _GOLDEN_LOW, _GOLDEN_HIGH = _GOLDEN & _LOW_HALF, _GOLDEN >> _HALF
 _SMALL: Final = 64
+"""Initial room of tables and batches, in records or rows."""
 _DIRECT_LEAST: Final = 1 << 16
+"""Span of keys below which an index may be direct, however few records the table has."""
 _DIRECT_SPREAD: Final = 16
-"""A direct index has at most this many cells, or this many cells for each record."""
+"""Span of keys for each record below which the index of a larger table may be direct."""
 
 
 class NullablePlace(NamedTuple):

@@ -34,7 +34,7 @@ class NativeError(Exception):
 
 
 class KernelSourceError(NativeError, ValueError):
-    """Kernel source does not define a function `step`."""
+    """Kernel source does not define a function `step`, or has something that cannot be compiled."""
 
 
 class KernelFileError(NativeError, ValueError):
@@ -94,6 +94,7 @@ def plain_kernel(source: str) -> PlainKernel:
 
 
 _FEW_ROWS: Final = 20_000
+"""Number of rows up to which no kernel is awaited."""
 _INTERPRETED_S: Final = 5e-6
 """Approximate time in seconds that an interpreted kernel takes for a row."""
 _LONGEST_WAIT_S: Final = 60.0

@@ -1,12 +1,14 @@
 """The view program as data: the output of the compiler, and the only input of an executor.
 
 ```
-algebra    expressions, columns, relations, maps: keyed aggregates over one relation
-linear     sums over one relation                joined    sums over joins of maps
-selected   sums over rows that conditions select  flow      graphs of operators on rows
-reevaluated  any other SQL, by DuckDB            program   views, maps and derived streams, and their encoding
-body       methods of each of the five forms: maps, placement, cost, explanation
+algebra    columns, relations, expressions, and maps: keyed aggregates over one relation
+body       forms of a view's plan, each with its maps, placement, cost and explanation: `Linear` (sums over one
+           relation), `Selected` (sums over rows that conditions select), `Joined` (sums over joins of maps),
+           `Reevaluated` (any other SQL, by DuckDB)
+flow       the fifth form, `Flow`: a graph of operators on rows
+program    views, maps and derived streams, and their encoding
 parts      the maps and views that one view or one lane needs of a program
+notation   text of expressions and maps, for people
 ```
 
 A program is data, never code; its host loads it from the epoch log. This package imports nothing of the project.

@@ -158,7 +158,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Sum(msgspec.Struct, frozen=True):
-    """One maintained sum of a map: SUM(weight × expr), exact up to 95 bits or refused with an error."""
+    """One maintained sum of a map: SUM(weight × expr), exact within ±2^126; a view whose sum passes that fails."""
 
     name: str
     """Name of the sum, unique within the map."""

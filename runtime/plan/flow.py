@@ -20,6 +20,7 @@ __all__ = [
     "GroupNode",
     "JoinNode",
     "Node",
+    "Operator",
     "Quantile",
     "RankingKind",
     "ScanNode",

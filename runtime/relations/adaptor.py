@@ -94,7 +94,7 @@ class Adaptor(ABC):
         del messages
 
     def forget_missing(self) -> None:  # noqa: B027 (most adaptors check no numbers)
-        """Stop tolerating missing numbers, once the stream is past them; a missing number is then a gap again."""
+        """Tolerate missing numbers no longer: the stream is past those that were allowed."""
 
     def received(self, batch: FormattedBatch) -> pa.RecordBatch:
         """Return the rows of a batch as `prepare` takes them; called once per batch, empty ones too, in stream order.

@@ -60,7 +60,7 @@ class FeedAdaptor(MarketAdaptor):
         """
         book = OrderBookAdaptor(space, name, FEED, prefix, kernels=kernels)
         super().__init__(book, space, name, retention, next_sequence, gives_touches=gives_touches)
-        self._dead = 0
+        self._tolerated = 0  # missing numbers that are still allowed
         self._gaps = 0
         self._repeated = 0
 
@@ -73,10 +73,10 @@ class FeedAdaptor(MarketAdaptor):
         return True
 
     def allow_missing(self, messages: int) -> None:
-        self._dead += messages
+        self._tolerated += messages
 
     def forget_missing(self) -> None:
-        self._dead = 0
+        self._tolerated = 0
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         heartbeat = action_codes(rows.column("action")) == _HEARTBEAT
@@ -117,10 +117,10 @@ class FeedAdaptor(MarketAdaptor):
         missing = int(sequence[-1]) - self._next + 1 - len(sequence)
         ascends = bool((sequence[1:] > sequence[:-1]).all())
         if missing or not ascends:
-            if missing < 0 or missing > self._dead or not ascends:
+            if missing < 0 or missing > self._tolerated or not ascends:
                 expected = np.arange(self._next, self._next + len(sequence))
                 at = int(np.flatnonzero(sequence != expected)[0])
                 raise FeedGapError(f"expected feed message {expected[at]}, was {sequence[at]}")
-            self._dead -= missing
+            self._tolerated -= missing
             self._gaps += missing
         return rows

@@ -1,5 +1,4 @@
-"""Bases of the adaptors of order books and market feeds: the book, TOUCHES, places where an epoch may end, and retained
-trades."""
+"""Common parts of the adaptors of order books: TOUCHES, retained trades, and places where an epoch may end."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ __all__ = ["BookAdaptor", "MarketAdaptor", "RecentTrades", "action_codes", "vali
 
 
 class RecentTrades:
-    """Trades that are still in TRADES."""
+    """Trades that are still in TRADES; they expire as `Retention` requires."""
 
     def __init__(self, space: ObjectSpace, name: str, retention: Retention) -> None:
         columns = [KeyColumn(f.name, _key_type(f.type), nullable=True) for f in TRADES_SCHEMA if f.name != "weight"]

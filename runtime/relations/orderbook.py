@@ -55,6 +55,7 @@ BOOK_SCHEMA: Final = pa.schema(
         ("weight", pa.int64()),
     ]
 )
+"""Schema of deltas of BIDS and ASKS."""
 TRADES_SCHEMA: Final = pa.schema(
     [
         ("t", pa.int64()),
@@ -69,6 +70,7 @@ TRADES_SCHEMA: Final = pa.schema(
         ("weight", pa.int64()),
     ]
 )
+"""Schema of deltas of TRADES."""
 KERNEL_SOURCE: Final = inspect.getsource(kernel)
 """Source of the kernel that applies a batch of messages to orders."""
 _BID: Final = kernel.BID

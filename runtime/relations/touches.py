@@ -35,6 +35,7 @@ TOUCHES_SCHEMA: Final = pa.schema(
         ("weight", pa.int64()),
     ]
 )
+"""Schema of rows of TOUCHES, all of which have the weight 1."""
 _SIDES: Final = ((kernel.X_BID_PRICE, kernel.X_BID_VOLUME), (kernel.X_ASK_PRICE, kernel.X_ASK_VOLUME))
 
 

@@ -9,8 +9,9 @@ inputs/, readers/ ──▶ Ingest (runtime.engine) ──▶ lanes/ ──▶ r
 ```
 
 parts.py builds all parts, live.py owns, starts and stops them; config.py configures them; listening.py opens ports;
-waiting.py makes Deferreds of the epochs that workers seal; interpreter.py tunes Python for low latency; scripts/ runs a
-SQL script to the end of its input without ports.
+at_epochs.py returns the rows of relations and views at an epoch, for questions; waiting.py makes Deferreds of the
+epochs that workers seal; interpreter.py tunes Python for low latency; scripts/ runs a SQL script to the end of its
+input without ports.
 """
 
 __all__: list[str] = []

@@ -36,6 +36,7 @@ from runtime.plan import (
     readers_of,
     readers_of_stream,
     stream_views,
+    view_of,
     with_record,
     without_stream,
     without_view,
@@ -52,9 +53,8 @@ _MOST_NAMES: Final = 8
 """Greatest number of names in an error message."""
 
 
-def relations_read(program: Program, name: str) -> frozenset[str]:
+def _relations_read(program: Program, view: View) -> frozenset[str]:
     """Return the relations that a view of the program reads."""
-    (view,) = [view for view in program.views if view.name == name]
     return frozenset(program.maps[number].relation for number in view.body.maps())
 
 
@@ -73,7 +73,7 @@ def with_readers(
                 f"expected readers of {_listed(sorted(relations_of))} for view {name}, was {_listed(unknown)}"
             )
         allowed = frozenset[str]().union(*[relations_of[reader] for reader in readers])
-        others = relations_read(program, name) - allowed
+        others = _relations_read(program, view_of(program, name)) - allowed
         if others:
             raise CatalogueError(
                 f"expected view {name} to use relations of {_listed(readers)} alone ({_listed(sorted(allowed))}), "
@@ -95,7 +95,7 @@ def needed_by(program: Program, reader: str, own: frozenset[str]) -> tuple[str, 
         *(
             view.name
             for view in program.views
-            if reader in view.readers or not own.isdisjoint(relations_read(program, view.name))
+            if reader in view.readers or not own.isdisjoint(_relations_read(program, view))
         ),
     )
 
@@ -127,17 +127,15 @@ def begin_catalogue(
     missing: Mapping[str, str] | None = None,
     placed: Callable[[Program], Program] = lambda program: program,
 ) -> Program:
-    """Return the program with which a run directory was begun.
+    """Return the program with which a run directory was begun; begin a new directory with these SELECTs and streams.
 
-    In a new directory, begin it with these SELECTs and streams.
+    In a new directory the program is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view.
+    Without views the runtime may be read as an upstream. In an old directory the log has the catalogue, and the SELECTs
+    and streams must be the same, or none. Raises `ServiceError` for others, or too many.
 
     ``inputs`` are the relations that the streams may read; ``missing`` maps relations that never get rows to the
-    reason.
-
-    In a new directory the program is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view;
-    ``first`` returns the first results of the express lane's views, ``placed`` the program with the views that Spark
-    keeps too. Without views the runtime may be read as an upstream. In an old directory the log has the catalogue, and
-    the SELECTs and streams must be the same, or none. Raises `ServiceError` for others, or too many.
+    reason. ``first`` returns the first results of the express lane's views; ``placed`` returns the program with a mark
+    on the views that Spark keeps too. ``where`` names the directory in errors.
     """
     if writer.epoch < 0:
         if (count := len(selects) + len(streams)) > most_views:
@@ -231,11 +229,9 @@ class Catalogue:
     ) -> None:
         """Create the catalogue with its newest program.
 
-        ``seal`` puts a control record into the log, see `Ingest.seal_control`.
-
-        ``in_thread`` runs slow calls, including ``prepare``, which gets the current program and the next one, before
-        that is sealed. ``lanes`` are the lanes that run. ``missing`` maps relations that derived streams never get to
-        the reason.
+        ``seal`` puts a control record into the log, see `Ingest.seal_control`. ``in_thread`` runs slow calls, including
+        ``prepare``, which gets the current program and the next one, before that is sealed. ``lanes`` are the lanes
+        that run. ``missing`` maps relations that derived streams can never read to the reason.
         """
         self._reactor = reactor
         self.relations = tuple(relations)

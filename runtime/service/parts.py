@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveParts", "PartEvents", "build_parts"]
 
+InThread = Callable[[Callable[[], Any]], Deferred[Any]]
+"""Function that runs a call on the reactor's pool of threads."""
+
 
 class PartEvents(IngestListener, ABC):
     """Events of the parts. Called on workers, the committer and Spark's threads; must not block."""
@@ -157,7 +160,7 @@ def build_parts(
     *,
     lags: Lags,
     noted: Noted,
-    in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
+    in_thread: InThread,
 ) -> LiveParts:
     """Open the run directory and build everything that works on it.
 
@@ -166,36 +169,20 @@ def build_parts(
     """
     with left_as_found(config.directory):
         port, pg_port = _ports(reactor, config)
-        directory = RunDirectory(
-            config,
-            selects,
-            streams,
-            disk=noted.disk,
-            now_ns=time.time_ns,
-            on_epoch=events.on_epoch,
-            on_update=events.on_update,
-        )
-    writer, fence = directory.writer, directory.claim.check
-    results = ResultLog(config.directory / "results", fence=fence)
+        directory = _directory(config, selects, streams, events, noted)
+    writer = directory.writer
+    results = ResultLog(config.directory / "results", fence=directory.claim.check)
     log = EpochLogReader(config.directory / "epochs")
     history = History(log.directory, results)
-    epochs = Epochs(log.identity(), history, in_thread)
-    hub = Hub(directory.program, time.time_ns, config.hub, epochs, default_kernels())
+    hub = Hub(
+        directory.program, time.time_ns, config.hub, Epochs(log.identity(), history, in_thread), default_kernels()
+    )
     full_results.restore(hub, results)
     express_pipeline = directory.express.begin(hub, is_compared=directory.runs_spark)
     stream_lane = StreamLane(writer, config.directory, events.on_streams)
     stream_lane.begin(hub)
     consumers = Consumers(config.directory)
-    upkeep = Upkeep(
-        config.upkeep,
-        config.directory,
-        writer.epoch,
-        results,
-        passed=_passed_epochs(config, directory, results, consumers),
-        put_full=lambda: full_results.put_full(results, directory.program),
-        on_full=lambda is_full: reactor.callFromThread(events.on_full, is_full),
-        fence=fence,
-    )
+    upkeep = _upkeep(config, directory, results, consumers=consumers, events=events, reactor=reactor)
     inputs = Inputs(reactor, config, writer, lags, now_ns=time.time_ns, in_thread=in_thread)
     if inputs.feed is not None:
         inputs.feed.on_refused = events.fail
@@ -212,36 +199,7 @@ def build_parts(
         statistics=statistics,
     )
     spark = SparkHost(config.spark, config.directory, results, events.on_published, events.on_lane_ended)
-
-    def prepare(old: Program, new: Program) -> None:
-        directory.express.prepare(old, new)
-        if directory.runs_spark:
-            spark.prepare(new)
-
-    catalogue = Catalogue(
-        reactor,
-        decode_program(writer.control),
-        MARKET_RELATIONS,
-        seal=ingest.seal_control,
-        in_thread=in_thread,
-        most_views=config.most_views,
-        lanes=directory.lanes,
-        prepare=prepare,
-        missing=missing_of(config.upstreams),
-    )
-    asker = Asker(
-        reactor,
-        hub,
-        config.directory,
-        history,
-        relations=lambda: catalogue.relations,
-        sealed=lambda: events.epoch,
-        in_thread=in_thread,
-        limits=config.asking,
-    )
-    engine_metrics = EngineMetrics(
-        statistics, lambda: ingest.barrier_durations, lambda: ingest.commit_durations, lags.stages
-    )
+    catalogue = _catalogue(config, directory, ingest=ingest, spark=spark, reactor=reactor, in_thread=in_thread)
     return LiveParts(
         port=port,
         pg_port=pg_port,
@@ -259,8 +217,19 @@ def build_parts(
         readers=readers,
         ingest=ingest,
         catalogue=catalogue,
-        asker=asker,
-        engine_metrics=engine_metrics,
+        asker=Asker(
+            reactor,
+            hub,
+            config.directory,
+            history,
+            relations=lambda: catalogue.relations,
+            sealed=lambda: events.epoch,
+            in_thread=in_thread,
+            limits=config.asking,
+        ),
+        engine_metrics=EngineMetrics(
+            statistics, lambda: ingest.barrier_durations, lambda: ingest.commit_durations, lags.stages
+        ),
     )
 
 
@@ -277,11 +246,77 @@ def _ports(reactor: Any, config: LiveConfig) -> tuple[ServicePort, ServicePort |
     return results, ServicePort(reactor, config, config.pg_port)
 
 
-def _passed_epochs(
-    config: LiveConfig, directory: RunDirectory, results: ResultLog, consumers: Consumers
-) -> list[Callable[[], int]]:
-    """Return callables of the epochs that consumers have passed: other runtimes, Spark's results and checkpoint."""
+def _directory(
+    config: LiveConfig,
+    selects: Sequence[NamedSelect],
+    streams: Sequence[StreamSelect],
+    events: PartEvents,
+    noted: Noted,
+) -> RunDirectory:
+    """Return the run directory, open."""
+    return RunDirectory(
+        config,
+        selects,
+        streams,
+        disk=noted.disk,
+        now_ns=time.time_ns,
+        on_epoch=events.on_epoch,
+        on_update=events.on_update,
+    )
+
+
+def _upkeep(
+    config: LiveConfig,
+    directory: RunDirectory,
+    results: ResultLog,
+    *,
+    consumers: Consumers,
+    events: PartEvents,
+    reactor: Any,
+) -> Upkeep:
+    """Return the upkeep, which retires epochs that all consumers have passed.
+
+    Consumers are other runtimes, Spark's results, and Spark's checkpoint.
+    """
     passed: list[Callable[[], int]] = [lambda: consumers.passed(directory.writer.epoch)]
     if directory.runs_spark:
         passed += [results.latest, lambda: passed_epoch(config.directory / "checkpoint")]
-    return passed
+    return Upkeep(
+        config.upkeep,
+        config.directory,
+        directory.writer.epoch,
+        results,
+        passed=passed,
+        put_full=lambda: full_results.put_full(results, directory.program),
+        on_full=lambda is_full: reactor.callFromThread(events.on_full, is_full),
+        fence=directory.claim.check,
+    )
+
+
+def _catalogue(
+    config: LiveConfig,
+    directory: RunDirectory,
+    *,
+    ingest: Ingest,
+    spark: SparkHost,
+    reactor: Any,
+    in_thread: InThread,
+) -> Catalogue:
+    """Return the catalogue of the newest epoch; before a change is sealed, both lanes prepare for its views."""
+
+    def prepare(old: Program, new: Program) -> None:
+        directory.express.prepare(old, new)
+        if directory.runs_spark:
+            spark.prepare(new)
+
+    return Catalogue(
+        reactor,
+        decode_program(directory.writer.control),
+        MARKET_RELATIONS,
+        seal=ingest.seal_control,
+        in_thread=in_thread,
+        most_views=config.most_views,
+        lanes=directory.lanes,
+        prepare=prepare,
+        missing=missing_of(config.upstreams),
+    )

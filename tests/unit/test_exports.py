@@ -26,6 +26,7 @@ MODULES = (
     "exchange_server.logins",
     "runtime.engine.operators.aggregation",
     "runtime.service.asking",
+    "runtime.service.at_epochs",
     "runtime.service.catalogue",
     "runtime.service.health.metrics",
     "runtime.state.stores",

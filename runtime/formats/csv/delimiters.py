@@ -25,14 +25,15 @@ __all__ = [
 ]
 
 STREAM_START: Final = 16
-"""State at the start of a stream, where a byte order mark may be; plus n after n bytes of one."""
+"""State at the start of a stream, where a byte order mark may stand; this plus n: after n bytes of the mark."""
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 """Byte order mark, which may start a stream and means UTF-8."""
 
 QUOTE: Final = b'"'
 """Quote of a field, if quoting is on."""
 
-_LONGEST_HEAP: Final = 64
+_LONGEST_GROUP: Final = 64
+"""Greatest number of overlapping matches through which `_bordered_cut` searches backwards."""
 
 
 def index_unquoted(run: Run, delimiter: bytes) -> RunIndex:
@@ -110,7 +111,7 @@ def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> TupleRange:
     """Cut a run with delimiters that may overlap.
 
     Whether a match is a delimiter depends on the match before it, so the last group of overlapping matches is split
-    from its first match, which is a delimiter in any case; a group of more than `_LONGEST_HEAP` matches is split
+    from its first match, which is a delimiter in any case; a group of more than `_LONGEST_GROUP` matches is split
     from the first match of the run.
     """
     length = len(delimiter)
@@ -119,7 +120,7 @@ def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> TupleRange:
     if first < 0:
         return TupleRange(-1, -1, matched(text, delimiter))
     start = text.rfind(delimiter)
-    for _ in range(_LONGEST_HEAP):
+    for _ in range(_LONGEST_GROUP):
         before = text.rfind(delimiter, max(start - length + 1, 0), start + length - 1)
         if before < 0:
             break

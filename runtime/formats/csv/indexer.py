@@ -1,6 +1,7 @@
-"""Comma-separated text: cuts runs at tuples, and parses whole tuples to columns by one call of Arrow's reader.
+"""Indexer of comma-separated text: cuts runs at tuples, and parses whole tuples to columns.
 
-A block may be parsed in parts, or without its byte order mark.
+A block without faults takes one call of Arrow's reader. The functions above the class put together the results of a
+block that was parsed in parts, or without its byte order mark.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def _with(indices: Any, alone: Any, index: int) -> Any:
 
 
 def without_mark(parsed: ParsedBlock, place: int) -> ParsedBlock:
-    """Return a block that was parsed without the byte order mark at this place, with the offsets of the text that has
-    it.
+    """Return a block that was parsed without the byte order mark at offset ``place``, with its offsets moved to those
+    of the text with the mark.
     """
 
     def ends() -> Any:
@@ -160,7 +161,7 @@ class CsvIndexer(InputFormatIndexer):
         return self._outcome.empty_rows
 
     def parse(self, block: Block) -> ParsedBlock:
-        """Parse the block's columns; a good block takes one call of Arrow's reader."""
+        """Return the block's columns; a block without faults takes one call of Arrow's reader."""
         text = block.data if isinstance(block.data, bytes) else bytes(block.data)
         mark = next((s.start for s in block.sections if _starts_with_mark(s, text)), None)
         if mark is None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from runtime.formats.csv.reading import Absence, ColumnFaults, Reading
 from runtime.formats.csv.tokens import to_numpy
 from runtime.formats.csv.tuples import Tuples
+from runtime.formats.fields import Malformed
 from runtime.formats.format import BadTuple, ParsedBlock
 from runtime.formats.pushdown import Pushdown
 
@@ -35,7 +36,7 @@ class WholeFaults(msgspec.Struct, frozen=True, eq=False):
 
 
 class Outcome:
-    """Applier of the policies and the pushdown."""
+    """Converter of readings to parsed blocks, by the schema's policies and the pushdown; immutable."""
 
     def __init__(self, schema: Schema, pushdown: Pushdown) -> None:
         self._pushdown = pushdown
@@ -44,7 +45,7 @@ class Outcome:
         self._nulls = frozenset(text.encode() for text in schema.null_values)
         self._arrow_schema = schema.arrow_schema(pushdown.parsed_columns)
         self._output = [f.name for f in schema.select(pushdown.columns)]
-        nulls = schema.malformed_nullable == "null"
+        nulls = schema.malformed_nullable == Malformed.NULL
         self._becomes_null = [f.nullable and nulls for f in self._fields]
         self.empty_rows = self._projected(_empty(self._arrow_schema))
 

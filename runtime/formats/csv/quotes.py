@@ -9,10 +9,11 @@ the length and the byte before it matter:
  odd number of quotes    outside and inside change places            outside in any case
 ```
 
-So the state after every chain is the parity of the chains that change places since the last one after which it is
-outside in any case: two cumulative operations over the chains, no loop over bytes. Data with quotes soon has
-such a chain, and a scan that starts in its middle soon agrees for every start: a small window at the run's end tells
-its last tuple delimiter and its end state before the start state of the run is known.
+So the state after a chain is found from the last chain after which it is outside in any case: it is the parity of the
+number of chains since then that change places. That takes two cumulative operations over the chains and no loop over
+bytes. Data with quotes soon has such a chain, so scans from the middle of the data soon agree, whatever state they
+started in: from a small window at the run's end its last tuple delimiter and its end state are known before its start
+state is.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Scan(msgspec.Struct, frozen=True, eq=False):
 
 
 def scan(text: bytes, dialect: CsvDialect, state: int = FIELD_START) -> Scan:
-    """Scan all tuple delimiters of a text for a start state; partly matched ones are in the text itself."""
+    """Scan a whole text from a start state; bytes of a delimiter that were matched before must be part of the text."""
     width = len(dialect.tuple_delimiter)
     codes = np.frombuffer(text, np.uint8)
     escaped = _escaped(codes, dialect, state)
@@ -281,7 +282,7 @@ def has_sure_end(text: bytes, dialect: CsvDialect) -> bool:
 
 @cache
 def _sure_end(dialect: CsvDialect) -> re.Pattern[bytes]:
-    """Match a single quote after an ordinary byte: after it is outside of quotes, up to the next quote."""
+    """Return the pattern of a single quote after an ordinary byte: what follows is outside, up to the next quote."""
     end, field = dialect.tuple_delimiter, dialect.field_delimiter
     return re.compile(rb'[^"%s]"[^"]*?%s' % (re.escape(field + end), re.escape(end)))
 

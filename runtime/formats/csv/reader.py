@@ -1,9 +1,9 @@
 """Arrow's CSV reader for blocks, with the schema's types; doubtful columns are read as bytes.
 
-A call of Arrow's reader takes as long as hundreds of tuples: Arrow reads each text through a thread of its own, and the
-caller waits until that has had its turn. So a few tuples are read one by one, if they are plain, as those of a feed are
-when there is time: ASCII, without quotes, integers of digits alone. Everything else is left to Arrow's reader, which
-reports its errors.
+A call of Arrow's reader has a fixed cost of about the time in which it reads hundreds of tuples: Arrow reads each text
+through a thread of its own, for which the caller waits. So a short text, as a feed delivers it while the load is low,
+is read here, tuple by tuple, if it is plain: ASCII, without quotes, with integers of digits alone. Every other text,
+also one with a malformed value, is left to Arrow's reader.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STRING: Final = pa.string()
 
 
 class FewTuples:
-    """Reader of int64 and string columns as Arrow's reader does it; immutable."""
+    """Reader of int64 and string columns of short, plain texts, with the results of Arrow's reader; immutable."""
 
     def __init__(self, schema: Schema, field_delimiter: bytes, fields: Sequence[Field]) -> None:
         """Prepare the reader for the wanted ``fields``."""
@@ -48,7 +48,7 @@ class FewTuples:
         self._reads_any = bool(fields) and is_plain and not has_numeric_nulls
 
     def read(self, text: bytes) -> Any:
-        """Return the wanted columns of tuples that end in a line end, as a table; None if not few and plain."""
+        """Return the wanted columns of tuples that end in a line end, as a table; None if not short and plain."""
         if not self._reads_any or len(text) > _MOST_BYTES or not text.isascii() or b"\r" in text:
             return None
         *lines, rest = text.split(b"\n")
@@ -113,7 +113,7 @@ class BlockReader:
     def read(self, text: bytes, as_bytes: frozenset[int] = frozenset(), zoned: frozenset[int] = frozenset()) -> Any:
         """Return the columns as a table, or the reason of a refusal.
 
-        Those at the positions ``as_bytes`` come without conversion, and the timestamps at the positions ``zoned`` are
+        The columns at the positions ``as_bytes`` are not converted, and the timestamps at the positions ``zoned`` are
         expected to have an offset from UTC.
         """
         options = self._options_for(text)
@@ -152,7 +152,7 @@ class BlockReader:
         return str(self._read_options.column_names[0])
 
     def _read(self, text: bytes, parse_options: Any, convert_options: Any) -> Any:
-        # The reader would drop a mark, which is data in the middle of a stream, and wants at least one byte.
+        # The reader would drop a byte order mark, which is data in the middle of a stream, and needs at least one byte.
         if not text or text.startswith(BYTE_ORDER_MARK):
             text = b"\n" + text
         return pacsv.read_csv(

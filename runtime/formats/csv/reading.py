@@ -200,8 +200,9 @@ class TextReader:
     def read(
         self, translation: Translation, *, at_once: bool = False, doubtful: frozenset[int] = frozenset()
     ) -> Reading | Refused:
-        """Return the columns, or the refusal of a tuple with another number of fields, or with ``at_once`` a bad value.
+        """Return the columns, or the refusal of a tuple with another number of fields.
 
+        With ``at_once``, a malformed value is refused too, instead of being marked by another pass over its column.
         Columns at the positions ``doubtful`` are expected to have malformed values.
         """
         as_bytes, zoned = self._always_bytes | doubtful, self._zoned

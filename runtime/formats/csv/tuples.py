@@ -12,7 +12,7 @@ from runtime.formats.csv.quotes import has_sure_end, scan
 if TYPE_CHECKING:
     from runtime.formats.csv.dialect import CsvDialect
 
-__all__ = ["Tuples", "has_quotes", "has_stray_return", "surely_short"]
+__all__ = ["Tuples", "delimiter_count", "has_quotes", "has_stray_return", "surely_short"]
 
 _RETURN = 13
 _LINE_END = 10

@@ -251,7 +251,7 @@ class ItchRunIndex(RunIndex):
         start = self._start(state)
         if start is None:
             return TupleRange(
-                -1, -1, state if not size else state - size if state >= 0 else state_at_half(state, self._data)
+                -1, -1, state if not size else state - size if state >= 0 else _state_at_half(state, self._data)
             )
         chain = self.chain(state)
         return TupleRange(start, chain.stop, state_at(self._data, chain.stop))
@@ -278,7 +278,7 @@ class ItchRunIndex(RunIndex):
         return start if start <= size else None
 
 
-def state_at_half(state: int, data: Bytes) -> int:
+def _state_at_half(state: int, data: Bytes) -> int:
     """Return the state after bytes that begin with the second byte of a length prefix and do not end the message."""
     return ((-1 - state) << 8 | int(data[0])) + 1 - len(data)
 

@@ -177,10 +177,10 @@ class ItchColumns:
             if column.source is None:
                 arrays.append(self._letters(column, data, at, kinds))
             elif values is None:
-                kind = column.arrow_type
-                if kind not in nulls:
-                    nulls[kind] = _nulls(kind, count)
-                arrays.append(nulls[kind])
+                arrow_type = column.arrow_type
+                if arrow_type not in nulls:
+                    nulls[arrow_type] = _nulls(arrow_type, count)
+                arrays.append(nulls[arrow_type])
             elif (converted := self._converted(column, values)) is not None:
                 arrays.append(pa.array(converted, column.arrow_type))
             else:

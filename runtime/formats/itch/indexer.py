@@ -6,6 +6,7 @@ nanoseconds since midnight. Alphas come without the blanks at their end.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 import msgspec
@@ -138,7 +139,7 @@ class ItchIndexer(InputFormatIndexer):
             nulled, refused = self._judge(arrays, wrong, places)
             described += self._described_values(data, wrong, refused, places, at)
             bad = np.union1d(bad, places[refused])
-            described = sorted(described, key=lambda letter: letter.index)[: self._described]
+            described = sorted(described, key=attrgetter("index"))[: self._described]
         rows = record_batch(arrays, self._parsed, len(at))
         mask = self._conditions.wanted(rows)
         if refused is not None and refused.any():
@@ -216,14 +217,14 @@ class ItchIndexer(InputFormatIndexer):
     def _described_values(
         self, data: Bytes, wrong: list[Wrong], refused: Flags, places: Integers, at: Integers
     ) -> list[BadTuple]:
-        letters: dict[int, BadTuple] = {}
+        described: dict[int, BadTuple] = {}
         for each in wrong:
             for row in each.rows[refused[each.rows]][: self._described].tolist():
                 start = int(at[row])
                 stop = start + int(_tuple_lengths(data, at[row : row + 1])[0])
                 tuple_ = int(places[row])
-                letters.setdefault(tuple_, BadTuple(tuple_, start, stop, each.field.name, each.expected, each.reason))
-        return list(letters.values())
+                described.setdefault(tuple_, BadTuple(tuple_, start, stop, each.field.name, each.expected, each.reason))
+        return list(described.values())
 
     def _framed_badly(self, data: Bytes, index: int, start: int) -> BadTuple:
         length = int(_tuple_lengths(data, np.array([start]))[0])

@@ -54,10 +54,10 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
 class FaultSearch:
     """Reader of all readable lines of a block.
 
-    A good block takes one call of the reader. If it is refused, the reader often names a line; then the lines before
-    and after it are read again without it. Else the block is cut into parts, refused ones once more,
-    and the last ones are judged line by line. Whether a line is good never depends on its neighbours:
-    it is good if the reader takes it alone, without the malformed values of nullable fields.
+    A good block takes one call of the reader. If the reader refuses the block, it often names a line; then the lines
+    before and after that line are read again without it. Else the block is cut into parts, and refused parts are cut
+    again until their lines are so few that they are judged one by one. Whether a line is good never depends on its
+    neighbours: it is good if the reader takes it alone, without the malformed values of nullable fields.
     """
 
     def __init__(self, fields: Iterable[Field], *, null_malformed: bool) -> None:

@@ -129,7 +129,7 @@ class JsonReader:
             if (finite := _finite(columns[i])) is not None
         ]
         wrong += [
-            Wrong(self.fields[i], ~_to_numpy(pc.fill_null(good, True)), f"no {self.fields[i].type}")
+            Wrong(self.fields[i], ~_to_numpy(pc.fill_null(good, True)), f"not a value of {self.fields[i].type}")
             for i, check in self._checked
             if pc.all(good := check(columns[i]), min_count=0).as_py() is False
         ]

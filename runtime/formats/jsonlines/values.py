@@ -73,7 +73,7 @@ class LineJudge:
             return self._misplaced(str(error))
         except (msgspec.DecodeError, RecursionError) as error:
             certain = not any(literal in line for literal in _LITERALS) and not isinstance(error, RecursionError)
-            return [Fault(None, f"no JSON: {error}", certain)]
+            return [Fault(None, f"not JSON: {error}", certain)]
         faults = []
         for field, way, test, is_doubtful in self._values:
             value = record
@@ -169,7 +169,7 @@ def _no_reason(token: bytes) -> str:
 
 def _integer_reason(lowest: int, highest: int, token: bytes) -> str:
     if not _WHOLE.fullmatch(token):
-        return "no whole number"
+        return "not a whole number"
     if token.startswith(b"-") and lowest == 0:
         return "negative"
     return "" if len(token) < 40 and lowest <= int(token) <= highest else "out of range"
@@ -183,9 +183,9 @@ def _decimal_reason(precision: int, scale: int, token: bytes) -> str:
     try:
         _, digits, exponent = Decimal(_text(token)).as_tuple()
     except (InvalidOperation, ValueError):
-        return "no decimal"
+        return "not a decimal"
     if not isinstance(exponent, int):
-        return "no decimal"
+        return "not a decimal"
     zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
     if any(digits) and -exponent - zeros > scale:
         return f"more than {scale} digits after the point"
@@ -194,7 +194,7 @@ def _decimal_reason(precision: int, scale: int, token: bytes) -> str:
 
 def _date_reason(token: bytes) -> str:
     text = _text(token)
-    return "no date" if len(text) != len("2000-01-01") else _day_reason(text)
+    return "not a date" if len(text) != len("2000-01-01") else _day_reason(text)
 
 
 def _day_reason(text: str) -> str:
@@ -208,7 +208,7 @@ def _day_reason(text: str) -> str:
 def _timestamp_reason(most_digits: int, token: bytes) -> str:
     matched = _TIMESTAMP.fullmatch(_text(token))
     if matched is None:
-        return "no timestamp"
+        return "not a timestamp"
     digits = len(matched[6] or ".") - 1
     return "a finer unit" if digits > most_digits else _day_reason(matched[1])
 

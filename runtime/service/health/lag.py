@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -12,6 +13,7 @@ from deltabook.wire.durations import Durations
 __all__ = ["Freshness", "Lags"]
 
 _MOST_MARKS: Final = 4096
+"""Greatest number of marks of buffers, and of epochs, that wait."""
 
 
 class Lags:
@@ -98,21 +100,31 @@ class Lags:
 
 
 class Freshness:
-    """Time that the oldest epoch has waited for its publication. `sealed` may be called on another thread."""
+    """Time that the oldest epoch has waited for its publication. May be called from any thread."""
 
     def __init__(self, longest_s: float) -> None:
+        """Start without epochs; ``longest_s`` is the time in seconds after which an epoch has waited too long."""
         self._longest_s = longest_s
-        self._waiting: deque[tuple[int, float]] = deque()
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[int, float]] = deque()  # of each epoch: its number, and the time of its end
 
     def sealed(self, epoch: int, now_s: float) -> None:
         """Record a new epoch."""
-        self._waiting.append((epoch, now_s))
+        with self._lock:
+            if len(self._waiting) >= _MOST_MARKS:  # every second mark is kept, the oldest included
+                self._waiting = deque(islice(self._waiting, 0, None, 2))
+            self._waiting.append((epoch, now_s))
 
     def waited_s(self, version: int, now_s: float) -> float | None:
-        """Return how many seconds the oldest epoch after this published version has waited; None if there is none."""
-        while self._waiting and self._waiting[0][0] <= version:
-            self._waiting.popleft()
-        return now_s - self._waiting[0][1] if self._waiting else None
+        """Return how many seconds the oldest epoch after this published version has waited; None if there is none.
+
+        If more epochs have waited than there are marks, the result may be that of a later epoch; the latest epochs
+        always have marks.
+        """
+        with self._lock:
+            while self._waiting and self._waiting[0][0] <= version:
+                self._waiting.popleft()
+            return now_s - self._waiting[0][1] if self._waiting else None
 
     def is_fresh(self, version: int, now_s: float) -> bool:
         """Return True if no epoch after this published version has waited too long."""

@@ -28,7 +28,7 @@ from deltabook.wire.durations import Durations
 from deltabook.wire.metrics import Exposition, counter, gauge, histogram, histograms, labelled, volume
 from deltabook.wire.service import PostgresLine, UpstreamLine
 from runtime.engine.ingest import Inlet, OriginCounters
-from runtime.engine.statistics import Statistics
+from runtime.engine.statistics import NodeFigures, Statistics
 from runtime.epochs import Cut, Footer, LocalDisk
 from runtime.plan import Lane
 from runtime.service.results.hub import Hub
@@ -49,13 +49,13 @@ __all__ = [
 ]
 
 
-_OF_PIPELINES: Final = (
-    ("tasks", "Calls of a pipeline that took inputs.", "tasks"),
-    ("task_seconds", "Time that calls of a pipeline took.", "busy_s"),
-    ("inputs", "Inputs that calls of a pipeline took.", "inputs"),
-    ("tuples", "Tuples that a pipeline has emitted.", "emitted"),
+_OF_PIPELINES: Final[tuple[tuple[str, str, Callable[[NodeFigures], float]], ...]] = (
+    ("tasks", "Calls of a pipeline that took inputs.", lambda node: node.tasks),
+    ("task_seconds", "Time that calls of a pipeline took.", lambda node: node.busy_s),
+    ("inputs", "Inputs that calls of a pipeline took.", lambda node: node.inputs),
+    ("tuples", "Tuples that a pipeline has emitted.", lambda node: node.emitted),
 )
-"""Name, help and field of the metrics of each pipeline."""
+"""Name, help and value of the metrics of each pipeline."""
 
 
 class EngineFigures(msgspec.Struct, frozen=True):
@@ -128,10 +128,10 @@ class EngineMetrics:
             ("expired_inputs", "Inputs that were skipped since their query had ended.", figures.expired),
         ):
             yield CounterMetricFamily(f"deltabook_runtime_engine_{name}", what, value)
-        for name, what, of in _OF_PIPELINES:
+        for name, what, value_of in _OF_PIPELINES:
             family = CounterMetricFamily(f"deltabook_runtime_engine_{name}", what, labels=("query", "pipeline"))
             for node in figures.nodes:
-                family.add_metric((node.query_id, node.node), getattr(node, of))
+                family.add_metric((node.query_id, node.node), value_of(node))
             yield family
         yield histograms(
             "deltabook_runtime_engine_task_duration_seconds",
@@ -227,26 +227,28 @@ class Noted:
         yield from volume(_PREFIX, self._directory)
 
 
-_ORIGIN_COUNTERS: Final = (
-    ("tuples", "Tuples in stream order, good and bad, since the start.", "tuples"),
-    ("malformed", "Malformed tuples in stream order, since the start.", "bad"),
-    ("nulled_values", "Malformed values that became NULL, since the start.", "nulled"),
-    ("filtered", "Tuples that a condition left out, since the start.", "filtered"),
+_ORIGIN_COUNTERS: Final[tuple[tuple[str, str, Callable[[OriginCounters], float]], ...]] = (
+    ("tuples", "Tuples in stream order, good and bad, since the start.", lambda each: each.tuples),
+    ("malformed", "Malformed tuples in stream order, since the start.", lambda each: each.bad),
+    ("nulled_values", "Malformed values that became NULL, since the start.", lambda each: each.nulled),
+    ("filtered", "Tuples that a condition left out, since the start.", lambda each: each.filtered),
 )
-"""Name, help and field of the counters of an origin."""
-_UPSTREAM_GAUGES: Final = (
-    ("epoch", "Epoch of the upstream up to which everything is committed here.", "epoch"),
-    ("newest_epoch", "The newest epoch of the upstream's log.", "newest"),
-    ("lag_epochs", "Epochs of the upstream's log that are not committed here yet.", "lag_epochs"),
+"""Name, help and value of the counters of an origin."""
+_UpstreamValues = tuple[tuple[str, str, Callable[[UpstreamLine], float]], ...]
+_UPSTREAM_GAUGES: Final[_UpstreamValues] = (
+    ("epoch", "Epoch of the upstream up to which everything is committed here.", lambda line: line.epoch),
+    ("newest_epoch", "The newest epoch of the upstream's log.", lambda line: line.newest),
+    ("lag_epochs", "Epochs of the upstream's log that are not committed here yet.", lambda line: line.lag_epochs),
 )
-_UPSTREAM_COUNTERS: Final = (
-    ("epochs", "Epochs that were read from the upstream, since the start.", "epochs"),
-    ("messages", "Messages in the epochs that were read.", "messages"),
-    ("rows", "Rows in the epochs that were read.", "rows"),
-    ("bytes", "Bytes of the epochs that were read.", "bytes"),
-    ("busy_seconds", "Processor time of the thread that reads the upstream.", "busy_s"),
+"""Name, help and value of the gauges of an upstream."""
+_UPSTREAM_COUNTERS: Final[_UpstreamValues] = (
+    ("epochs", "Epochs that were read from the upstream, since the start.", lambda line: line.epochs),
+    ("messages", "Messages in the epochs that were read.", lambda line: line.messages),
+    ("rows", "Rows in the epochs that were read.", lambda line: line.rows),
+    ("bytes", "Bytes of the epochs that were read.", lambda line: line.bytes),
+    ("busy_seconds", "Processor time of the thread that reads the upstream.", lambda line: line.busy_s),
 )
-"""Name, help and field of the counters of an upstream."""
+"""Name, help and value of the counters of an upstream."""
 MOST_VIEWS: Final = 200
 """Greatest number of views that have series of their own: the first of the catalogue."""
 
@@ -262,8 +264,8 @@ def origin_metrics(
     ``cuts`` are the cuts of the newest epoch; ``losses`` are the numbers of lost connections, by origin.
     """
     own = ("origin",)
-    for name, what, field in _ORIGIN_COUNTERS:
-        values = [((origin,), float(getattr(each, field))) for origin, each in counters.items()]
+    for name, what, value_of in _ORIGIN_COUNTERS:
+        values = [((origin,), float(value_of(each))) for origin, each in counters.items()]
         yield labelled(CounterMetricFamily, f"{_PREFIX}_origin_{name}", what, own, values)
     failed = [((origin,), float(bool(each.failure))) for origin, each in counters.items()]
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_origin_failed", "1 for an origin that has failed.", own, failed)
@@ -290,13 +292,13 @@ def upstream_metrics(upstreams: Mapping[str, UpstreamLine]) -> Iterator[Metric]:
         return
     own = ("upstream",)
 
-    def values(field: str) -> list[tuple[tuple[str], float]]:
-        return [((upstream,), float(getattr(line, field))) for upstream, line in upstreams.items()]
+    def values(value_of: Callable[[UpstreamLine], float]) -> list[tuple[tuple[str], float]]:
+        return [((upstream,), float(value_of(line))) for upstream, line in upstreams.items()]
 
-    for name, what, field in _UPSTREAM_GAUGES:
-        yield labelled(GaugeMetricFamily, f"{_PREFIX}_upstream_{name}", what, own, values(field))
-    for name, what, field in _UPSTREAM_COUNTERS:
-        yield labelled(CounterMetricFamily, f"{_PREFIX}_upstream_{name}", what, own, values(field))
+    for name, what, value_of in _UPSTREAM_GAUGES:
+        yield labelled(GaugeMetricFamily, f"{_PREFIX}_upstream_{name}", what, own, values(value_of))
+    for name, what, value_of in _UPSTREAM_COUNTERS:
+        yield labelled(CounterMetricFamily, f"{_PREFIX}_upstream_{name}", what, own, values(value_of))
     up = [((upstream,), float(line.state == "reading")) for upstream, line in upstreams.items()]
     what = "1 while the upstream runs and reads all of its own origins."
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_upstream_up", what, own, up)
@@ -365,12 +367,16 @@ Figures = Mapping[str, int | float | str | None]
 
 
 class _FigureMetric(msgspec.Struct, frozen=True):
+    """Metric of one status figure."""
+
     figure: str
     """Key of the value in `Figures`."""
     name: str
     """Name of the metric without the prefix; ``_total`` is appended to the name of a count."""
     what: str
+    """Help text of the metric."""
     is_count: bool = False
+    """True for a counter, False for a gauge."""
 
 
 _FIGURES: Final = (

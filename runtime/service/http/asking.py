@@ -12,7 +12,8 @@ import pyarrow as pa
 from twisted.internet.defer import Deferred
 
 from deltabook.wire.service import ASK_PATH, Answered, Question
-from runtime.service.asking import Asker, EpochGoneError, TooManyError, UnpublishedError
+from runtime.service.asking import Asker, TooManyError, UnpublishedError
+from runtime.service.at_epochs import EpochGoneError
 from runtime.service.http.routes import ARROW, JSON, Answer, Call, Refusal, Reply, Route
 from runtime.service.http.rows import INTEGERS
 from runtime.service.sandbox import AnswerRows, AskError, CostlyError
@@ -36,9 +37,9 @@ class AskRoutes:
         """Return the routes."""
         return [
             Route("POST", ASK_PATH, "ask", "Answer a SELECT over relations and views, as they are at one epoch.",
-                  (Answer(200, "the rows, and the epoch that they are of", Answered, (JSON, ARROW)),
+                  (Answer(200, "the rows, and their epoch", Answered, (JSON, ARROW)),
                    Answer(409, "no such epoch yet, or a view that has failed"),
-                   Answer(410, "the epoch is not available any more"),
+                   Answer(410, "the epoch is no longer available"),
                    Answer(413, "the question needs more rows, bytes, memory or time than it may"),
                    Answer(422, "SQL that is wrong or not allowed, with the place and the reason"),
                    Answer(503, "there are too many questions at a time, or a view waits for the start of Spark")),

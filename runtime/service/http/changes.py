@@ -1,6 +1,8 @@
-"""Subscriptions over HTTP: an endless answer with snapshots and changes, in frames of `deltabook.wire.results`.
+# mypy: disable-error-code="no-untyped-call"
+# twisted.web is typed in part only.
+"""Subscriptions: an endless HTTP answer with snapshots and changes, in frames of `deltabook.wire.results`.
 
-The route of the WebSocket, over which pages have the same, is here too.
+`StreamRoutes` has the route of the WebSocket, over which pages receive snapshots and changes as JSON.
 """
 
 from __future__ import annotations
@@ -29,13 +31,7 @@ from runtime.service.subscriptions import (
     upgraded,
 )
 
-__all__ = [
-    "ChangeRoutes",
-    "StreamRoutes",
-]
-
-# mypy: disable-error-code="no-untyped-call"
-# twisted.web is typed in part only.
+__all__ = ["ChangeRoutes", "StreamRoutes"]
 
 
 @implementer(IPushProducer)
@@ -158,10 +154,6 @@ class ChangeRoutes:
             return Start(parsed_start(names, epoch), run)
         except ValueError as error:
             raise Refusal(400, str(error)) from None
-
-
-# mypy: disable-error-code="no-untyped-call"
-# twisted.web is typed in part only.
 
 
 class StreamRoutes:

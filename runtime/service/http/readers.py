@@ -51,13 +51,13 @@ class ReaderRoutes:
         return [
             Route("GET", "/v1/readers", "list_readers", "What the runtime reads, its own feed first.",
                   (Answer(200, "all readers", Readers, (JSON,)),), lambda _: json_reply(self._readers.list())),
-            Route("POST", "/v1/readers", "add_reader", "Read one more file or server.",
-                  (Answer(201, "it is read", ChangedReader, (JSON,)), refused), self._add,
+            Route("POST", "/v1/readers", "add_reader", "Add a reader of a file or a server.",
+                  (Answer(201, "the reader is added", ChangedReader, (JSON,)), refused), self._add,
                   body=NewReader, example=_EXAMPLE,
                   leads_to={"drop_reader": ("reader", "/reader/name")}),
-            Route("DELETE", "/v1/readers/{reader}", "drop_reader", "Read it no more.",
+            Route("DELETE", "/v1/readers/{reader}", "drop_reader", "Drop a reader.",
                   (Answer(200, "the reader is removed", ChangedReader, (JSON,)),
-                   Answer(202, "the time is over; it will go", ChangedReader, (JSON,)),
+                   Answer(202, "the timeout is over; the reader will be removed", ChangedReader, (JSON,)),
                    Answer(404, "there is no such reader, or no such path"), refused),
                   self._drop, parameters=(wait, rows), values=(Parameter("reader", str, "name of a reader"),)),
         ]  # fmt: skip

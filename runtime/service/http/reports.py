@@ -47,10 +47,10 @@ class ReportRoutes:
     def routes(self) -> list[Route]:
         """Return the routes."""
         routes = [
-            Route("GET", "/v1/status", "status", "How the runtime stands.",
-                  (Answer(200, "its figures", RuntimeStatus, (JSON,)),), self._status_reply),
+            Route("GET", "/v1/status", "status", "Status figures of the runtime.",
+                  (Answer(200, "the figures", RuntimeStatus, (JSON,)),), self._status_reply),
             Route("GET", "/v1/statistics", "statistics",
-                  "What the runtime does and holds: engine, origins, views, subscribers, cursors, connections.",
+                  "Figures of the parts of the runtime: engine, origins, views, subscribers, cursors, connections.",
                   (Answer(200, "the figures", Statistics, (JSON,)),), self._counted),
         ]  # fmt: skip
         if (metrics := self._metrics) is None:

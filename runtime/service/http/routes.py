@@ -64,15 +64,20 @@ class Reply(msgspec.Struct, frozen=True):
     """Answer to a request."""
 
     status: int
+    """HTTP status."""
     body: bytes | Body
+    """Whole body, or its pieces."""
     content_type: str = JSON
+    """Content type of the body."""
     headers: Mapping[str, str] = {}
+    """Further headers."""
 
 
 class Parameter(msgspec.Struct, frozen=True):
     """Parameter in the path or in the query."""
 
     name: str
+    """Name of the parameter."""
     type: Any
     """Python type, with its bounds, of checked values and of the description."""
     what: str
@@ -85,6 +90,7 @@ class Answer(msgspec.Struct, frozen=True):
     """Answer that a route may give."""
 
     status: int
+    """HTTP status."""
     what: str
     """Description."""
     body: Any = str

@@ -94,7 +94,7 @@ class ViewRoutes:
                    Answer(503, "the view has no version yet, as Spark is starting")),
                   self._show, parameters=(INTEGERS,), values=(VIEW,)),
             Route("GET", "/v1/views/{view}/explain", "explain_view", "How a view or a stream is kept, in words.",
-                  (Answer(200, "its class, why it is in it, and its maps; of a stream its operators"), missing),
+                  (Answer(200, "a view's class with its reason, and its maps; the operators of a stream"), missing),
                   self._explain, parameters=(CODE,), values=(VIEW,)),
         ]  # fmt: skip
         return shown if self._control is None else [*shown, *self._changing(self._control)]
@@ -109,7 +109,7 @@ class ViewRoutes:
             return json_reply(changed, status)
 
         done = Answer(200, "the change is published", Changed, (JSON,))
-        later = Answer(202, "the time is over; the change will be published", Changed, (JSON,))
+        later = Answer(202, "the timeout is over; the change will be published", Changed, (JSON,))
         refused = Answer(409, "the change conflicts with the present state, or a view failed at once, with the reason")
         wait = Parameter("timeout_s", TimeoutSeconds, "how long to wait until the change is published", TIMEOUT_SECONDS)
         return [

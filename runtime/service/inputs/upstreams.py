@@ -79,9 +79,8 @@ class Upstreams:
     ) -> None:
         """Create the followers.
 
-        ``upstreams`` must have passed `check_upstreams`; ``directory`` is the run directory of this runtime.
-
-        ``follow`` creates the follower of a log.
+        ``upstreams`` must have passed `check_upstreams`; ``directory`` is the run directory of this runtime; ``follow``
+        creates the follower of a log.
         """
         self._disk = disk
         self._reactor = reactor
@@ -207,8 +206,8 @@ class Upstreams:
             state = "silent"
         if state != known.state:
             known.state = state
-            say = self._log.info if state == "reading" else self._log.warn
-            say(
+            log = self._log.info if state == "reading" else self._log.warn
+            log(
                 "upstream {name} at {directory} is {state}",
                 name=known.config.name, directory=known.config.directory, state=state,
             )  # fmt: skip

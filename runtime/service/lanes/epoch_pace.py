@@ -23,8 +23,8 @@ class EpochPace:
 
     Without Spark no result waits for an epoch: views are published step by step, and an epoch only reduces what is read
     again after a crash, and publishes derived streams. A barrier delays the feed and a commit takes processor time, so
-    both together are allowed a fifth of the time. Longer epochs would not help: the work of a commit grows with the
-    epoch, and so do the slowest steps beside it.
+    both together are allowed a fifth of the time, until an epoch is ten intervals old. Longer epochs would not help:
+    the work of a commit grows with the epoch, and so do the slowest steps beside it.
     """
 
     def __init__(self, interval_s: float) -> None:

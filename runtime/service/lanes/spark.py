@@ -90,7 +90,10 @@ class SparkHost:
         request_kernels(program, self._config.shards)
 
     def start(self, epoch: int) -> None:
-        """Start Spark, which takes about 10 s, and wait until this epoch is published or `give_up` is called."""
+        """Start Spark, and wait until this epoch is published or `give_up` is called.
+
+        Raises `SparkLaneError` if that fails or takes too long.
+        """
         from runtime.spark.session import start_session
 
         begun_s = time.monotonic()

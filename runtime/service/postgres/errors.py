@@ -6,7 +6,8 @@ import re
 from typing import Final
 
 from runtime.compiler import SqlError
-from runtime.service.asking import EpochGoneError, TooManyError
+from runtime.service.asking import TooManyError
+from runtime.service.at_epochs import EpochGoneError
 from runtime.service.errors import ServiceError
 from runtime.service.sandbox import AskError, CostlyError
 

@@ -62,9 +62,13 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
     """Parts that the sessions of a port share."""
 
     parts: PostgresParts
+    """Parts of the runtime."""
     catalogue: SharedCatalogue
+    """Catalogue's tables."""
     held_bytes: HeldBytes
+    """Size of the answers of all sessions."""
     counts: PostgresCounts
+    """Counters of the port."""
     clock: Any
     """Twisted's clock, for timeouts."""
 

@@ -67,6 +67,7 @@ class Field(msgspec.Struct, frozen=True):
     """Column of an answer."""
 
     name: str
+    """Name of the column."""
     oid: int
     """OID of the column's type."""
     size: int = -1

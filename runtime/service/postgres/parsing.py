@@ -135,6 +135,8 @@ class _Reader:
         if [token.word for token in own[-4:-1]] == ["AS", "OF", "EPOCH"] and own[-1].kind == "number":
             epoch = self._epoch(own[-1])
             own = own[:-4]
+            if not own:
+                raise self._error("a SELECT")
         start, stop = own[0].begin, own[-1].end
         places = []
         for each in own:
@@ -257,14 +259,10 @@ class _Reader:
         options = dict[str, str]()
         if self._sign("("):
             while not options or self._sign(","):
-                name, at = self._word(), self._place()
-                self._at += 1
-                value = ""
-                if self._rest() and self._peek().text not in ",)":
-                    value = unquoted(self._peek()).upper()
-                    self._at += 1
-                options[name] = value
-                self._check_plan_option(name, value, at)
+                at = self._place()
+                name, value = self._option()
+                options[name] = value.upper()
+                self._check_plan_option(name, options[name], at)
             self._expect(")")
         while word := self._accept("ANALYZE", "VERBOSE"):
             self._check_plan_option(word, "", self._tokens[self._at - 1].begin)
@@ -440,16 +438,9 @@ class _Reader:
         options: dict[str, str] = {}
         if self._rest() and self._peek().text == "(":
             self._at += 1
-            while True:
-                name = self._word().lower()
-                self._at += 1
-                value = ""
-                if self._rest() and self._peek().text not in ",)":
-                    value = unquoted(self._peek()).lower()
-                    self._at += 1
-                options[name] = value
-                if not self._sign(","):
-                    break
+            while not options or self._sign(","):
+                name, value = self._option()
+                options[name.lower()] = value.lower()
             if not self._sign(")"):
                 raise self._error("a closing parenthesis")
         while word := self._accept("CSV", "BINARY", "HEADER"):
@@ -467,6 +458,17 @@ class _Reader:
             raise PostgresError("0A000", f"expected options out of FORMAT, HEADER and PROGRESS, was {what}")
         no = ("false", "off", "0", "no")
         return CopyOptions(form, header not in no, progress not in no)  # type: ignore[arg-type]  # one of the three
+
+    def _option(self) -> tuple[str, str]:
+        """Read the name of an option in parentheses, and its value, which may be missing."""
+        if not self._rest():
+            raise self._error("an option")
+        name, value = self._word(), ""
+        self._at += 1
+        if self._rest() and self._peek().text not in ",)":
+            value = unquoted(self._peek())
+            self._at += 1
+        return name, value
 
     # Tokens
 
@@ -518,13 +520,13 @@ class _Reader:
     def _integer(self) -> int:
         sign = -1 if self._sign("-") else 1
         self._sign("+")
-        if not self._rest() or not self._peek().text.isdigit():
+        if not self._rest() or not self._peek().text.isdecimal():
             raise self._error("a whole number")
         self._at += 1
         return sign * min(int(self._tokens[self._at - 1].text[:19]), 2**62)
 
     def _epoch(self, token: Token) -> int:
-        if not token.text.isdigit() or len(token.text) > 18:
+        if not token.text.isdecimal() or len(token.text) > 18:
             raise syntax_error(f"expected the number of an epoch, was {token.text[:80]}", token.begin)
         return int(token.text)
 

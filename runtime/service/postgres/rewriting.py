@@ -61,15 +61,18 @@ class SessionFacts(msgspec.Struct, frozen=True):
     """Results of session functions."""
 
     user: str
+    """Result of ``current_user``."""
     number: int
     """Result of ``pg_backend_pid()``."""
     settings: Mapping[str, str]
+    """Results of ``current_setting``, by the name of the setting."""
 
 
 class Rewritten(msgspec.Struct, frozen=True):
     """Question rewritten for DuckDB."""
 
     sql: str
+    """SQL for DuckDB."""
     moves: tuple[tuple[int, int, int, int], ...] = ()
     """For each inserted literal: its begin and end, the begin of its parameter, and the total growth of the text up to
     there."""
@@ -243,8 +246,10 @@ def _simplified(sql: str) -> str:
         at = end
 
     while number < len(own):
-        if text(0) == "operator" and text(1) == "(" and text(2) == "pg_catalog":
-            end = next((index for index in range(number, len(own)) if own[index].text == ")"), number)
+        if text(0) == "operator" and text(1) == "(" and text(2) == "pg_catalog" and text(3) == ".":
+            end = next((index for index in range(number, len(own)) if own[index].text == ")"), None)
+            if end is None:
+                break
             leave(own[number].begin, own[end].end, " " + sql[own[number + 3].end : own[end].begin] + " ")
             number = end
         elif text(0) == "collate":

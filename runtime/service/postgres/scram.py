@@ -28,12 +28,16 @@ _LONGEST_NONCE: Final = 1_000
 
 
 class Verifier(msgspec.Struct, frozen=True):
-    """Keys that verify a password."""
+    """Keys that verify a password; RFC 5802, section 3, defines them."""
 
     salt: bytes
+    """Random salt of the password."""
     iterations: int
+    """Number of iterations of PBKDF2."""
     stored_key: bytes
+    """StoredKey: SHA-256 of the ClientKey, by which a client's proof is verified."""
     server_key: bytes
+    """ServerKey, with which the server proves that it knows the verifier."""
 
     @classmethod
     def of(cls, password: str, random: Callable[[int], bytes], iterations: int = _ITERATIONS) -> Verifier:

@@ -137,6 +137,7 @@ class _Connection(Protocol):
         self._requests = 0
         self._is_encrypted = False
         self._scram: ScramExchange | None = None
+        self._has_first_answer = False  # True once the client's first message of SCRAM was answered
         self._parameters: dict[str, str] = {}
         self._session: Session | None = None
         self._number = 0
@@ -257,7 +258,7 @@ class _Connection(Protocol):
         if code != b"p":
             raise UnreadableMessageError(f"expected a password, was the message {code!r}")
         assert self._scram is not None
-        if self._parameters.pop("first message", "") != "was read":
+        if not self._has_first_answer:
             fields = Fields(content, "SASLInitialResponse")
             mechanism = fields.text()
             first = fields.value()
@@ -265,7 +266,7 @@ class _Connection(Protocol):
             if mechanism != MECHANISM or first is None:
                 raise FatalError("28000", f"expected {MECHANISM}, was {mechanism[:80]!r}")
             transport.write(messages.authentication(_SASL_CONTINUE, self._scram.first(first)))
-            self._parameters["first message"] = "was read"
+            self._has_first_answer = True
             return
         answer = self._scram.final(content)
         if answer is None:

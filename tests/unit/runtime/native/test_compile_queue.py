@@ -84,6 +84,7 @@ def test_a_process_that_dies_twice_fails_its_source_alone(
     bad, good = replies.get(timeout=60), replies.get(timeout=60)
     assert (bad.outcome, good.outcome) == ("failed", "compiled")
     assert "was its end: 7" in bad.reason
+    assert bad.is_lasting
     assert len(set(pids(tmp_path))) == 3
 
 
@@ -92,11 +93,13 @@ def test_a_process_that_dies_once_is_replaced(start: Start, replies: queue.Queue
     assert replies.get(timeout=60).outcome == "compiled"
 
 
-@pytest.mark.parametrize(("text", "reason"), [(HANGS, "in time, was none"), (BABBLES, "was b'loading...'")])
+@pytest.mark.parametrize(
+    ("text", "timeout_s", "reason"), [(HANGS, 0.5, "in time, was none"), (BABBLES, 60.0, "was b'loading...'")]
+)
 def test_silence_and_noise_are_failures(
-    start: Start, replies: queue.Queue[CompileReply], text: str, reason: str
+    start: Start, replies: queue.Queue[CompileReply], text: str, timeout_s: float, reason: str
 ) -> None:
-    start(text, timeout_s=0.5).submit(CompileRequest("bad"))
+    start(text, timeout_s=timeout_s).submit(CompileRequest("bad"))
     reply = replies.get(timeout=60)
     assert reply.outcome == "failed"
     assert reason in reply.reason
@@ -105,7 +108,9 @@ def test_silence_and_noise_are_failures(
 def test_a_command_that_cannot_be_started_is_a_failure(replies: queue.Queue[CompileReply], tmp_path: Path) -> None:
     compiling = CompileQueue([], replies.put, cwd=tmp_path, capacity=1, command=["/no/such/program"])
     compiling.submit(CompileRequest("a"))
-    assert "FileNotFoundError" in replies.get(timeout=60).reason
+    reply = replies.get(timeout=60)
+    assert "FileNotFoundError" in reply.reason
+    assert not reply.is_lasting, "the source is not at fault: it is compiled later"
     compiling.close()
 
 

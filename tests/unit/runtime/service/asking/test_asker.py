@@ -14,7 +14,8 @@ from twisted.python.failure import Failure
 
 from deltabook.wire.catalogue import AddViews, NewStream, NewView
 from runtime.compiler import SqlError
-from runtime.service.asking import EpochGoneError, TooManyError
+from runtime.service.asking import TooManyError
+from runtime.service.at_epochs import EpochGoneError
 from runtime.service.errors import CatalogueError
 from runtime.service.sandbox import AskError, AskLimits, CostlyError, Worker
 from tests.generators.reader_lab import ReaderLab

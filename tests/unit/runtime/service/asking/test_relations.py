@@ -12,7 +12,7 @@ import pytest
 
 from runtime.compiler import Column, Relation
 from runtime.epochs.retention import retire_epochs
-from runtime.service.asking import EpochGoneError, RelationsAtEpochs
+from runtime.service.at_epochs import EpochGoneError, RelationsAtEpochs
 from runtime.service.sandbox import Cancellation, CostlyError
 from tests.unit.runtime.epochs.test_snapshots import Log
 

@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 from runtime.compiler import extend_program
 from runtime.epochs import EpochLogReader, Footer
-from runtime.service.asking import EpochGoneError, PublishedView, ViewsAtEpochs, published_views
+from runtime.service.at_epochs import EpochGoneError, PublishedView, ViewsAtEpochs, published_views
 from runtime.service.sandbox import AskError, Cancellation
 from runtime.service.subscriptions import History
 from tests.generators.epochs_lab import RELATION, EpochsLab, select

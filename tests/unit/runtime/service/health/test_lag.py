@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.service.health.lag import Lags
+from runtime.service.health.lag import Freshness, Lags
 
 
 def test_sparks_lag_expires_unless_epochs_wait() -> None:
@@ -49,6 +49,18 @@ def test_of_very_many_that_wait_some_are_marked() -> None:
     assert len(lags._marks) <= 4096
     lags.stepped(1, 100_000.0)
     assert lags.express_ms(100_000.0) == 100_000_000.0, "the oldest is kept"
+
+
+def test_epochs_that_wait_for_spark_are_bounded() -> None:
+    """While Spark does not publish, epochs are sealed for days: the oldest and the newest are exact, others are not."""
+    freshness = Freshness(10.0)
+    for epoch in range(100_000):
+        freshness.sealed(epoch, float(epoch))
+    assert len(freshness._waiting) <= 4096
+    assert freshness.waited_s(-1, 100_000.0) == 100_000.0
+    assert not freshness.is_fresh(50_000, 100_000.0)
+    assert freshness.waited_s(99_990, 100_000.0) == 9.0
+    assert freshness.waited_s(99_999, 100_000.0) is None
 
 
 def test_the_stages_of_a_version_add_up_to_its_lag() -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from deltabook.wire.service import Answered, AnsweredColumn
 from runtime.compiler import SqlError
-from runtime.service.asking import EpochGoneError, TooManyError
+from runtime.service.asking import TooManyError
+from runtime.service.at_epochs import EpochGoneError
 from runtime.service.sandbox import AnswerRows, AskError, CostlyError
 from tests.generators.results_lab import Answered as Reply
 from tests.generators.results_lab import ResultsLab

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runtime.compiler import SqlError
-from runtime.service.asking import EpochGoneError, TooManyError
+from runtime.service.asking import TooManyError
+from runtime.service.at_epochs import EpochGoneError
 from runtime.service.errors import ServiceError
 from runtime.service.postgres.errors import PostgresError, explained
 from runtime.service.sandbox import AskError, CostlyError

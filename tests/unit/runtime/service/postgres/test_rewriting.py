@@ -176,6 +176,8 @@ def test_places_are_those_of_the_text_that_was_sent() -> None:
         ("SELECT 1 FROM depth HAVING SUM(value) > $1", {1: "DECIMAL(38,2)"}),
         ("SELECT any($1::oid[])", {1: "UINTEGER[]"}),
         ("SELECT ((( $1", {}),
+        ("SELECT $1 operator(pg_catalog", {}),
+        ("SELECT $1 operator(pg_catalog.=", {}),
     ],
 )  # fmt: skip
 def test_types_of_parameters_are_those_of_their_places(sql: str, types: dict[int, str]) -> None:

@@ -65,6 +65,15 @@ def test_a_last_message_that_is_not_the_firsts_is_refused(change: object) -> Non
     assert client.transport.disconnecting
 
 
+def test_no_setting_of_the_client_skips_the_first_message() -> None:
+    """The progress of the authentication is the server's: a parameter of the startup message cannot pretend it."""
+    client = PostgresLab(token=TOKEN).connect()
+    client.begin(**{"first message": "was read"})
+    bare = b"n,,n=,r=rOprNGfwEbeRWgbNEkqO"
+    ((code, answer),) = client.send(message(b"p", text("SCRAM-SHA-256") + struct.pack("!i", len(bare)) + bare))
+    assert (code, answer[:4]) == ("R", struct.pack("!i", 11))
+
+
 def test_nothing_is_answered_before_the_password() -> None:
     client = PostgresLab(token=TOKEN).connect()
     client.begin()
