@@ -553,10 +553,7 @@ class ShardState:
         if len(self._strings) <= 2 * len(used) + _SPARE_STRINGS:
             return words
         numbers = self._strings.keep(used)
-        for (
-            name,
-            structure,
-        ) in structures.items():  # all structures are loaded: records of one contain places in another, which change
+        for name, structure in structures.items():  # all of them: a record may contain places in another structure
             words[name] = structure.renumbered(words[name], numbers)
             structure.load(words[name])
         self._graph.renumber()
@@ -580,7 +577,9 @@ class ShardState:
             if name in self._recomputed:
                 self._recomputed[name].add(decode_table(changes))
         self._taken, self.taken_bytes = [], 0
-        self._failed, self._begun = run.failed, set(run.begun)
+        # A view that this release cannot lower may have been sound when the run was saved.
+        self._unpublished = {name: why for name, why in self._unpublished.items() if name not in run.failed}
+        self._failed, self._begun = run.failed | self._unpublished, set(run.begun)
         for name in self._recomputed.keys() & self._begun:
             self._recomputed[name].begun = True
 
@@ -593,13 +592,13 @@ class ShardState:
             if name in self._graph.structures:
                 words = decode_words(records.words, records.count * records.width)
                 self._graph.structures[name].load(words.reshape(records.count, records.width))
-        self._failed = run.failed
-        self._unpublished = {}
         self._graph.renumber()
 
     def _put_read(self, tables: Mapping[str, pa.Table]) -> None:
         for name, table in tables.items():
-            self._graph.relations[name].fill_arrow(table, self._strings)
+            batch = self._graph.relations.get(name)
+            if batch is not None:  # None if this release cannot lower a view that read the relation
+                batch.fill_arrow(table, self._strings)
 
     def _replay(self, failed: Collection[str]) -> None:
         """Process the pending rows; only views that failed at these rows before may fail again."""
