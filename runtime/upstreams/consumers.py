@@ -63,7 +63,7 @@ class Consumers:
         """Store a consumer's progress durably; raise `UpstreamError` beyond the limit of consumers."""
         path = self._path(consumer.identity)
         self._disk.make_directory(self._directory)
-        if not self._disk.exists(path) and len(self.list()) >= _MOST:
+        if not self._disk.exists(path) and len(self._files()) >= _MOST:
             raise UpstreamError(f"expected at most {_MOST} consumers in {self._directory}, was one more")
         hidden = path.with_name(f".{path.name}")
         self._disk.write(hidden, [msgspec.json.encode(consumer.sealed())])
