@@ -215,13 +215,14 @@ def _text_array(text: str, element: PgType) -> list[str]:
     if not (text.startswith("{") and text.endswith("}")):
         raise PostgresError("22P02", f"expected an array {{…}}, was {text[:80]!r}")
     elements: list[str] = []
-    for quoted, plain in re.findall(r'"((?:[^"\\]|\\.)*)"|([^,"{}]+)', text[1:-1]):
+    content = text[1:-1]
+    if "{" in re.sub(r'"(?:[^"\\]|\\.)*"', "", content):
+        raise PostgresError("0A000", "expected an array of one dimension, was one of more")
+    for quoted, plain in re.findall(r'"((?:[^"\\]|\\.)*)"|([^,"{}]+)', content):
         if plain.strip().upper() == "NULL":
             elements.append("NULL")
         else:
             elements.append(_typed(re.sub(r"\\(.)", r"\1", quoted) if not plain else plain.strip(), element))
-    if "{" in text[1:-1].replace('\\"', "") and '"' not in text:
-        raise PostgresError("0A000", "expected an array of one dimension, was one of more")
     return elements
 
 
