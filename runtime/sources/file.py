@@ -136,7 +136,9 @@ class FileSource(Source):
                 )
             data = head[_LENGTH_BYTES:] + file.read(length)
             if len(data) < _LENGTH_BYTES + length:
-                raise CodecError(f"expected a frame of {length} bytes, was the end of the file behind {len(data)}")
+                raise CodecError(
+                    f"expected a frame of {length} bytes, was the end of the file after {len(data) - _LENGTH_BYTES}"
+                )
             if place + size <= offset:
                 place += size
                 continue
