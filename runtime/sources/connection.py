@@ -189,7 +189,7 @@ class Connection:
                 return
             self._pending = None
         if not self._is_abandoned:
-            self._go_on()
+            self._resume_or_end()
 
     def _flush_turn(self) -> None:
         self._is_planned = False
@@ -218,7 +218,7 @@ class Connection:
             self.transport.pauseProducing()
             self.paused()
 
-    def _go_on(self) -> None:
+    def _resume_or_end(self) -> None:
         if self._end_reason is not None:
             self._is_abandoned = True
             self._owner.broken(self, self._end_reason, is_clean=self._is_clean)

@@ -40,10 +40,9 @@ from twisted.logger import Logger
 from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.plan import Program, decode_program, lane_program
 from runtime.spark.beginning import Beginning, begin, misfit, newest_commit, read_beginning, wanted
-from runtime.spark.config import SparkLaneError
+from runtime.spark.config import SparkConfig, SparkLaneError
 from runtime.spark.planning import shard_ids
 from runtime.spark.processor import OUTPUT_SCHEMA, ShardProcessor
-from runtime.spark.session import SparkConfig
 from runtime.spark.standing import Standing, read_standing
 from runtime.views.shardruns import decode_table
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import socketserver
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["SparkConfig", "quick_python", "start_session", "stop_session"]
+__all__ = ["quick_python", "start_session", "stop_session"]
 
 
 _VARIABLE: Final = "PYTHONPATH"
@@ -139,7 +139,6 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
     """Restore the handler of SIGINT, which pyspark replaces on the main thread by one that calls the JVM."""
-    logging.getLogger().addFilter(_is_not_of_py4j)
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -214,6 +213,7 @@ def start_session(
     if config.event_log:
         Path(config.event_log).mkdir(parents=True, exist_ok=True)
     on_starting()
+    logging.getLogger().addFilter(_is_not_of_py4j)
     os.environ["JAVA_HOME"] = str(java.path)
     python = quick_python(directory / "python", environ)
     os.environ["PYSPARK_DRIVER_PYTHON"] = os.environ["PYSPARK_PYTHON"] = python

@@ -7,6 +7,7 @@ published state is published, so that versions continue without a break for subs
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -21,7 +22,7 @@ from runtime.views.rows import change_schema
 
 __all__ = ["Standing", "read_standing"]
 
-_FAILED = "failed/"
+_FAILED: Final = "failed/"
 
 
 class Standing(msgspec.Struct, frozen=True):

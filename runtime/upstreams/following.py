@@ -98,8 +98,8 @@ class Follower:
             self._read(sink)
         except Exception as error:  # noqa: BLE001 (any failure ends the reading, which must not look like a quiet market)
             if not self._stopped:
-                is_full = isinstance(error, (EpochLogError, OSError))  # the message has the place
-                sink.failed(str(error) if is_full else f"upstream {self.log.name}: {type(error).__name__}: {error}")
+                names_place = isinstance(error, (EpochLogError, OSError))
+                sink.failed(str(error) if names_place else f"upstream {self.log.name}: {type(error).__name__}: {error}")
 
     def _read(self, sink: UpstreamSink) -> None:
         looked_s = lively_s = -1e9

@@ -33,7 +33,7 @@ from runtime.service.postgres.transactions import IDLE, IN_BLOCK, TransactionBlo
 from runtime.service.postgres.types import literal, typed_expression
 from runtime.service.sandbox import AskError
 
-__all__ = ["Outlet", "Session", "SharedParts"]
+__all__ = ["Session"]
 
 _LONG_TEXT: Final = 8_192
 """Length in characters above which a text is parsed on another thread."""

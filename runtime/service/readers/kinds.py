@@ -51,7 +51,7 @@ def file_below(given: str, directories: Sequence[Path]) -> Path:
         is_below = any(resolved.is_relative_to(directory.resolve()) for directory in directories)
         is_file = resolved.is_file()
     except (OSError, ValueError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = error.strerror if isinstance(error, OSError) else error
         raise CatalogueError(f"expected a file below {known}, was {given!r}: {reason}") from None
     if not is_below or not is_file:
         raise CatalogueError(f"expected a file below {known}, was {given!r}")

@@ -433,13 +433,11 @@ def reader_status(reader: KeptReader, origin: Origin | None, views: Collection[s
     reason = origin.failure
     if origin.ended and not reason and counters.tuples and counters.bad == counters.tuples:
         reason = f"expected rows, was none: all {counters.tuples} tuples are malformed; see dead-letters.jsonl"
-    return ReaderStatus(
-        **{
-            **{name: getattr(status, name) for name in ReaderStatus.__struct_fields__},
-            "state": "failed" if reason else "ended" if origin.ended else "reading",
-            "reason": reason,
-            "sequence": cut.sequence,
-            "offset": cut.offset,
-            "malformed": counters.bad,
-        }
+    return msgspec.structs.replace(
+        status,
+        state="failed" if reason else "ended" if origin.ended else "reading",
+        reason=reason,
+        sequence=cut.sequence,
+        offset=cut.offset,
+        malformed=counters.bad,
     )

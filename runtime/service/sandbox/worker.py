@@ -187,7 +187,7 @@ class Worker:
         """Return the next message; raises the error of a refusal."""
         message = receive(self._replies, kind)
         refused = message.refused if isinstance(message, Ended) else message
-        is_spent = getattr(message, "is_spent", False) or getattr(refused, "is_spent", False)
+        is_spent = any(part.is_spent for part in (message, refused) if isinstance(part, Ended | Refused))
         self._is_ready = not isinstance(message, Answered) and not is_spent
         if not isinstance(refused, Refused):
             return message

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -50,16 +50,13 @@ __all__ = ["BEGUN", "BatchRows", "FlowBatch", "FlowContext", "open_touched", "re
 
 S = TypeVar("S", bound=RecordStructure)
 
-_ROWS: Final = 64
-"""Number of rows for which a new batch has room."""
-
 
 class FlowBatch(ColumnBatch):
     """Batch of an operator's changes."""
 
     def __init__(self, fields: Sequence[Field]) -> None:
         self._projections: list[tuple[ColumnBatch, list[int]]] = []
-        super().__init__(fields, _ROWS)
+        super().__init__(fields)
 
     def grow(self, room: int) -> None:
         """Make room for at least this many rows."""

@@ -59,8 +59,6 @@ from runtime.views.nodes.totals import Totals, put_add, put_locate, put_touch
 
 __all__ = ["lower"]
 
-_ROWS = 64
-"""Number of rows for which a new batch has room."""
 _SKIPPED = 2
 """Place, among a statement's numbers, of the number of matches of the current row that were added before the kernel
 stopped.
@@ -150,7 +148,7 @@ class _Lowering:
                 if number == len(body.auxiliaries) - 1:
                     target: Totals | ColumnFeed = result
                 else:
-                    target = ColumnFeed(self._fields(number), auxiliary.sums, _ROWS)
+                    target = ColumnFeed(self._fields(number), auxiliary.sums)
                     builder.transient.append(target.batch)
                     updates += [make(target) for make in self._updates.get(number, {}).values()]
                 nodes.append(self._node(statement, feed, target))
