@@ -23,9 +23,8 @@ from runtime.native.structures import RecordStructure
 from runtime.native.tiers import Kernels, await_kernels
 from runtime.plan import Program, View, only_view
 from runtime.state import CorruptStateError, Run
-from runtime.views.composed import EventLoop
+from runtime.views.composed import EventLoop, Events
 from runtime.views.errors import ViewError, reason_of
-from runtime.views.events import Events
 from runtime.views.feeds import ColumnBatch, ColumnFeed
 from runtime.views.graph import Graph, GraphBuilder
 from runtime.views.nodes.recompute import Recompute
