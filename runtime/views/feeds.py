@@ -440,8 +440,8 @@ def _weighted(k: KernelSource, value: Value, weight: str) -> Value:
 class ColumnFeed(Feed):
     """Deltas of a map, added up by key outside of the kernel: keys, weight and sums are columns of its own batch."""
 
-    def __init__(self, keys: Sequence[Field], sums: Sequence[str]) -> None:
-        super().__init__(keys, sums, ColumnBatch([*keys, *_sum_fields(sums)]))
+    def __init__(self, keys: Sequence[Field], sums: Sequence[str], room: int = 64) -> None:
+        super().__init__(keys, sums, ColumnBatch([*keys, *_sum_fields(sums)], room))
 
     def key_place(self, name: str) -> int | None:
         return self.batch.word_place(next(field for field in self.keys if field.name == name))

@@ -130,10 +130,10 @@ class ResultRows:
         records = np.stack(columns, axis=1) if run.num_rows else np.zeros((0, self._width + 1), np.int64)
         is_held = run.column(self._width).to_numpy(zero_copy_only=False)
         # Removed rows come first, because a row may have been removed and added again.
-        removed, held = records[~is_held], records[is_held]
+        removed, live = records[~is_held], records[is_held]
         for part, weights in (
             (removed, np.zeros(len(removed), np.int64)),
-            (held, np.ascontiguousarray(held[:, self._width])),
+            (live, np.ascontiguousarray(live[:, self._width])),
         ):
             self._step(np.ascontiguousarray(part[:, : self._width]), weights, sets=True)
         self._mark_all_stored()

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -50,13 +50,16 @@ __all__ = ["BEGUN", "BatchRows", "FlowBatch", "FlowContext", "open_touched", "re
 
 S = TypeVar("S", bound=RecordStructure)
 
+_ROWS: Final = 64
+"""Number of rows for which a new batch of changes has room; a variable of its own, so that tests can reduce it."""
+
 
 class FlowBatch(ColumnBatch):
     """Batch of an operator's changes."""
 
     def __init__(self, fields: Sequence[Field]) -> None:
         self._projections: list[tuple[ColumnBatch, list[int]]] = []
-        super().__init__(fields)
+        super().__init__(fields, _ROWS)
 
     def grow(self, room: int) -> None:
         """Make room for at least this many rows."""

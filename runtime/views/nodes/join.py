@@ -59,6 +59,8 @@ from runtime.views.nodes.totals import Totals, put_add, put_locate, put_touch
 
 __all__ = ["lower"]
 
+_ROWS = 64
+"""Number of rows for which a new batch of deltas has room; a variable of its own, so that tests can reduce it."""
 _SKIPPED = 2
 """Place, among a statement's numbers, of the number of matches of the current row that were added before the kernel
 stopped.
@@ -148,7 +150,7 @@ class _Lowering:
                 if number == len(body.auxiliaries) - 1:
                     target: Totals | ColumnFeed = result
                 else:
-                    target = ColumnFeed(self._fields(number), auxiliary.sums)
+                    target = ColumnFeed(self._fields(number), auxiliary.sums, _ROWS)
                     builder.transient.append(target.batch)
                     updates += [make(target) for make in self._updates.get(number, {}).values()]
                 nodes.append(self._node(statement, feed, target))
