@@ -49,6 +49,7 @@ from runtime.views.shardruns import decode_table
 __all__ = ["BatchPace", "Published", "SparkLane"]
 
 _COMMIT_LOOK_SECONDS: Final = 0.02
+"""Poll interval in seconds for Spark's commit of a batch."""
 _MOST_WAITING: Final = 16
 """Number of pending epochs from which a query counts as lagging, so that it does not pause between batches."""
 
@@ -171,7 +172,7 @@ class SparkLane:
     def wait_for(self, epoch: int, timeout_seconds: float) -> None:
         """Return once this version is published.
 
-        Raise `SparkLaneError` if the query fails first or the time runs out.
+        Raises `SparkLaneError` if the query has ended, or if the time runs out.
         """
         with self._published:
             done = self._published.wait_for(lambda: self._ended or self._results.latest() >= epoch, timeout_seconds)

@@ -25,6 +25,7 @@ CONSUMERS: Final = "consumers"
 """Name of the register's directory, in the upstream's run directory."""
 _SUFFIX: Final = ".json"
 _MOST: Final = 100
+"""Greatest number of consumers of a run directory."""
 
 
 class Consumer(msgspec.Struct, frozen=True):

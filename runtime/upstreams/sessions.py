@@ -26,6 +26,7 @@ CLAIMS: Final = "claims"
 """Name of the directory of claims, in the run directory of the system's main runtime."""
 _SUFFIX: Final = ".json"
 _MOST: Final = 10_000
+"""Greatest number of claims of a system."""
 
 
 class SessionClaim(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ __all__ = ["REPORTED", "SERVER_VERSION", "Settings"]
 SERVER_VERSION: Final = "15.0"
 """Version of PostgreSQL whose catalogue is imitated."""
 _LONGEST_VALUE: Final = 1_000
+"""Greatest length of a value in characters."""
 _MOST_OWN: Final = 100
 """Greatest number of settings with a dot in their names, which a client may create."""
 
@@ -142,7 +143,10 @@ class Settings:
         return {REPORTED[name]: self._values[name] for name in REPORTED if self._values.get(name) != was.get(name)}
 
     def start(self, values: Mapping[str, str]) -> None:
-        """Set the values of a startup message as defaults; unknown settings are ignored."""
+        """Set the values of a startup message as defaults; unknown settings are ignored.
+
+        Raises `PostgresError` for an invalid value.
+        """
         for name, value in values.items():
             try:
                 self._defaults[name.lower()] = self._checked(name.lower(), value.strip("'"))
@@ -201,7 +205,7 @@ class Settings:
 
     @property
     def statement_seconds(self) -> float | None:
-        """Timeout of a statement in seconds; None for the timeout of questions."""
+        """Timeout of a statement in seconds; None if it is 0, so that the timeout of questions applies."""
         value = self._values["statement_timeout"]
         return _milliseconds(value) / 1000 or None
 

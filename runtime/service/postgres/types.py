@@ -103,6 +103,7 @@ class ResultType(msgspec.Struct, frozen=True):
     """The type itself, or the type of an array's elements."""
     is_array: bool = False
     modifier: int = -1
+    """Modifier as in ``pg_attribute.atttypmod``: digits and scale of a numeric; -1 for none."""
 
     @property
     def oid(self) -> int:

@@ -32,10 +32,11 @@ __all__ = [
 _MOST_REASONS: Final = 1_000
 """Greatest number of closed cursors whose reason is remembered."""
 _MARK_BYTES: Final = 12
+"""Size in bytes of the mark that authenticates the name of a cursor."""
 
 
 class ClosedCursorError(ServiceError):
-    """The cursor has been closed."""
+    """The cursor has been closed; the message has the reason."""
 
 
 class UnknownCursorError(ServiceError, LookupError):

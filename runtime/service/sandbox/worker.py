@@ -42,8 +42,11 @@ TOO_LARGE: Final = 77
 _KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "TZ")
 """Variables of the environment that the process gets; no others, because they may be secret."""
 _LOOK_S: Final = 0.05
+"""Interval in seconds between two checks while a process starts."""
 _EXIT_S: Final = 1.0
+"""Time in seconds within which a process whose pipes are broken should have ended."""
 _STDERR_CHARACTERS: Final = 300
+"""Number of the last characters of a process's standard error that a message quotes."""
 _SLACK: Final = 2
 """Factor between the size of an answer in memory and that of its stream, which has padding and metadata."""
 _SLACK_BYTES: Final = 1024 * 1024

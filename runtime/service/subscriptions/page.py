@@ -40,8 +40,11 @@ _MOST_ROWS: Final = 50_000
 _FRAME_BYTES: Final = 1024 * 1024
 """Size in bytes from which on a frame takes no more views."""
 _REQUESTS_PER_S: Final = 200.0
+"""Rate of requests that a page may send without interruption."""
 _BURST: Final = 400.0
+"""Number of requests that a page may send at once after a pause."""
 _SAFE: Final = 2**53 - 1
+"""Greatest integer up to which JavaScript's numbers are exact."""
 
 _requests: Final = msgspec.json.Decoder(Request)
 _events: Final = msgspec.json.Encoder()
@@ -64,7 +67,7 @@ class Views(Protocol):
 
 
 class _Followed(Listener):
-    """Subscription of a page."""
+    """Subscription of a page, as the listener that sends its messages in frames, one for each credit."""
 
     def __init__(self, page: Page, name: str, credit: int) -> None:
         self.subscription: Subscription | None = None
@@ -169,10 +172,10 @@ class Page:
             followed.update(is_full=True)
 
     def drained(self) -> None:
-        """Resume the subscriptions; see `Receiver`."""
+        """Resume the subscriptions that have credit; see `Receiver`."""
         self.is_full = False
         for followed in tuple(self._followed.values()):
-            followed.update(is_full=self.is_full)
+            followed.update(is_full=self.is_full)  # the frame of an earlier one may have filled the buffer again
 
     def lost(self) -> None:
         """End all subscriptions; see `Receiver`."""
@@ -208,7 +211,7 @@ class Page:
         if unknown := [name for name in names if name not in known]:
             return f"expected names out of {', '.join(sorted(known)) or 'none'}, was {unknown[0][:80]!r}"
         if request.by == "version" and (request.from_epoch is not None or request.run):
-            return "expected by epoch with from and run, as versions cannot be resumed"
+            return "expected from and run only by epoch, was by version: versions cannot be resumed"
         if request.by == "epoch" and self._views.committed is None:
             return "expected a runtime that commits epochs, was one without"
         if isinstance(request.from_epoch, dict) and (other := [n for n in request.from_epoch if n not in names]):
