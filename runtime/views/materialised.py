@@ -223,8 +223,7 @@ class MaterialisedView:
     ) -> None:
         """Begin with no rows of these columns.
 
-        ``pool`` is where the strings of the rows are kept, by default a new pool. For the other arguments see
-        `ResultRows`.
+        ``pool`` has the strings of the rows; by default it is a new pool. For the other arguments see `ResultRows`.
         """
         self.columns = tuple(columns)
         self._schema = change_schema(columns)
@@ -234,6 +233,7 @@ class MaterialisedView:
         self.table = ResultRows(width_of(self._keys), is_saved=is_saved, kernels=kernels)
         """Row → multiplicity, without pending changes."""
         self.changes = 0
+        """Number of rows of all changes that were given to `apply`."""
 
     @property
     def waiting(self) -> PendingChanges:

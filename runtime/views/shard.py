@@ -46,6 +46,7 @@ _Delivered = Iterable[tuple[Part, pa.Table | str]]
 _SPARE_STRINGS: Final = 4096
 """Number of strings beyond twice those in use above which they are renumbered with a base."""
 _WORD_BYTES: Final = 8
+"""Size of a value in bytes, for the estimate of `ShardState.taken_bytes`."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -222,9 +223,8 @@ class ShardState:
     def step(self, delivered: _Delivered, backfill: Mapping[str, _Delivered] | None = None) -> Step:
         """Process the deliveries of one version: payloads of parts, or in place of one the reason for a failure.
 
-        Between two saves there is one version.
-
-        ``backfill``, after `migrate`, has for each new view everything that its maps contained before the version.
+        An owner that saves must do so after each version. ``backfill``, after `migrate`, has for each new view
+        everything that its maps contained before the version.
         """
         earlier, failed = self._fill(backfill or {})
         by_part: dict[Part, list[pa.Table]] = {}
@@ -443,7 +443,10 @@ class ShardState:
         return step.changes, step.failed
 
     def _filled(self, fillers: Mapping[str, Any]) -> Step:
-        """Fill each new view from its rows in a state of its own, and take over the structures of that state."""
+        """Fill each new view in a state of its own, and take over the structures of that state.
+
+        ``fillers`` maps a view to a function that puts its rows into that state, or to the reason why it fails.
+        """
         if not fillers:
             return Step({}, {})
         changes: dict[str, pa.Table] = {}
@@ -489,7 +492,7 @@ class ShardState:
         self._taken, self._results, self.keeps_taken = [], {}, False
 
     def capture(self) -> Run:
-        """Return the rows that were added since the last capture."""
+        """Return the rows that were taken in since the last capture, as a run."""
         taken, results, nbytes = self._taken, self._results, self.taken_bytes
         self._taken, self._results, self.taken_bytes = [], {}, 0
         relations = self._graph.relations
@@ -600,7 +603,7 @@ class ShardState:
                 batch.fill_arrow(table, self._strings)
 
     def _replay(self, failed: Collection[str]) -> None:
-        """Process the pending rows; only views that failed at these rows before may fail again."""
+        """Process the pending rows; raise `CorruptStateError` if a view fails that did not fail at them before."""
         if not self._is_complete:
             self._await_kernels()
         self._strings.refresh()
