@@ -130,8 +130,8 @@ class Session:
         statements = await self._parsed(text)
         if not statements:
             self._outlet.write(messages.EMPTY_QUERY)
-        self._block.is_implicit = len(statements) > 1
         for statement in statements:
+            self._block.is_implicit = len(statements) > 1  # again after a COMMIT, which ends the block before
             try:
                 await self._simple(self._resolved(statement))
             except (AskError, SqlError) as error:
