@@ -51,19 +51,16 @@ class QueueEmptyError(TupleQueueError, LookupError):
 class OverrunError(TupleQueueError, LookupError):
     """The query was too slow: its pending items were dropped, and it resumes after them."""
 
-    def __init__(self, missed: int, source: Hashable = None) -> None:
-        of = "" if source is None else f" of source {source!r}"
-        super().__init__(f"expected the query to keep up with its queue, it missed {missed} items{of}")
+    def __init__(self, missed: int) -> None:
+        super().__init__(f"expected the query to keep up with its queue, was one that missed {missed} items")
         self.missed = missed
         """Number of items dropped."""
-        self.source = source
-        """Source of the items, for a query that reads several sources."""
 
 
 class UnknownQueryError(TupleQueueError, KeyError):
     """No query of this name has joined."""
 
-    __str__ = Exception.__str__
+    __str__ = Exception.__str__  # `KeyError` shows the repr of its message
 
 
 T = TypeVar("T")
@@ -306,7 +303,7 @@ class OwnQueues(TupleQueue[T]):
         """Return the query's queue; raise `QueueEmptyError` if no item is pending in it."""
         own = self._intact(query)
         if not own.items:
-            raise QueueEmptyError(f"expected an item for query {query!r}, nothing waits")
+            raise QueueEmptyError(f"expected an item for query {query!r}, was none")
         return own
 
     def _check(self) -> None:
@@ -447,7 +444,7 @@ class SharedQueue(TupleQueue[T]):
         if number is None:
             number = self._intact(query)
         if number == self._base + len(self._items):
-            raise QueueEmptyError(f"expected an item for query {query!r}, nothing waits")
+            raise QueueEmptyError(f"expected an item for query {query!r}, was none")
         return number
 
     def _to_end(self, query: Hashable) -> None:

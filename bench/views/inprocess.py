@@ -24,7 +24,7 @@ from bench.views.market import Market
 from bench.views.plan import STATES
 from bench.views.polars_frames import PolarsFrames
 from bench.views.scratch import FromScratch
-from runtime.views.events import Events
+from runtime.views.composed import Events
 
 __all__ = ["BATCHES", "LOOP", "ONE_THREAD", "SINGLE", "Rate", "Rates", "measure", "measure_events"]
 

@@ -22,8 +22,9 @@ from bench.views.hosted import Answers
 from bench.views.market import Market, Sealer
 from runtime.compiler import decode_program, encode_program
 from runtime.epochs import EpochLogReader, ResultLog
+from runtime.spark.config import SparkConfig
 from runtime.spark.lane import Published, SparkLane
-from runtime.spark.session import SparkConfig, start_session
+from runtime.spark.session import start_session
 
 __all__ = ["Command", "Follow", "Plain", "Reply", "Small", "Span"]
 

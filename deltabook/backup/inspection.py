@@ -124,7 +124,7 @@ def _checkpoint(checkpoint: Path, published: int) -> str:
     except SparkLaneError as error:
         return f"will be rebuilt: {error}"
     if begun is None:
-        return "will be rebuilt: it does not say what it was made for"
+        return "will be rebuilt: it has no mark of the setup for which it was made"
     here = msgspec.structs.replace(begun, location=str(checkpoint.resolve()))
     if (why_not := misfit(checkpoint, here, published)) is not None:
         return f"will be rebuilt: {why_not}"

@@ -1,6 +1,6 @@
 """Base of sources that connect to a server: attempts and the waits between them, loss, reconnection.
 
-Calls of such sources for the reactor's thread share a wake-up.
+When other threads resume many such sources, one wake-up of the reactor serves all of them.
 """
 
 from __future__ import annotations

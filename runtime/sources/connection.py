@@ -18,6 +18,7 @@ from runtime.sources.base import BufferSink
 __all__ = ["BUFFER_BYTES", "Connection", "ConnectionOwner", "Turn"]
 
 BUFFER_BYTES: Final = 1 << 18
+"""Size in bytes up to which bytes that wait are gathered into one buffer."""
 
 
 class Turn:
@@ -177,7 +178,7 @@ class Connection:
         """Do nothing; called when the transport reads again, for subclasses."""
 
     def flush(self) -> None:
-        """Offer the pending buffer, which may have been refused, then the gathered bytes, until the sink refuses."""
+        """Offer the pending buffer, if there is one, and then the gathered bytes, until the sink refuses a buffer."""
         while not self._is_abandoned:
             raw = self._pending or self._next_buffer()
             if raw is None:
@@ -189,7 +190,7 @@ class Connection:
                 return
             self._pending = None
         if not self._is_abandoned:
-            self._go_on()
+            self._resume_or_end()
 
     def _flush_turn(self) -> None:
         self._is_planned = False
@@ -218,7 +219,7 @@ class Connection:
             self.transport.pauseProducing()
             self.paused()
 
-    def _go_on(self) -> None:
+    def _resume_or_end(self) -> None:
         if self._end_reason is not None:
             self._is_abandoned = True
             self._owner.broken(self, self._end_reason, is_clean=self._is_clean)

@@ -1,4 +1,4 @@
-"""Sequenced feed over TCP: logs in at a position, forwards the bytes after the reply and detects silence."""
+"""Sources of sequenced feeds over TCP: log in at a position, forward the bytes after the reply and detect silence."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class FeedSource(ConnectingSource):
         return self.login(self._position)
 
     def later(self, call: Any, delay_s: float) -> Any:
-        """Make a call after a delay in seconds; return the delayed call."""
+        """Make a call after a delay in seconds; return Twisted's delayed call."""
         return self._reactor.callLater(delay_s, call)
 
 

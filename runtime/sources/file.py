@@ -16,6 +16,7 @@ from runtime.sources.base import BufferSink, Position, Source, SourceStateError
 __all__ = ["FileSource", "codec_by_suffix"]
 
 BUFFER_BYTES: Final = 1 << 18
+"""Size in bytes of a buffer of a plain file."""
 _COMPRESSED_BYTES: Final = 1 << 16  # a buffer of text decodes to about ten times as many bytes
 _LENGTH_BYTES: Final = 4
 _SUFFIXES: Final[dict[str, Literal["gzip", "zstd", "lz4"]]] = {".gz": "gzip", ".zst": "zstd", ".lz4": "lz4"}
@@ -126,17 +127,20 @@ class FileSource(Source):
     def _read_frames(self, file: BinaryIO, sink: BufferSink, offset: int, codec: Codec) -> None:
         """Offer frames; the frame that contains the offset is cut and compressed again."""
         number, place = 1, 0
+        most_bytes = 2 * codec.limit_bytes  # bounds what is read here; the decoder applies the limit itself
         while head := file.read(2 * _LENGTH_BYTES):
             length = int.from_bytes(head[:_LENGTH_BYTES], "little")
             size = int.from_bytes(head[_LENGTH_BYTES:], "little")
-            if max(length, size) > 2 * codec.limit_bytes:
+            if max(length, size) > most_bytes:
                 raise CodecError(
-                    f"expected frames of at most {codec.limit_bytes} bytes, was a length of {max(length, size)} "
+                    f"expected frames of at most {most_bytes} bytes, was a length of {max(length, size)} "
                     f"before byte {file.tell()}"
                 )
             data = head[_LENGTH_BYTES:] + file.read(length)
             if len(data) < _LENGTH_BYTES + length:
-                raise CodecError(f"expected a frame of {length} bytes, was the end of the file behind {len(data)}")
+                raise CodecError(
+                    f"expected a frame of {length} bytes, was the end of the file after {len(data) - _LENGTH_BYTES}"
+                )
             if place + size <= offset:
                 place += size
                 continue

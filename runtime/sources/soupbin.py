@@ -1,4 +1,4 @@
-"""Feed over SoupBinTCP: logs in at a message, sends heartbeats and forwards the packets as raw buffers."""
+"""Source of a feed over SoupBinTCP: logs in at a message, sends heartbeats and forwards packets as raw buffers."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ __all__ = ["SoupBinFeedSource"]
 
 _HEARTBEAT: Final = encode_packet(CLIENT_HEARTBEAT)
 _HEARTBEAT_S: Final = 1.0
+"""Interval in seconds of a client's heartbeats, as SoupBinTCP requires."""
 _END: Final = encode_packet(END_OF_SESSION)
 _MOST_REPLY_BYTES: Final = 4096
+"""Greatest size in bytes of a packet up to the reply of the login."""
 
 
 class SoupBinFeedSource(FeedSource):

@@ -101,7 +101,7 @@ def misfit(checkpoint: Path, here: Beginning, published: int) -> str | None:
     except SparkLaneError as error:
         return str(error)
     if mark is None:
-        return "it does not say what it was made for"
+        return "it has no mark of the setup for which it was made"
     if mark.state != here.state:
         return f"its shard state has format {mark.state}, this release reads {here.state}"
     if mark.format != here.format:

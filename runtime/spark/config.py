@@ -22,12 +22,7 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Configuration of the Spark lane."""
 
     master: str = "local[2]"
-    """URL of the master: ``local[N]``, ``spark:
-
-    HOST:PORT``, ``k8s:
-
-    URL`` or ``yarn``.
-    """
+    """URL of the master: ``local[N]``, ``spark://HOST:PORT``, ``k8s://URL`` or ``yarn``."""
     shards: int = 2
     """Number of shards of the view program, fixed per checkpoint; also the number of Spark's shuffle partitions."""
     max_epochs_per_batch: int = 64

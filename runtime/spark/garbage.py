@@ -24,13 +24,13 @@ class Garbage:
         self._is_reused = bool(environ.get(_REUSED))
         self._kept: Hashable = None
 
-    def keep(self, what: Hashable) -> None:
-        """Exclude the present objects from collections, unless that was done for the same key before.
+    def keep(self, key: Hashable) -> None:
+        """Exclude the present objects from collections, unless the last call had the same key.
 
         Objects excluded for another key are collected once more, so that none of them stays for ever.
         """
-        if self._is_reused and what != self._kept:
-            self._kept = what
+        if self._is_reused and key != self._kept:
+            self._kept = key
             gc.unfreeze()
             gc.collect()
             gc.freeze()

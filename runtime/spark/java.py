@@ -170,21 +170,6 @@ def find_java(environ: Mapping[str, str], *, wheel_java: Path | None = None) -> 
     )
 
 
-def main() -> int:
-    """Print the Java that would be used; return the exit code, 1 if there is none."""
-    try:
-        java = find_java(os.environ)
-    except JavaNotFoundError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    sys.stdout.write(f"Java {java.version} from {java.source}: {java.path}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a JVM that only moves blobs: measured, it starts 1-2 s sooner and answers small batches 15 % sooner."""
 
@@ -231,3 +216,18 @@ def _release(java: JavaHome) -> str:
         return (java.path / "release").read_text(errors="replace")
     except OSError:  # not every package of Java has the file
         return ""
+
+
+def main() -> int:
+    """Print the Java that would be used; return the exit code, 1 if there is none."""
+    try:
+        java = find_java(os.environ)
+    except JavaNotFoundError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"Java {java.version} from {java.source}: {java.path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -29,7 +29,9 @@ from runtime.views.code import sources_of
 __all__ = ["LoadedKernels", "request_kernels", "worker_kernels"]
 
 _LOOK_S: Final = 0.05
+"""Poll interval in seconds."""
 _REMEMBERED: Final = 4096
+"""Greatest number of late kernels whose names are remembered."""
 _log: Final = Logger()
 
 
@@ -46,7 +48,7 @@ class LoadedKernels:
         self._clock = clock
         self._sleep = sleep
         self._late: dict[str, None] = {}
-        """Sources whose kernels were not compiled in time."""
+        """Names of the kernels that were not compiled in time, the oldest first."""
 
     def get(self, source: str) -> MachineKernel | None:
         """Return the compiled kernel of a source if the cache has it; else None."""
@@ -56,7 +58,10 @@ class LoadedKernels:
         """Do nothing, because the driver has requested the sources of its programs."""
 
     def wait(self, sources: Sequence[str], timeout_s: float) -> bool:
-        """Wait until the cache has these sources; a source that was late once is not waited for again."""
+        """Wait until the cache has the kernels of these sources, or for ``timeout_s`` seconds; return True if it has.
+
+        A kernel that was late once is not waited for again.
+        """
         give_up_s = self._clock() + timeout_s
         awaited = [source for source in sources if kernel_name(source) not in self._late]
         while self._cache.status().is_on and (awaited := [each for each in awaited if self.get(each) is None]):

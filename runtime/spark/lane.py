@@ -40,16 +40,16 @@ from twisted.logger import Logger
 from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.plan import Program, decode_program, lane_program
 from runtime.spark.beginning import Beginning, begin, misfit, newest_commit, read_beginning, wanted
-from runtime.spark.config import SparkLaneError
+from runtime.spark.config import SparkConfig, SparkLaneError
 from runtime.spark.planning import shard_ids
 from runtime.spark.processor import OUTPUT_SCHEMA, ShardProcessor
-from runtime.spark.session import SparkConfig
 from runtime.spark.standing import Standing, read_standing
 from runtime.views.shardruns import decode_table
 
 __all__ = ["BatchPace", "Published", "SparkLane"]
 
 _COMMIT_LOOK_SECONDS: Final = 0.02
+"""Poll interval in seconds for Spark's commit of a batch."""
 _MOST_WAITING: Final = 16
 """Number of pending epochs from which a query counts as lagging, so that it does not pause between batches."""
 
@@ -172,7 +172,7 @@ class SparkLane:
     def wait_for(self, epoch: int, timeout_seconds: float) -> None:
         """Return once this version is published.
 
-        Raise `SparkLaneError` if the query fails first or the time runs out.
+        Raises `SparkLaneError` if the query has ended, or if the time runs out.
         """
         with self._published:
             done = self._published.wait_for(lambda: self._ended or self._results.latest() >= epoch, timeout_seconds)

@@ -37,12 +37,14 @@ from runtime.views.shardruns import decode_table, encode_table
 __all__ = ["OUTPUT_SCHEMA", "ShardProcessor"]
 
 OUTPUT_SCHEMA: Final = "shard int, from_epoch bigint, to_epoch bigint, view string, kind string, payload binary"
-# Types instead of text, which a worker would have Java parse in every batch.
+# Schemas of the state as types, not as text, which a worker would have Java parse in every batch.
 _HEAD: Final = StructType([StructField("head", BinaryType())])
 _PAGE: Final = StructType([StructField("run", LongType()), StructField("page", IntegerType())])
 _DATA: Final = StructType([StructField("data", BinaryType())])
 _PAGE_BYTES: Final = 1024 * 1024
+"""Size in bytes of a page of a run."""
 _SMALLEST_BASE_BYTES: Final = 256 * 1024
+"""Size in bytes of later runs above which a smaller base is replaced."""
 _MOST_LINKS: Final = 256
 """Greatest number of runs of a shard: the head is written with every batch, and a shard that moves reads every run."""
 

@@ -3,9 +3,7 @@
 Segments are read by memory mapping and summed per map and key on the executors (`runtime.views.deliveries`), so that
 only a few payloads per shard enter Spark.
 
-For every relation that new views read, the rows that are live before the program's first epoch are summed, from a
-relation snapshot and the segments since, and then used as deltas. The rows are summed first, because a deleted row must
-not be able to fail a view that is created after the deletion.
+The backfill of new views is described in `runtime.spark.planning`.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ __all__ = ["BROKEN", "TICK", "Partition", "Place", "read"]
 Partition = EpochPartition | BackfillPartition | FailedPartition
 
 TICK: Final = -1
-"""Value of ``map`` in a tick row; its payload is a `Span`."""
+"""Value of the column ``map`` in a tick row, whose payload is a `Span`."""
 BROKEN: Final = -2
 """``BROKEN - code`` is the value of ``map`` if the deltas of a part could not be made; the payload is the reason."""
 
@@ -77,7 +75,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def read(partition: Partition, directory: str, shards: int, *, compiles: bool) -> Iterator[pa.RecordBatch]:
-    """Yield the payloads of a partition's segments, and its ticks if it has them; or the payloads of a backfill.
+    """Yield the payloads of a partition's segments, and its ticks if it has them; or of a backfill or its failures.
 
     ``directory`` is the directory of the epoch log; ``compiles`` is True if this process compiles missing kernels.
     """

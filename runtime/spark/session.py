@@ -1,10 +1,4 @@
-"""Start and end of the Spark session: its settings, its Java, its Python, and the files of its output.
-
-Spark puts zip archives of its own packages first on the path of each Python that it starts. Modules in an archive are
-not stored compiled, so each process would compile some 100 of them before its first line: 0.6 s, in a start that
-begins seven processes one after the other. The installed packages are the same ones. Executors on other machines read
-the script where the driver has written it.
-"""
+"""Start and end of the Spark session: its settings, its Java, its Python, and the files of its output."""
 
 from __future__ import annotations
 
@@ -36,15 +30,21 @@ if TYPE_CHECKING:
     import socketserver
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["SparkConfig", "quick_python", "start_session", "stop_session"]
+__all__ = ["quick_python", "start_session", "stop_session"]
 
 
 _VARIABLE: Final = "PYTHONPATH"
 _PROBE_S: Final = 30.0
+"""Timeout in seconds of the trial run of the script."""
 
 
 def quick_python(script: Path, environ: Mapping[str, str] = os.environ) -> str:
     """Write a script that runs this Python with the path of this process, and return the command for Spark to start.
+
+    Spark puts zip archives of its own packages first on the path of each Python that it starts. Modules in an archive
+    are not stored compiled, so each process would compile some 100 of them before its first line: 0.6 s, in a start
+    that begins seven processes one after the other. The packages that are installed are the same ones. Executors on
+    other machines read the script where the driver has written it.
 
     The command is this Python itself if a script cannot be run, for example on a file system that forbids execution.
     """
@@ -139,7 +139,6 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
     """Restore the handler of SIGINT, which pyspark replaces on the main thread by one that calls the JVM."""
-    logging.getLogger().addFilter(_is_not_of_py4j)
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -214,6 +213,7 @@ def start_session(
     if config.event_log:
         Path(config.event_log).mkdir(parents=True, exist_ok=True)
     on_starting()
+    logging.getLogger().addFilter(_is_not_of_py4j)
     os.environ["JAVA_HOME"] = str(java.path)
     python = quick_python(directory / "python", environ)
     os.environ["PYSPARK_DRIVER_PYTHON"] = os.environ["PYSPARK_PYTHON"] = python

@@ -71,7 +71,9 @@ appender.out.target = SYSTEM_ERR
 SECRET_VARIABLE: Final = "_SPARK_AUTH_SECRET"
 """Variable in which Spark's processes look for the secret before they read their settings."""
 _SHORTEST: Final = 16
+"""Least length of a secret in characters."""
 _LONGEST: Final = 1024
+"""Greatest length of a secret in characters."""
 
 
 def check_config(config: SparkConfig) -> None:
@@ -86,9 +88,9 @@ def check_config(config: SparkConfig) -> None:
     if config.is_local and not is_loopback(listens):  # on loopback no secret is needed
         raise SparkLaneError(f"expected a driver on loopback, as {config.master} has no executors, was {listens}")
     if reserved := sorted(_RESERVED & config.settings.keys()):
-        raise SparkLaneError(f"expected {reserved[0]} to be set by its own option, was a setting")
+        raise SparkLaneError(f"expected {reserved[0]} to be set by its own option, was among the settings")
     if owned := sorted(_OWNED & config.settings.keys()):
-        raise SparkLaneError(f"expected {owned[0]} to be what it is, as results would not be right, was another value")
+        raise SparkLaneError(f"expected {owned[0]} to be left out, as results or the secret depend on it, was set")
 
 
 _RESERVED: Final = frozenset(

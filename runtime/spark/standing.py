@@ -7,6 +7,7 @@ published state is published, so that versions continue without a break for subs
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -21,7 +22,7 @@ from runtime.views.rows import change_schema
 
 __all__ = ["Standing", "read_standing"]
 
-_FAILED = "failed/"
+_FAILED: Final = "failed/"
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -36,22 +37,22 @@ class Standing(msgspec.Struct, frozen=True):
     program: Program
     """Spark lane's program at the version."""
 
-    def until(self, changes: Mapping[str, pa.Table], program: Program | None) -> dict[str, pa.Table]:
-        """Return the changes from this state to these full rows; unchanged views are left out.
+    def until(self, full: Mapping[str, pa.Table], program: Program | None) -> dict[str, pa.Table]:
+        """Return the changes from this state to the full rows of each view; unchanged views are left out.
 
         ``program`` is the catalogue from the new version on, None if it is unchanged; the views that it lacks are
         dropped.
         """
         names = set(self.views) if program is None else {view.name for view in program.views} & set(self.views)
         changed: dict[str, pa.Table] = {}
-        for name in sorted({*changes, *names} - self.failed.keys()):
+        for name in sorted({*full, *names} - self.failed.keys()):
             if name not in names:
-                changed[name] = changes[name]  # a new view
+                changed[name] = full[name]  # a new view
                 continue
             stands = self.views[name].rows()
             weight = len(stands.columns) - 1
             taken = stands.set_column(weight, stands.field(weight), pc.negate(stands.column(weight)))
-            both = [taken, changes[name]] if name in changes else [taken]
+            both = [taken, full[name]] if name in full else [taken]
             rows = consolidate(pa.concat_tables(both), change_schema(self.views[name].columns))
             if rows.num_rows:
                 changed[name] = rows

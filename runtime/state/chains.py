@@ -41,7 +41,9 @@ __all__ = [
 ]
 
 _SMALLEST_BASE_BYTES: Final = 64 * 1024
+"""Size in bytes below which a base counts as this large, so that a small chain is not compacted all the time."""
 _LEAST_SWEPT: Final = 256
+"""Least number of slots that a checkpoint sweeps while a sweep is in progress."""
 _SWEEP_FACTOR: Final = 2
 """Unchanged items saved for each changed one: a sweep ends when half of the live items have been changed once more."""
 _COMPRESSION: Final = 4
@@ -77,7 +79,10 @@ class RunHolder(Protocol):
         """Return the changes since the last save that was followed by `on_saved`, as a run."""
 
     def save_all(self) -> Run:
-        """Return the whole state as a run that needs no other run, including the edits that `save` would return."""
+        """Return the whole state as a run that needs no other run.
+
+        It is called after a `save` whose run is discarded, or without one if `wants_base`.
+        """
 
     def on_saved(self) -> None:
         """Mark the last save as durable."""
@@ -179,13 +184,19 @@ class _Plan(msgspec.Struct):
     """Effect on a chain of a save whose outcome is open."""
 
     key: int
+    """Key of the new run."""
     run: Run | None
+    """New run; None once it is encoded."""
     dropped: tuple[int, ...]
+    """Keys of the runs that are deleted."""
     size: int = 0
     """Length of the run's bytes, once they are made."""
     start: int | None = None
+    """Place at which a sweep resumes after the save; None if none is in progress."""
     began: int = 0
+    """Key of the first run of the sweep."""
     useless: int = 0
+    """Key below which all runs are useless after the save."""
 
     def encode(self) -> bytes:
         """Return the run's bytes, once; then drop their source, which may be large."""
@@ -221,7 +232,10 @@ class Chain:
         self._planned: _Plan | None = None
 
     def save(self, *, full: bool = False) -> list[Edit | LateEdit]:
-        """Return the edits that store the changes; `on_saved` or `on_failed` must follow before the next."""
+        """Return the edits that store the changes; `on_saved` or `on_failed` must follow before the next.
+
+        With ``full`` a new base replaces all runs, even if nothing has changed.
+        """
         if not self.holder.dirty and not (full and self._sizes):
             return []
         if full:

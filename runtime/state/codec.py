@@ -24,11 +24,12 @@ _NATIVE: Final = frozenset({str, bytes, bool, NoneType, float})
 _UNCHECKED: Final = frozenset({int, bool, NoneType, float})
 """Types all of whose values can be encoded."""
 _KEPT: Final = (bytes, Decimal)
+"""Types that msgspec leaves as they are: MessagePack has bytes, and `_tagged` encodes decimals."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def type_name(type_: Any) -> str:
-    """Return a type as text, by which it is compared over restarts."""
+    """Return a type as text, which is stored to be compared after a restart."""
     return type_.__qualname__ if isinstance(type_, type) and get_origin(type_) is None else str(type_)
 
 

@@ -33,11 +33,11 @@ class NameTakenError(StateError, ValueError):
 
 
 class SchemaVersionError(StateError):
-    """An object was written by a version of its schema that cannot be read."""
+    """An object has a schema version that is newer than the requested one, or that nothing migrates."""
 
 
 class StateOverflowError(StateError, ArithmeticError):
-    """An exact sum needs more bits than a checkpoint has; it is never wrapped or rounded."""
+    """An exact sum needs more bits than its stored form has; it is never wrapped or rounded."""
 
 
 class StoreError(StateError, OSError):

@@ -1,11 +1,11 @@
-"""The object space: named state that is checkpointed by its edits; its names, and its string pool.
+"""The object space: named state that is checkpointed by its edits; its index of names, and its string pools.
 
-``capture`` returns the changes, to be made durable, on another thread if need be, together with other data of the
-same moment (the epoch's cut and its segment's checksum); ``on_saved`` drops them. A failed commit loses
-nothing, its edits go out with the next, and edits made while a commit is under way belong to the one after it.
+``capture`` returns the changes since the last commit. The owner makes them durable, on another thread if need be,
+together with other data of the same moment, such as an epoch's cut and its segment's checksum. If the commit fails, the
+next one also has its edits. Edits made while a commit is under way belong to the one after it.
 
-In the store: a table ``index`` of names and kinds; for each of the ten types a table ``metadata/NAME`` and a table
-``items/NAME`` with a key for each slot; for a columnar kind one table ``object/NAME``.
+The store has a table ``index`` of names and kinds. An object of the ten types has a table ``metadata/NAME`` and a table
+``items/NAME`` with a key for each slot; an object of a columnar kind has one table ``object/NAME``.
 """
 
 from __future__ import annotations
@@ -165,6 +165,7 @@ def _decoded_string(data: bytes, name: str) -> list[str]:
 
 
 _COLUMNAR: Final = frozenset({"table", "pool", "runs"})
+"""First words of the columnar kinds."""
 P = TypeVar("P", bound=PersistedObject)
 
 
@@ -211,8 +212,8 @@ class ObjectSpace:
     def create(self, kind: type[P], name: str, schema: Schema = PLAIN, *, length: int = 0, initial: object = None) -> P:
         """Create an object.
 
-        Raise `NameTakenError` if one has the name. ``length`` is that of an array, ``initial`` are its items,
-        or the value of an object of one value.
+        ``length`` is that of an array, and ``initial`` the value of each of its items, or that of a `PersistedValue`.
+        Raises `NameTakenError` if an object has the name.
         """
         if name in self:
             raise NameTakenError(f"expected no object named {name}, was a {self.kind(name)}")
@@ -395,6 +396,10 @@ class ObjectSpace:
             )
 
     def _columnar(self, name: str, kind: str) -> _Saved | None:
+        """Return the object of a columnar kind if it is in use, else None; add it to the index if it is new.
+
+        Raises `KindError` if an object of another kind has the name.
+        """
         known = self._index.get(name)
         if known is None:
             self._index.put(Entry(kind, name))

@@ -2,7 +2,7 @@
 
 ```
 edits ──▶ Store ──┬── MemoryStore: tests, state that need not outlive the process
-                  └── SqliteStore: the embedded default        checksums: of each value and its place
+                  └── SqliteStore: a file; each value has a checksum of itself and its place
 ```
 
 SQLite was measured against LMDB (py-lmdb 3.0; 10 M values of 24 bytes, checksums in both, an fsync each commit, 2
@@ -156,6 +156,7 @@ _LOG_PAGES: Final = 16_384
 copied once. At SQLite's own 1,000 every commit of 1,000 scattered edits is followed by a copy.
 """
 _CACHE_KIB: Final = 64 * 1024
+"""Size of SQLite's page cache in KiB."""
 _PAGE_ROWS: Final = 64
 """Number of values read at once; some have megabytes."""
 _PUT: Final = "INSERT OR REPLACE INTO slots VALUES (?, ?, ?)"
@@ -262,7 +263,7 @@ class SqliteStore(Store):
             raise
 
     def _rows(self, edits: Iterable[Edit]) -> Iterator[tuple[bool, list[tuple[Any, ...]]]]:
-        """Yield edits as rows, puts and deletes apart where order does not matter; of several for a place, the last."""
+        """Yield all puts as rows and then all deletes; of several edits for one place only the last."""
         last: dict[tuple[str, int], bytes | None] = {(edit.table, edit.key): edit.data for edit in edits}
         puts: list[tuple[Any, ...]] = []
         deletes: list[tuple[Any, ...]] = []

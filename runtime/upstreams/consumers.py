@@ -25,6 +25,7 @@ CONSUMERS: Final = "consumers"
 """Name of the register's directory, in the upstream's run directory."""
 _SUFFIX: Final = ".json"
 _MOST: Final = 100
+"""Greatest number of consumers of a run directory."""
 
 
 class Consumer(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ class Consumers:
         """Store a consumer's progress durably; raise `UpstreamError` beyond the limit of consumers."""
         path = self._path(consumer.identity)
         self._disk.make_directory(self._directory)
-        if not self._disk.exists(path) and len(self.list()) >= _MOST:
+        if not self._disk.exists(path) and len(self._files()) >= _MOST:
             raise UpstreamError(f"expected at most {_MOST} consumers in {self._directory}, was one more")
         hidden = path.with_name(f".{path.name}")
         self._disk.write(hidden, [msgspec.json.encode(consumer.sealed())])

@@ -14,7 +14,7 @@ __all__ = ["DamagedConsumerError", "UpstreamEpoch", "UpstreamError", "UpstreamPo
 
 
 class UpstreamError(EpochLogError):
-    """An upstream's log is not the one that was read so far, or repeats messages that another origin has."""
+    """An upstream's log is not the expected one, repeats another origin, or has too many consumers."""
 
 
 class DamagedConsumerError(UpstreamError, DamageError):

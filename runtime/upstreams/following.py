@@ -17,11 +17,15 @@ __all__ = ["Follower", "FollowerFigures", "UpstreamSink"]
 _POLL_SECONDS: Final = 0.002
 """Poll interval in seconds while epochs arrive: looking up a missing name costs some microseconds."""
 _IDLE_SECONDS: Final = 0.02
+"""Poll interval in seconds while no epoch arrives."""
 _LIVELY_SECONDS: Final = 1.0
+"""Time in seconds after an epoch during which others are expected."""
 _NEWEST_SECONDS: Final = 0.2
+"""Interval in seconds at which the newest epoch of the log is looked up."""
 _SHUT_SECONDS: Final = 1.0
 """Poll interval in seconds while there is no room: `Follower.resume` wakes the thread earlier."""
 _JOIN_SECONDS: Final = 10.0
+"""Longest wait in seconds for the end of the thread."""
 
 
 class UpstreamSink(Protocol):
@@ -98,8 +102,8 @@ class Follower:
             self._read(sink)
         except Exception as error:  # noqa: BLE001 (any failure ends the reading, which must not look like a quiet market)
             if not self._stopped:
-                is_full = isinstance(error, (EpochLogError, OSError))  # the message has the place
-                sink.failed(str(error) if is_full else f"upstream {self.log.name}: {type(error).__name__}: {error}")
+                names_place = isinstance(error, (EpochLogError, OSError))
+                sink.failed(str(error) if names_place else f"upstream {self.log.name}: {type(error).__name__}: {error}")
 
     def _read(self, sink: UpstreamSink) -> None:
         looked_s = lively_s = -1e9
@@ -108,7 +112,7 @@ class Follower:
             if now_s - looked_s >= _NEWEST_SECONDS:
                 looked_s = now_s
                 self._note(newest=self.log.newest())
-            # cleared before the poll, because there may be room again before an offer has returned
+            # Cleared before the poll, because there may be room again before an offer has returned.
             self._wake.clear()
             if self.look(sink):
                 lively_s = now_s

@@ -2,8 +2,9 @@
 
 A position stays valid for ever, because an epoch that was once visible is never cut again differently. The directory
 may however be another one, or an older copy. Each epoch's footer has the checksum of the epoch before, so that a wrong
-directory is detected at the first epoch that is read, and nothing of that epoch is taken. The manifest of the reading
-runtime names, for every upstream, the identity and the epoch of its log, and the cuts of its feeds (`NAME/feed`).
+directory is detected at the first epoch that is read, and nothing of that epoch is taken. Each epoch
+of the reading runtime has, for every upstream, the identity and the epoch of its log, and the cuts of its feeds
+(`NAME/feed`).
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class UpstreamLog:
 
     @property
     def is_there(self) -> bool:
-        """True if the log exists and is the expected one."""
+        """True once the log was found to exist and to continue from the position."""
         return self._is_open
 
     def newest(self) -> int:

@@ -26,6 +26,7 @@ CLAIMS: Final = "claims"
 """Name of the directory of claims, in the run directory of the system's main runtime."""
 _SUFFIX: Final = ".json"
 _MOST: Final = 10_000
+"""Greatest number of claims of a system."""
 
 
 class SessionClaim(msgspec.Struct, frozen=True):
@@ -52,12 +53,12 @@ class SessionClaims:
     def take(self, claim: SessionClaim) -> None:
         """Claim a session for this log; do nothing if the log has it already.
 
-        Raises `UpstreamError`, which names both logs, if another log has the session, and also if the system has 10,000
-        claims.
+        Raises `UpstreamError`, which names both logs, if another log has the session, and also for a new session if the
+        system has 10,000 claims.
         """
         path = self._path(claim.session)
         self._disk.make_directory(self._directory)
-        if len(self._disk.names(self._directory)) >= _MOST:
+        if not self._disk.exists(path) and len(self._disk.names(self._directory)) >= _MOST:
             raise UpstreamError(f"expected at most {_MOST} sessions in {self._directory}, was one more")
         hidden = path.with_name(f".{claim.identity}.{path.name}")
         self._disk.write(hidden, [msgspec.json.encode(claim)])

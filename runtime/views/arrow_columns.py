@@ -32,10 +32,14 @@ def step(address):
 '''
 _BOUND: Final = {"int64": pa.int64(), "timestamp": pa.timestamp("us")}
 _EXPORTED_CELLS: Final = 10
+"""Size of Arrow's C structure ``ArrowArray`` in cells of 8 bytes."""
 _WEIGHT_PLACE: Final = 1
+"""Place of the weights in a batch."""
 
 
 class _Plan(NamedTuple):
+    """Columns to bind in record batches of one schema."""
+
     schema: pa.Schema
     columns: npt.NDArray[np.int64]
     """Pairs of the number of a bound column and the place of its values in the batch."""

@@ -43,6 +43,7 @@ class ColumnBatch(Batch):
     """
 
     def __init__(self, fields: Sequence[Field], room: int = 64) -> None:
+        """Make an empty batch with room for this many rows."""
         self.fields = tuple(fields)
         widths: list[int] = []
         self._places: dict[str, int] = {}

@@ -71,8 +71,11 @@ class _Turn(msgspec.Struct):
     """Nodes that run for one map."""
 
     before: list[Runnable] = msgspec.field(default_factory=list)
+    """Statements that read the map's old state."""
     update: list[Runnable] = msgspec.field(default_factory=list)
+    """Nodes that add the map's deltas to its indexes and totals."""
     after: list[Runnable] = msgspec.field(default_factory=list)
+    """Statements that read the map's new state, and nodes of indexes over auxiliary maps."""
 
 
 class GraphBuilder:
@@ -100,14 +103,17 @@ class GraphBuilder:
         self.outputs: dict[str, ViewOutput] = {}
         """View → its changes."""
         self.part_of = part_of
+        """Function from a view and the number of a map to the part of the map that the view reads."""
         self._inherited = structures
         self._from_payloads = from_payloads
         self.feeds: dict[Part, Feed] = {}
+        """Part → its feed."""
         self._turns: dict[Part, _Turn] = {}
         self._updates: dict[str, tuple[Node, set[str]]] = {}
         self.ends: list[Runnable] = []
         """Units that run after all maps have taken in their rows."""
         self.shows: list[tuple[str, Totals, Callable[[bool], Node]]] = []
+        """View, the totals that it shows, and a function that makes its node; see ``settles`` of `Show`."""
         self.transient: list[ColumnBatch] = []
         """Batches that are empty again after a step."""
         self._known = {relation.name: relation for relation in program.relations}
@@ -242,6 +248,7 @@ class Graph:
         self.outputs = builder.outputs
         """View → its changes after a step."""
         self.order = list(order)
+        """Nodes, and units that call DuckDB, in the order in which they run."""
         self.users = builder.users
         """Identity of a structure → the views that use it."""
         self._strings = builder.strings
@@ -345,7 +352,7 @@ class Graph:
         self._sequence.skip(failed)
 
     def run_others(self, failed: Collection[str], errors: dict[str, Exception]) -> None:
-        """Run the units that call DuckDB, after the nodes; add their errors to ``errors``, those of this step."""
+        """Run the units that call DuckDB, after the nodes; add their errors to ``errors``, those of the nodes."""
         for other in self._others:
             if other.views <= {*failed, *errors}:
                 continue

@@ -129,12 +129,11 @@ class ResultRows:
         columns = [run.column(place).to_numpy() for place in (*range(self._width), self._width + 1)]
         records = np.stack(columns, axis=1) if run.num_rows else np.zeros((0, self._width + 1), np.int64)
         is_held = run.column(self._width).to_numpy(zero_copy_only=False)
+        # Removed rows come first, because a row may have been removed and added again.
+        removed, live = records[~is_held], records[is_held]
         for part, weights in (
-            (
-                records[~is_held],
-                np.zeros(int((~is_held).sum()), np.int64),
-            ),  # a row may have been removed and added again
-            (records[is_held], np.ascontiguousarray(records[is_held, self._width])),
+            (removed, np.zeros(len(removed), np.int64)),
+            (live, np.ascontiguousarray(live[:, self._width])),
         ):
             self._step(np.ascontiguousarray(part[:, : self._width]), weights, sets=True)
         self._mark_all_stored()
@@ -201,7 +200,7 @@ class ResultRows:
         assert (self.shown, self.total) == (int((weights > 0).sum()), int(weights[weights > 0].sum()))
 
 
-MOST_PIECES = 256
+MOST_PIECES: Final = 256
 """Number of pieces at which an owner joins pending changes, or adds them to the rows."""
 
 T = TypeVar("T", bound=Sized)
@@ -224,8 +223,7 @@ class MaterialisedView:
     ) -> None:
         """Begin with no rows of these columns.
 
-        ``pool`` is where the strings of the rows are kept, by default a new pool. For the other arguments see
-        `ResultRows`.
+        ``pool`` has the strings of the rows; by default it is a new pool. For the other arguments see `ResultRows`.
         """
         self.columns = tuple(columns)
         self._schema = change_schema(columns)
@@ -235,6 +233,7 @@ class MaterialisedView:
         self.table = ResultRows(width_of(self._keys), is_saved=is_saved, kernels=kernels)
         """Row → multiplicity, without pending changes."""
         self.changes = 0
+        """Number of rows of all changes that were given to `apply`."""
 
     @property
     def waiting(self) -> PendingChanges:

@@ -36,7 +36,8 @@ __all__ = [
     "views_of_shard",
 ]
 
-_COLUMNS = 1 << 6
+_COLUMNS: Final = 1 << 6
+"""Number of values of a key's number in the code of a part: -1 and the numbers of 63 keys."""
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -30,7 +30,9 @@ __all__ = [
 Words = npt.NDArray[np.int64]
 
 WEIGHT: Final = "weight"
+"""Name of the last column of changes."""
 _SET: Final = b"\1"
+"""Byte that is in a word that is 1, and not in one that is 0."""
 _FEW_ROWS: Final = 512
 """Number of rows of a view up to which they are added up as words, as Arrow's aggregation is no faster for so few."""
 _buffer, _from_buffers = pa.py_buffer, pa.Array.from_buffers

@@ -23,9 +23,8 @@ from runtime.native.structures import RecordStructure
 from runtime.native.tiers import Kernels, await_kernels
 from runtime.plan import Program, View, only_view
 from runtime.state import CorruptStateError, Run
-from runtime.views.composed import EventLoop
+from runtime.views.composed import EventLoop, Events
 from runtime.views.errors import ViewError, reason_of
-from runtime.views.events import Events
 from runtime.views.feeds import ColumnBatch, ColumnFeed
 from runtime.views.graph import Graph, GraphBuilder
 from runtime.views.nodes.recompute import Recompute
@@ -47,6 +46,7 @@ _Delivered = Iterable[tuple[Part, pa.Table | str]]
 _SPARE_STRINGS: Final = 4096
 """Number of strings beyond twice those in use above which they are renumbered with a base."""
 _WORD_BYTES: Final = 8
+"""Size of a value in bytes, for the estimate of `ShardState.taken_bytes`."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -223,9 +223,8 @@ class ShardState:
     def step(self, delivered: _Delivered, backfill: Mapping[str, _Delivered] | None = None) -> Step:
         """Process the deliveries of one version: payloads of parts, or in place of one the reason for a failure.
 
-        Between two saves there is one version.
-
-        ``backfill``, after `migrate`, has for each new view everything that its maps contained before the version.
+        An owner that saves must do so after each version. ``backfill``, after `migrate`, has for each new view
+        everything that its maps contained before the version.
         """
         earlier, failed = self._fill(backfill or {})
         by_part: dict[Part, list[pa.Table]] = {}
@@ -444,7 +443,10 @@ class ShardState:
         return step.changes, step.failed
 
     def _filled(self, fillers: Mapping[str, Any]) -> Step:
-        """Fill each new view from its rows in a state of its own, and take over the structures of that state."""
+        """Fill each new view in a state of its own, and take over the structures of that state.
+
+        ``fillers`` maps a view to a function that puts its rows into that state, or to the reason why it fails.
+        """
         if not fillers:
             return Step({}, {})
         changes: dict[str, pa.Table] = {}
@@ -490,7 +492,7 @@ class ShardState:
         self._taken, self._results, self.keeps_taken = [], {}, False
 
     def capture(self) -> Run:
-        """Return the rows that were added since the last capture."""
+        """Return the rows that were taken in since the last capture, as a run."""
         taken, results, nbytes = self._taken, self._results, self.taken_bytes
         self._taken, self._results, self.taken_bytes = [], {}, 0
         relations = self._graph.relations
@@ -553,10 +555,7 @@ class ShardState:
         if len(self._strings) <= 2 * len(used) + _SPARE_STRINGS:
             return words
         numbers = self._strings.keep(used)
-        for (
-            name,
-            structure,
-        ) in structures.items():  # all structures are loaded: records of one contain places in another, which change
+        for name, structure in structures.items():  # all of them: a record may contain places in another structure
             words[name] = structure.renumbered(words[name], numbers)
             structure.load(words[name])
         self._graph.renumber()
@@ -580,7 +579,9 @@ class ShardState:
             if name in self._recomputed:
                 self._recomputed[name].add(decode_table(changes))
         self._taken, self.taken_bytes = [], 0
-        self._failed, self._begun = run.failed, set(run.begun)
+        # A view that this release cannot lower may have been sound when the run was saved.
+        self._unpublished = {name: why for name, why in self._unpublished.items() if name not in run.failed}
+        self._failed, self._begun = run.failed | self._unpublished, set(run.begun)
         for name in self._recomputed.keys() & self._begun:
             self._recomputed[name].begun = True
 
@@ -593,16 +594,16 @@ class ShardState:
             if name in self._graph.structures:
                 words = decode_words(records.words, records.count * records.width)
                 self._graph.structures[name].load(words.reshape(records.count, records.width))
-        self._failed = run.failed
-        self._unpublished = {}
         self._graph.renumber()
 
     def _put_read(self, tables: Mapping[str, pa.Table]) -> None:
         for name, table in tables.items():
-            self._graph.relations[name].fill_arrow(table, self._strings)
+            batch = self._graph.relations.get(name)
+            if batch is not None:  # None if this release cannot lower a view that read the relation
+                batch.fill_arrow(table, self._strings)
 
     def _replay(self, failed: Collection[str]) -> None:
-        """Process the pending rows; only views that failed at these rows before may fail again."""
+        """Process the pending rows; raise `CorruptStateError` if a view fails that did not fail at them before."""
         if not self._is_complete:
             self._await_kernels()
         self._strings.refresh()

@@ -78,15 +78,18 @@ def decode_words(data: bytes, count: int) -> Words:
 
 
 RUN_FORMAT: Final = 4
-"""Format of runs."""
+"""Format of runs; a run of another format is refused. Spark's checkpoints record it (`runtime.spark.beginning`)."""
 
 
 class HeldRecords(msgspec.Struct, frozen=True, array_like=True):
     """Records of a structure."""
 
     width: int
+    """Number of words of a record."""
     count: int
+    """Number of records."""
     words: bytes
+    """Words of all records; see `encode_words`."""
 
 
 class ShardRun(msgspec.Struct, frozen=True, array_like=True):
@@ -95,17 +98,21 @@ class ShardRun(msgspec.Struct, frozen=True, array_like=True):
     format: int
     is_base: bool
     strings: list[str]
+    """Strings of a base; their places are the strings' numbers in the records."""
     structures: dict[str, HeldRecords]
+    """Identity of a structure → its records in a base."""
     results: dict[str, bytes]
     """Recomputed view → its rows, or their changes."""
     taken: list[tuple[str, bytes]]
     """Relation or code of a part, with its rows, in the order of arrival."""
     failed: dict[str, str]
+    """View → reason for its failure."""
     begun: list[str]
+    """Views that have had a version."""
 
 
 class TakenIn(msgspec.Struct, frozen=True):
-    """Rows that were added since the previous run."""
+    """Rows that were added since the previous run; see `ShardRun`."""
 
     failed: Mapping[str, str]
     begun: set[str]
@@ -138,7 +145,7 @@ class TakenIn(msgspec.Struct, frozen=True):
 
 
 class Base(msgspec.Struct, frozen=True):
-    """Whole state of a shard: a run that needs no other run, the same bytes for the same content."""
+    """Whole state of a shard: a run that needs no other, with the same bytes for the same content; see `ShardRun`."""
 
     failed: Mapping[str, str]
     begun: set[str]

@@ -24,7 +24,9 @@ __all__ = ["Strings"]
 Words = npt.NDArray[np.int64]
 
 _LEAST: Final = 64
+"""Number of strings for which a new array has room."""
 _GAP: Final = 1 << 32
+"""Distance of the ranks of neighbours after all strings were ranked."""
 _FEW: Final = 64
 """Number of values up to which they are converted one by one, because calls of Arrow may release the interpreter
 lock.

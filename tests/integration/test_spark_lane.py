@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 
 from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program, encode_program
 from runtime.epochs import EpochLog, Footer, ResultLog
-from runtime.spark.config import SparkLaneError
+from runtime.spark.config import SparkConfig, SparkLaneError
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.planning import spark_partition
-from runtime.spark.session import SparkConfig, start_session
+from runtime.spark.session import start_session
 from tests.generators.programs import normal
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -24,8 +24,8 @@ from runtime.service.results import full_results
 from runtime.service.results.hub import Hub
 from runtime.service.rundir.upkeep import Upkeep, UpkeepConfig
 from runtime.sources import Backoff, Position, Source, TextFeedSource
+from runtime.spark.config import SparkConfig
 from runtime.spark.lane import Published
-from runtime.spark.session import SparkConfig
 from tests.simulation.breaking import BROKEN, BreakingView
 from tests.simulation.files import SimulatedFile
 from tests.simulation.machine import Machine

@@ -13,7 +13,7 @@ from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
 from runtime.relations import Retention
 from runtime.service.rundir.upkeep import SnapshotConfig, UpkeepConfig
-from runtime.spark.session import SparkConfig
+from runtime.spark.config import SparkConfig
 from tests.simulation.market import MarketShape
 from tests.simulation.process import ProcessConfig
 from tests.simulation.views import VIEWS, SimulatedView

@@ -19,10 +19,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from runtime.epochs import EpochLogReader, ResultLog
 from runtime.spark.beginning import Beginning
+from runtime.spark.config import SparkConfig
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.planning import shard_ids
 from runtime.spark.processor import ShardProcessor
-from runtime.spark.session import SparkConfig
 from runtime.spark.source import EpochReader
 from runtime.spark.standing import read_standing
 from tests.simulation.executors import Answers, Attempt, Executor, StateFiles, TaskLostError, attempt

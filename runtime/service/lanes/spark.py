@@ -19,8 +19,8 @@ from runtime.spark.config import SparkLaneError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from runtime.spark.config import SparkConfig
     from runtime.spark.lane import BatchPace, Published, SparkLane
-    from runtime.spark.session import SparkConfig
 
 __all__ = ["SparkHost"]
 

@@ -17,8 +17,8 @@ from runtime.compiler import parse_script
 from runtime.engine.ingest import IngestConfig
 from runtime.service.errors import ServiceError
 from runtime.service.scripts.run import ScriptRun
+from runtime.spark.config import SparkConfig
 from runtime.spark.java import JavaHome, archive_path, archiving_options, find_java
-from runtime.spark.session import SparkConfig
 
 __all__ = ["make_archive"]
 

@@ -23,10 +23,11 @@ from deltabook.wire.service import PostgresLine
 from runtime.service.http.limits import Connections, Rates, SiteLimits, client_of
 from runtime.service.postgres import messages
 from runtime.service.postgres.errors import FatalError, PostgresError, UnreadableMessageError
+from runtime.service.postgres.execution import SharedParts
 from runtime.service.postgres.messages import Fields, MessageBuffer, StartupBuffer
 from runtime.service.postgres.parts import HeldBytes, PostgresCounts, PostgresParts, SharedCatalogue
 from runtime.service.postgres.scram import MECHANISM, ScramExchange, Verifier
-from runtime.service.postgres.session import Session, SharedParts
+from runtime.service.postgres.session import Session
 from runtime.service.postgres.settings import REPORTED, Settings
 from runtime.service.subscriptions import Subscription
 

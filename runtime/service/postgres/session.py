@@ -8,7 +8,7 @@ Query ─▶ statements ─▶ questions ─▶ Execution.ask           error: m
 
 All questions of a transaction block read one version: the newest one that every relation and view has when the first of
 these questions is asked. Outside of a block each question reads the newest version of the relations and views that it
-names. The statements of one message, and the messages up to a Sync, form a block.
+names. The statements of one simple query also read one version. An error skips the messages up to the next Sync.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from runtime.service.postgres.transactions import IDLE, IN_BLOCK, TransactionBlo
 from runtime.service.postgres.types import literal, typed_expression
 from runtime.service.sandbox import AskError
 
-__all__ = ["Outlet", "Session", "SharedParts"]
+__all__ = ["Session"]
 
 _LONG_TEXT: Final = 8_192
 """Length in characters above which a text is parsed on another thread."""
@@ -59,7 +59,7 @@ class Session:
         }  # fmt: skip
 
     async def handle(self, code: bytes, content: bytes) -> None:
-        """Execute one message and write its answer; raises `FatalError` for a message that no session has."""
+        """Execute one message and write its answer; raises `FatalError` for a message of an unknown kind."""
         if code == b"X":
             self._outlet.close()
         elif code == b"S":
@@ -130,8 +130,8 @@ class Session:
         statements = await self._parsed(text)
         if not statements:
             self._outlet.write(messages.EMPTY_QUERY)
-        self._block.is_implicit = len(statements) > 1
         for statement in statements:
+            self._block.is_implicit = len(statements) > 1  # again after a COMMIT, which ends the block before
             try:
                 await self._simple(self._resolved(statement))
             except (AskError, SqlError) as error:
@@ -404,7 +404,10 @@ class Session:
         return None
 
     def _resolved(self, statement: Statement) -> Statement:
-        """Return the statement, or for EXECUTE the question with its values; raises `PostgresError` if unfit."""
+        """Return the statement, or for EXECUTE the question with its values.
+
+        Raises `PostgresError` for an unknown name, a name of a command, or another number of values.
+        """
         if not isinstance(statement, st.Execute):
             return statement
         try:

@@ -14,6 +14,7 @@ __all__ = ["REPORTED", "SERVER_VERSION", "Settings"]
 SERVER_VERSION: Final = "15.0"
 """Version of PostgreSQL whose catalogue is imitated."""
 _LONGEST_VALUE: Final = 1_000
+"""Greatest length of a value in characters."""
 _MOST_OWN: Final = 100
 """Greatest number of settings with a dot in their names, which a client may create."""
 
@@ -142,7 +143,10 @@ class Settings:
         return {REPORTED[name]: self._values[name] for name in REPORTED if self._values.get(name) != was.get(name)}
 
     def start(self, values: Mapping[str, str]) -> None:
-        """Set the values of a startup message as defaults; unknown settings are ignored."""
+        """Set the values of a startup message as defaults; unknown settings are ignored.
+
+        Raises `PostgresError` for an invalid value.
+        """
         for name, value in values.items():
             try:
                 self._defaults[name.lower()] = self._checked(name.lower(), value.strip("'"))
@@ -154,18 +158,20 @@ class Settings:
     def set(self, name: str, value: str | None, *, is_local: bool = False) -> tuple[str, str] | None:
         """Change a setting; return its name and value if they are to be reported, else None.
 
-        Raises `PostgresError` for an unknown name or value.
+        The value None stands for the default. Outside of a transaction block a local value has no effect and is not
+        checked. Raises `PostgresError` for an unknown name or an invalid value.
         """
         name = _ALIASES.get(name, name)
         if is_local and self._before is None:
             return None
+        checked = None if value is None else self._checked(name, value)  # before anything is changed
         if is_local and name not in self._local:
             self._local[name] = self._values.get(name)
         elif not is_local:
             self._local.pop(name, None)
-        if value is None:
+        if checked is None:
             return self.reset(name)
-        self._values[name] = self._checked(name, value)
+        self._values[name] = checked
         return (REPORTED[name], self._values[name]) if name in REPORTED else None
 
     def reset(self, name: str) -> tuple[str, str] | None:
@@ -199,7 +205,7 @@ class Settings:
 
     @property
     def statement_seconds(self) -> float | None:
-        """Timeout of a statement in seconds; None for the timeout of questions."""
+        """Timeout of a statement in seconds; None if it is 0, so that the timeout of questions applies."""
         value = self._values["statement_timeout"]
         return _milliseconds(value) / 1000 or None
 
@@ -209,9 +215,12 @@ class Settings:
         if name in _FIXED:
             raise PostgresError("55P02", f"expected a setting that can be changed, was {name}")
         if name not in self._defaults:
-            own = sum("." in each for each in self._values)
-            if "." not in name or own >= _MOST_OWN:
+            if "." not in name:
                 raise _unknown(name)
+            if name not in self._values and sum("." in each for each in self._values) >= _MOST_OWN:
+                raise PostgresError(
+                    "54000", f"expected at most {_MOST_OWN} settings of a client's own, was one more: {name[:80]!r}"
+                )
             return value
         if name in _CHOICES:
             choice = _CHOICES[name].get(value.strip().lower())

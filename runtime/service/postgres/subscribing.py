@@ -1,7 +1,7 @@
 """COPY (SUBSCRIBE view) TO STDOUT: changes of a view as rows that begin with their epoch and their weight.
 
 ```
-hub ──Message──▶ CopyingListener ──line_encoder, once for all of one format──▶ connection
+hub ──Message──▶ CopyingListener ──line_encoder, once for all subscribers of one format──▶ connection
       ▲ pause, resume: as over HTTP, changes for slow readers wait in the view's one bounded queue
 ```
 """
@@ -91,11 +91,15 @@ def line_encoder(columns: tuple[Column, ...], form: str) -> Callable[[Message], 
 
 
 class CopyingListener(Listener):
-    """Listener of a subscriber's connection; ``ended`` fails when the subscription ends."""
+    """Listener of a subscriber's connection.
+
+    ``ended`` fails with `PostgresError` when the subscription ends, and never has a result.
+    """
 
     def __init__(
         self, columns: tuple[Column, ...], options: CopyOptions, epoch: int | None, write: Callable[[bytes], None]
     ) -> None:
+        """Send rows with ``write``; ``epoch`` is the newest one that the client has, None to begin with all rows."""
         self._columns, self._options, self._epoch, self._write = columns, options, epoch, write
         self._encode = line_encoder(columns, options.format)
         self._is_begun = epoch is not None
@@ -134,7 +138,7 @@ class CopyingListener(Listener):
     def finish(self) -> None:
         """Fail ``ended``, unless it has failed before; see `Listener`."""
         if not self.ended.called:
-            self.ended.errback(PostgresError("55000", "the view is no more"))
+            self.ended.errback(PostgresError("55000", "the view was dropped"))
 
     def _progress(self, epoch: int) -> bytes:
         """Return a row of weight 0 that reports an epoch which the view has reached."""

@@ -66,12 +66,12 @@ def tokens(text: str) -> list[Token]:
 
 
 def unquoted(token: Token) -> str:
-    """Return the name or the text that a token denotes."""
+    """Return the name or the text that a token denotes; escapes of ``E'…'`` and ``U&…`` are left as they are."""
     text = token.text
     if token.kind == "word":
         return text.lower()
     if token.kind == "quoted":
-        return text[1:-1].replace('""', '"')
+        return text[text.index('"') + 1 : -1].replace('""', '"')
     if token.kind == "string" and text.startswith("$"):
         mark = text.index("$", 1) + 1
         return text[mark:-mark]

@@ -23,6 +23,7 @@ IDLE: Final = b"I"
 IN_BLOCK: Final = b"T"
 FAILED: Final = b"E"
 _MOST_SAVEPOINTS: Final = 100
+"""Greatest number of savepoints of a block."""
 
 
 class TransactionBlock:
@@ -64,9 +65,9 @@ class TransactionBlock:
         self._savepoints.clear()
 
     def savepoint(self, statement: st.Savepoint) -> str:
-        """Set, release or return to a savepoint.
+        """Set, release or return to a savepoint; return the command's tag.
 
-        Return the command's tag, raise `PostgresError` for an unknown savepoint.
+        Raises `PostgresError` for an unknown savepoint, for one too many, and outside of a block.
         """
         names, name = self._savepoints, statement.name
         if self.status == IDLE:

@@ -16,6 +16,7 @@ __all__ = [
     "BY_NAME",
     "BY_OID",
     "TEXT",
+    "TYPES",
     "PgType",
     "ResultType",
     "array_name",
@@ -89,8 +90,8 @@ _SQL_NAMES: Final = {
 }  # fmt: skip
 """Name of a type in SQL, in lower case → the type."""
 _DECIMAL: Final = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
-_EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 (PostgreSQL's timestamps have no zone)
-_WEIGHTS: Final = 4
+_POSTGRES_EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 (PostgreSQL's timestamps have no zone)
+_DECIMALS_PER_DIGIT: Final = 4
 """Number of decimal digits in each digit of a binary numeric."""
 _SPECIAL_NUMERIC: Final = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}
 
@@ -102,6 +103,7 @@ class ResultType(msgspec.Struct, frozen=True):
     """The type itself, or the type of an array's elements."""
     is_array: bool = False
     modifier: int = -1
+    """Modifier as in ``pg_attribute.atttypmod``: digits and scale of a numeric; -1 for none."""
 
     @property
     def oid(self) -> int:
@@ -215,13 +217,14 @@ def _text_array(text: str, element: PgType) -> list[str]:
     if not (text.startswith("{") and text.endswith("}")):
         raise PostgresError("22P02", f"expected an array {{…}}, was {text[:80]!r}")
     elements: list[str] = []
-    for quoted, plain in re.findall(r'"((?:[^"\\]|\\.)*)"|([^,"{}]+)', text[1:-1]):
+    content = text[1:-1]
+    if "{" in re.sub(r'"(?:[^"\\]|\\.)*"', "", content):
+        raise PostgresError("0A000", "expected an array of one dimension, was one of more")
+    for quoted, plain in re.findall(r'"((?:[^"\\]|\\.)*)"|([^,"{}]+)', content):
         if plain.strip().upper() == "NULL":
             elements.append("NULL")
         else:
             elements.append(_typed(re.sub(r"\\(.)", r"\1", quoted) if not plain else plain.strip(), element))
-    if "{" in text[1:-1].replace('\\"', "") and '"' not in text:
-        raise PostgresError("0A000", "expected an array of one dimension, was one of more")
     return elements
 
 
@@ -272,7 +275,7 @@ def _boolean(value: bytes) -> str:
 def _date(value: bytes) -> str:
     days = int(_unpacked("!i", value, "date")[0])
     try:
-        return date.fromordinal(days + _EPOCH.toordinal()).isoformat()
+        return date.fromordinal(days + _POSTGRES_EPOCH.toordinal()).isoformat()
     except (ValueError, OverflowError):
         raise _outside("date") from None
 
@@ -280,7 +283,7 @@ def _date(value: bytes) -> str:
 def _timestamp(value: bytes) -> str:
     micros = int(_unpacked("!q", value, "timestamp")[0])
     try:
-        return (_EPOCH + timedelta(microseconds=micros)).isoformat(" ")
+        return (_POSTGRES_EPOCH + timedelta(microseconds=micros)).isoformat(" ")
     except OverflowError:
         raise _outside("timestamp") from None
 
@@ -289,7 +292,7 @@ def _time(value: bytes) -> str:
     micros = int(_unpacked("!q", value, "time")[0])
     if not 0 <= micros < 86_400_000_000:
         raise _outside("time")
-    return (_EPOCH + timedelta(microseconds=micros)).time().isoformat()
+    return (_POSTGRES_EPOCH + timedelta(microseconds=micros)).time().isoformat()
 
 
 def _interval(value: bytes) -> str:
@@ -309,8 +312,10 @@ def _numeric(value: bytes) -> str:
         raise _outside("numeric")
     places = {weight - number: int(digit) for number, digit in enumerate(digits)}
     whole = "".join(f"{places.get(place, 0):04d}" for place in range(max(weight, 0), -1, -1)).lstrip("0") or "0"
-    behind = "".join(f"{places.get(place, 0):04d}" for place in range(-1, -1 - -(-scale // _WEIGHTS), -1))[:scale]
-    return ("-" if sign else "") + whole + (f".{behind}" if behind else "")
+    fraction = "".join(f"{places.get(place, 0):04d}" for place in range(-1, -1 - -(-scale // _DECIMALS_PER_DIGIT), -1))[
+        :scale
+    ]
+    return ("-" if sign else "") + whole + (f".{fraction}" if fraction else "")
 
 
 def _uuid(value: bytes) -> str:

@@ -23,6 +23,7 @@ T = TypeVar("T")
 P = TypeVar("P", bound=PersistedObject)
 _PLAIN: Final = Schema()
 _MOST_OBJECTS: Final = 1_000
+"""Greatest number of objects of an adaptor."""
 
 
 class AdaptorState:
@@ -75,7 +76,7 @@ class AdaptorState:
         """Return the object of this name, created if it is missing; raise the errors of `ObjectSpace.get_or_create`.
 
         ``kind`` is one of the persisted types of `runtime.state`. For a new object, ``length`` is that of an array, and
-        ``initial`` its items, or the value of a `PersistedValue`.
+        ``initial`` the value of each of its items, or that of a `PersistedValue`.
         """
         space = self._usable_space()
         full = f"{self._prefix}{name}"

@@ -32,7 +32,8 @@ from runtime.state import MemoryStore, ObjectSpace
 
 __all__ = ["PlainStream", "Surroundings", "check_name", "make_origin", "try_out"]
 
-_AGAIN_SECONDS = 1.0
+_AGAIN_SECONDS: Final = 1.0
+"""Wait in seconds before a plain stream is connected again after a loss."""
 
 
 def file_below(given: str, directories: Sequence[Path]) -> Path:
@@ -51,7 +52,7 @@ def file_below(given: str, directories: Sequence[Path]) -> Path:
         is_below = any(resolved.is_relative_to(directory.resolve()) for directory in directories)
         is_file = resolved.is_file()
     except (OSError, ValueError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = error.strerror if isinstance(error, OSError) else error
         raise CatalogueError(f"expected a file below {known}, was {given!r}: {reason}") from None
     if not is_below or not is_file:
         raise CatalogueError(f"expected a file below {known}, was {given!r}")
@@ -96,6 +97,7 @@ class PlainStream(TcpSource):
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _FEED_OPTIONS: Final = ("midnight_ns", "tick_units")
 _LARGEST: Final = 1 << 62
+"""Bound of the numbers in options."""
 _PATIENCE: Final = Backoff(longest_s=5.0, attempts=1 << 30)
 """Back-off of a reader, whose server may start long after the reader."""
 

@@ -1,4 +1,4 @@
-"""Service that adds and drops readers of a running runtime, each at a cut of all inputs; and the status of inputs.
+"""Service that adds and drops readers of a running runtime, each at a cut of all inputs, and reports all inputs.
 
 The list of readers is in the object space (`runtime.service.readers.kept`) and changes in the barrier that also begins
 or ends the origin: one epoch has both, or neither. A reader is dropped with its rows in two steps. At a first cut it
@@ -42,7 +42,8 @@ __all__ = [
 
 _ADDED, _DONE, _LATER = 201, 200, 202
 _MOST_LEFT: Final = 1000
-"""Greatest number of relations of dropped readers, whose names and columns are remembered."""
+"""Greatest number of names of relations: of dropped readers, whose columns are remembered, of present readers and of
+derived streams."""
 _MOST_LEAVING_ROWS: Final = 1 << 22
 """Greatest number of rows of a dropped reader that are deleted in one epoch."""
 _NOTHING: Final[Mapping[str, pa.RecordBatch]] = {}
@@ -316,7 +317,9 @@ class ReaderService:
                 f"expected relation {relation.name} with the columns that it had before ({columns}), was others"
             )
         if known is None and len(left) + len(taken) >= _MOST_LEFT:
-            raise CatalogueError(f"expected names of relations that existed before, was the {_MOST_LEFT + 1}th")
+            raise CatalogueError(
+                f"expected at most {_MOST_LEFT} names of relations, present and dropped, was one more: {relation.name}"
+            )
 
     def _find_droppable(self, name: str) -> KeptReader:
         if name in self._inputs.names:
@@ -371,7 +374,7 @@ def rows_that_leave(
     return batches
 
 
-_MARKET = tuple(relation.name for relation in MARKET_RELATIONS)
+_MARKET: Final = tuple(relation.name for relation in MARKET_RELATIONS)
 
 
 def input_status(inputs: Inputs, config: LiveConfig) -> list[ReaderStatus]:
@@ -433,13 +436,11 @@ def reader_status(reader: KeptReader, origin: Origin | None, views: Collection[s
     reason = origin.failure
     if origin.ended and not reason and counters.tuples and counters.bad == counters.tuples:
         reason = f"expected rows, was none: all {counters.tuples} tuples are malformed; see dead-letters.jsonl"
-    return ReaderStatus(
-        **{
-            **{name: getattr(status, name) for name in ReaderStatus.__struct_fields__},
-            "state": "failed" if reason else "ended" if origin.ended else "reading",
-            "reason": reason,
-            "sequence": cut.sequence,
-            "offset": cut.offset,
-            "malformed": counters.bad,
-        }
+    return msgspec.structs.replace(
+        status,
+        state="failed" if reason else "ended" if origin.ended else "reading",
+        reason=reason,
+        sequence=cut.sequence,
+        offset=cut.offset,
+        malformed=counters.bad,
     )

@@ -32,10 +32,11 @@ __all__ = [
 _MOST_REASONS: Final = 1_000
 """Greatest number of closed cursors whose reason is remembered."""
 _MARK_BYTES: Final = 12
+"""Size in bytes of the mark that authenticates the name of a cursor."""
 
 
 class ClosedCursorError(ServiceError):
-    """The cursor has been closed."""
+    """The cursor has been closed; the message has the reason."""
 
 
 class UnknownCursorError(ServiceError, LookupError):
@@ -125,10 +126,10 @@ class Cursors:
                 f"expected a result of at most {self.limits.held_bytes} bytes for a cursor, was one of {own_bytes}"
             )
         self._make_room(kept)
-        kept, lookers = self._kept.get(kept.key, (kept, 0))
-        if not lookers:
+        kept, users = self._kept.get(kept.key, (kept, 0))
+        if not users:
             self._held_bytes += own_bytes
-        self._kept[kept.key] = kept, lookers + 1
+        self._kept[kept.key] = kept, users + 1
         now_s = self._now_s()
         self._opened += 1
         cursor = OpenCursor(self._named(self._opened), kept, page_rows, now_s, now_s)
@@ -187,9 +188,9 @@ class Cursors:
 
     def _forget(self, cursor: OpenCursor, reason: str) -> None:
         del self._open[cursor.id]
-        kept, lookers = self._kept.pop(cursor.kept.key)
-        if lookers > 1:
-            self._kept[kept.key] = kept, lookers - 1
+        kept, users = self._kept.pop(cursor.kept.key)
+        if users > 1:
+            self._kept[kept.key] = kept, users - 1
         else:
             self._held_bytes -= kept.rows.nbytes
         self._reasons[cursor.id] = reason

@@ -66,7 +66,7 @@ class _Version(msgspec.Struct, frozen=True, dict=True):
 
 
 class _Begun(msgspec.Struct, frozen=True, eq=False):
-    """State of a lane of this process at the start."""
+    """State at the start of a lane that runs in this process."""
 
     program: Program
     """Program with the lane's views."""
@@ -138,6 +138,7 @@ class Hub:
         self._read_ns: dict[Lane, int] = dict.fromkeys(_LANES, -_READ_NS)
         self._held_lanes: frozenset[Lane] = frozenset()
         self.updates = 0
+        """Number of changes of views so far."""
         self._adopt("spark", program, 1)
 
     @property
@@ -173,11 +174,11 @@ class Hub:
         return self._versions[lane].epoch
 
     def step(self, lane: Lane) -> int:
-        """Return the version of the express lane; 0 for the Spark lane."""
+        """Return the step of a lane's version; 0 for the Spark lane."""
         return self._versions[lane].step
 
     def step_of(self, name: str) -> int:
-        """Return the version of a view of the express lane; 0 for a view of the Spark lane.
+        """Return the step of a view's version; 0 for a view of the Spark lane.
 
         Raises `KeyError` if the view is unknown.
         """
@@ -197,7 +198,7 @@ class Hub:
         return self._results[name]
 
     def is_listened_to(self, lane: Lane) -> bool:
-        """Return True if views of a lane have subscribers, or one of them was read in the last seconds."""
+        """Return True if views of a lane have subscribers, or one of them was read in the last 5 s."""
         if self._now_ns() - self._read_ns[lane] < _READ_NS:
             return True
         if self.committed is not None and self.committed.is_followed(lane):
@@ -216,7 +217,7 @@ class Hub:
         return self._views[name].lane
 
     def explained(self, name: str) -> Program:
-        """Return the program that a view belongs to."""
+        """Return the part of the catalogue that is in a view's lane; raises `KeyError` if the view is unknown."""
         return self._programs[self._views[name].lane]
 
     @property
@@ -225,7 +226,7 @@ class Hub:
         return self._held_lanes
 
     def hold(self, lanes: Collection[Lane] = _LANES) -> None:
-        """Hold back the views of these stale lanes, and release those of all other lanes."""
+        """Hold back the views of these lanes, which are stale, and release those of all other lanes."""
         self._held_lanes = frozenset(lanes)
         for subscription in tuple(self._subscriptions):
             subscription.hold()
@@ -323,9 +324,8 @@ class Hub:
     def subscribe(self, names: Sequence[str], listener: Listener, start: Start | None = None) -> Subscription | None:
         """Return a subscription to these views, None if there are too many subscribers.
 
-        Its `catch_up` sends pending messages.
-
-        With a ``start`` the subscription follows committed epochs, otherwise versions.
+        With a ``start`` the subscription follows committed epochs, otherwise versions. Nothing is sent before its
+        `catch_up` or `resume` is called.
         """
         if self.subscribers >= self._config.most_subscribers:
             return None

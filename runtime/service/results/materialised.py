@@ -16,6 +16,7 @@ __all__ = ["FullRows", "json_rows", "with_point"]
 
 _INT64_LIMIT: Final = 2**63
 _DIGITS: Final = 38
+"""Number of digits of Arrow's decimals of 128 bits."""
 
 
 class FullRows:
@@ -109,7 +110,7 @@ def json_rows(columns: Sequence[Column], table: pa.Table) -> list[list[Any]]:
 def with_point(values: pa.ChunkedArray, scale: int) -> pa.ChunkedArray:
     """Return integers as decimals of this scale with the same digits.
 
-    Exact, as an int64 has at most 19 of 38 digits.
+    ``values`` are int64, or decimals of scale 0. Nothing is rounded, because an int64 has at most 19 digits of 38.
     """
     whole = values.cast(pa.decimal128(_DIGITS, 0)) if pa.types.is_integer(values.type) else values
     type_ = pa.decimal128(_DIGITS, scale)

@@ -28,6 +28,7 @@ from runtime.spark.config import SparkLaneError
 __all__ = ["CleanStop", "StopParts"]
 
 _LOOK_SECONDS: Final = 0.01
+"""Poll interval in seconds."""
 _QUIET_SECONDS: Final = 0.1
 """Duration of silence in seconds after which a reader counts as read to its end."""
 _READING_SECONDS: Final = 2.0
@@ -35,7 +36,7 @@ _READING_SECONDS: Final = 2.0
 
 
 class StopParts(Protocol):
-    """Operations of a clean stop on a runtime; called on the reactor's thread unless stated otherwise."""
+    """Operations on a runtime that a clean stop needs; called on the reactor's thread unless stated otherwise."""
 
     def shut_replayed(self) -> None:
         """Stop the inputs that can be read again."""

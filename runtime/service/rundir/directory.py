@@ -1,4 +1,4 @@
-"""Run directory that this process has locked: no other process writes there, and the contents fit the configuration.
+"""Run directory that this process has locked, whose contents fit the configuration.
 
 A directory whose first start fails is left as it was.
 """
@@ -126,7 +126,7 @@ class RunDirectory:
             self._lock = DirectoryLock(directory, holder)
             undone.callback(self._lock.release)
             self.claim = DirectoryClaim(directory, holder, disk)
-            """Claim that checks if the directory still belongs to this process."""
+            """Claim by which this process notices that another one has taken the directory."""
             self.writer = EpochWriter(
                 directory, now_ns, on_epoch, disk=disk, claim=self.claim, committer=CommitterThread()
             )
@@ -189,7 +189,10 @@ class RunDirectory:
             self.writer.seal(recovered.cuts if recovered else {}, control=encode_program(placed))
 
     def _is_spark_wanted(self, program: Program) -> bool:
-        """Return True if Spark is to run, by the configuration or the views; raises `ServiceError` if it cannot."""
+        """Return True if Spark is to run, by the configuration or else by the views and the directory.
+
+        Raises `ServiceError` if the views need Spark and it is switched off, or if epochs that it needs are retired.
+        """
         wanted, directory = self._config.runs_spark, self._config.directory
         alone = [view.name for view in program.views if view.lane == "spark"]
         if wanted is False and alone:

@@ -25,6 +25,7 @@ _ROOM: Final = 0.9
 _TICKS: Final = 10
 """Number of ticks between two checks: each check visits all files of the directory, which may be ten thousand."""
 _MOST_OUTPUT_BYTES: Final = 16 * 1024 * 1024
+"""Size in bytes above which the output of Spark's Java is truncated."""
 
 
 class SnapshotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,7 +148,7 @@ class Upkeep:
             self.look()
 
     def stop(self) -> None:
-        """Abort the run in progress, and wait for its end."""
+        """Abort the run in progress and wait for its end; no other run starts afterwards."""
         self._stopped.set()
         with self._lock:
             thread = self._thread
@@ -181,7 +182,7 @@ class Upkeep:
         self._results.torn.clear()
         others = damaged - self._damaged
         for reason in sorted(others):
-            self._log.error("passed over: {reason}", reason=reason)
+            self._log.error("skipped: {reason}", reason=reason)
         self._damaged = damaged if self._has_retired else self._damaged | damaged
         self._has_retired = False
         return bool(others)

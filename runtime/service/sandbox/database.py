@@ -24,7 +24,7 @@ __all__ = ["Answer", "Sandbox"]
 _BATCH_ROWS: Final = 16 * 1024
 _PLAN: Final = "QUERY PLAN"
 """Name of the only column of a plan, as in PostgreSQL."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCK: Final = (
     "CREATE MACRO get_current_timestamp() AS main.now()",
     "CREATE MACRO transaction_timestamp() AS main.now()",
@@ -99,7 +99,7 @@ class Sandbox:
 
     def _set_clock(self, time_us: int | None) -> None:
         """Define the clock as the epoch's time in microseconds; as NULL if the epoch has none."""
-        time = f"'{(_EPOCH + timedelta(microseconds=time_us)).isoformat()}'" if time_us is not None else "NULL"
+        time = f"'{(_UNIX_EPOCH + timedelta(microseconds=time_us)).isoformat()}'" if time_us is not None else "NULL"
         self.connection.execute(f"CREATE MACRO now() AS CAST({time} AS TIMESTAMP WITH TIME ZONE)")
 
     def _bounded(self, sql: str, batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:

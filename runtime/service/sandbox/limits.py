@@ -13,10 +13,9 @@ class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Bounds of each question, and of all of them together."""
 
     at_once: int = 2
-    """Greatest number of questions that are answered at a time, each in its own process; 0 if the service has no such
-    route."""
+    """Greatest number of questions that are answered at a time, each in its own process; 0 to answer none."""
     waiting: int = 256
-    """Greatest number of questions that wait for their turn, see `Asker.ask`."""
+    """Greatest number of questions that wait for their turn; see ``waits`` of `runtime.service.asking.Asker.ask`."""
     seconds: float = 10.0
     """Timeout in seconds from a question's arrival to its answer; the process of a question that takes longer is
     killed."""
@@ -47,7 +46,7 @@ class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class AskError(ServiceError):
-    """The question cannot be answered at its epoch, or reads a view that has failed."""
+    """The question cannot be answered: its epoch cannot be read, a view has failed, or its process has ended."""
 
 
 class CostlyError(AskError):

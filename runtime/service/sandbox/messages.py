@@ -193,5 +193,5 @@ class _BoundedReader:
 
 
 def arrow_stream(stream: BinaryIO, most_bytes: int) -> Any:
-    """Return a reader of the Arrow stream that begins here."""
+    """Return a reader of the Arrow stream that begins here; it raises an error beyond ``most_bytes``."""
     return pa.ipc.open_stream(pa.PythonFile(_BoundedReader(stream, most_bytes), "r"))

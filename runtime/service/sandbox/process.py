@@ -46,6 +46,7 @@ from runtime.service.sandbox.worker import NUMBER_BYTES, TOO_LARGE
 __all__ = ["main"]
 
 _INTERRUPT_S: Final = 0.05
+"""Interval in seconds at which a question is interrupted again, and the memory is checked."""
 _LATE_S: Final = 5.0
 """Time in seconds after the deadline of a question at which the process ends by itself, if its runtime has not ended
 it."""
@@ -172,7 +173,7 @@ class _Questions:
 
     @contextmanager
     def _running(self, number: int) -> Iterator[None]:
-        """Let a question be interrupted within the ``with`` statement, which ends after a limited time in any case."""
+        """Let a question be interrupted within the ``with`` statement; the process ends if that takes too long."""
         self._interrupts.set(number, self._sandbox)
         signal.setitimer(signal.ITIMER_REAL, self._limits.seconds + _LATE_S)
         try:

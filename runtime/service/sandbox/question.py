@@ -24,7 +24,7 @@ from runtime.service.sandbox.limits import AskError
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["CheckedQuestion", "checked", "located", "with_epoch"]
+__all__ = ["CheckedQuestion", "checked", "located", "unknown", "with_epoch"]
 
 _NAME: Final = "question"
 """Name of the question's text in messages."""
@@ -35,9 +35,11 @@ _CLOCK: Final = frozenset(
 )  # fmt: skip
 """Functions of the clock, with the names that call a function without brackets."""
 _TABLE_FUNCTIONS: Final = frozenset(("generate_series", "range", "unnest"))
-_BEHIND_OWN_NAME: Final = ("right", "child")
+"""Functions that FROM may call."""
+_PARTS_WITH_OWN_NAME: Final = ("right", "child")
 """Parts of a node with its own name that can see this name: the recursive side, and the query after MATERIALIZED."""
 _NO_PLACE: Final = 2**63
+"""Least of the places that DuckDB gives to nodes without one."""
 _AS_OF: Final = ("AS", "OF", "EPOCH")
 
 
@@ -210,7 +212,7 @@ def _parts(node: dict[str, Any], local: frozenset[str]) -> list[tuple[Any, froze
     own = {str(name).lower()} if (name := node.get("cte_name")) else set()
     for key, part in node.items():
         if key != "cte_map":
-            parts.append((part, local | own if key in _BEHIND_OWN_NAME else local))
+            parts.append((part, local | own if key in _PARTS_WITH_OWN_NAME else local))
     return parts
 
 

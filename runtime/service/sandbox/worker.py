@@ -42,8 +42,11 @@ TOO_LARGE: Final = 77
 _KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "TZ")
 """Variables of the environment that the process gets; no others, because they may be secret."""
 _LOOK_S: Final = 0.05
+"""Interval in seconds between two checks while a process starts."""
 _EXIT_S: Final = 1.0
+"""Time in seconds within which a process whose pipes are broken should have ended."""
 _STDERR_CHARACTERS: Final = 300
+"""Number of the last characters of a process's standard error that a message quotes."""
 _SLACK: Final = 2
 """Factor between the size of an answer in memory and that of its stream, which has padding and metadata."""
 _SLACK_BYTES: Final = 1024 * 1024
@@ -187,7 +190,7 @@ class Worker:
         """Return the next message; raises the error of a refusal."""
         message = receive(self._replies, kind)
         refused = message.refused if isinstance(message, Ended) else message
-        is_spent = getattr(message, "is_spent", False) or getattr(refused, "is_spent", False)
+        is_spent = any(part.is_spent for part in (message, refused) if isinstance(part, Ended | Refused))
         self._is_ready = not isinstance(message, Answered) and not is_spent
         if not isinstance(refused, Refused):
             return message

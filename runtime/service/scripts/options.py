@@ -83,22 +83,22 @@ class Options:
             raise self.error(name, " or ".join(repr(choice) for choice in choices if choice), text)
         return text
 
-    def flag(self, name: str, *, default: bool = False) -> bool:
-        """Take an option that is yes or no, in one of the spellings of `_YES`."""
+    def flag(self, name: str) -> bool:
+        """Take an option that is yes or no, in one of the spellings of `_YES`; no if it is not given."""
         text = self.text(name)
         if not text:
-            return default
+            return False
         if text.lower() not in _YES:
             raise self.error(name, "yes or no", text)
         return _YES[text.lower()]
 
-    def number(self, name: str, default: int, least: int = 1) -> int:
-        """Take an option that is a whole number."""
+    def number(self, name: str, default: int) -> int:
+        """Take an option that is a whole number of at least 1."""
         text = self.text(name)
         if not text:
             return default
-        if not text.isdecimal() or int(text) < least:
-            raise self.error(name, f"a whole number of at least {least}", text)
+        if not text.isdecimal() or int(text) < 1:
+            raise self.error(name, "a whole number of at least 1", text)
         return int(text)
 
     def by_column(self, prefix: str, columns: Mapping[str, Column]) -> dict[str, str]:

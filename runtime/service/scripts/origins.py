@@ -1,6 +1,7 @@
 """Origins of the ingest for a script's declarations.
 
-Streams that read the same file in the same way share one origin: the file is read once, and its messages count once.
+Order books that read the same file with the same options share one origin: the file is read once, and its messages
+count once. Every other stream has an origin of its own.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def _path(declaration: StreamDeclaration) -> Path:
 def _book_adaptor(
     group: Sequence[StreamDeclaration], options: Options, writer: EpochWriter, name: str, cut: Cut
 ) -> Adaptor:
-    """Return the adaptor of order books that are read together."""
+    """Return the adaptor of order books that share an origin."""
     for declaration in group:
         if declaration.delimiter != b"\n":
             raise ServiceError(

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["Counts", "Result", "ScriptRun", "columns_read"]
 
 _PATIENCE_SECONDS: Final = 600.0
+"""Longest wait in seconds for a version of Spark."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -94,6 +95,8 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class _Listener(IngestListener):
+    """Listener that waits for the end of the input: None, or the reason for a failure."""
+
     def __init__(self) -> None:
         self.outcome: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
@@ -159,6 +162,7 @@ class ScriptRun:
         self._runs_spark = bool(alone) if runs_spark is None else runs_spark
         self.program: Program = with_record(program, on_spark=self._runs_spark)
         self.counts = Counts(0, 0, 0, 0, {}, {})
+        """Counts of the run, once `results` has read the input."""
         self._failures: dict[str, str] = {}
 
     def results(self, *, every_epoch: bool = False, on_starting: Callable[[], None] = lambda: None) -> Iterator[Result]:

@@ -138,14 +138,14 @@ class CommittedViews:
             self._end(state, reason)
 
     def updated(self, update: Update, lane: Lane = "express") -> None:
-        """Apply a version of a lane of this process, which may be the end of an epoch."""
+        """Note a version of a lane of this process, which may be the end of an epoch."""
         if update.closes:
             self._closed_cuts[lane] = update.cuts
         for state in self._states(lane):
             if update.closes:
                 state.closed, state.is_open = update.epoch, False
                 if state.view.name in update.changes:
-                    state.pinned = None  # the snapshot is of the same end of an epoch, but incomplete
+                    state.pinned = None  # it may be of this end of the epoch, but without these changes
                 self._pin(state)
             elif state.view.name in update.changes:
                 state.is_open = True
@@ -279,7 +279,7 @@ class CommittedViews:
 
         def failed(failure: Failure) -> None:
             self._log.failure("epochs after {epoch} of view {view} were not read", failure, epoch=begin, view=name)
-            done(Past(begin, gone=f"epochs behind {begin} cannot be read"))
+            done(Past(begin, gone=f"epochs after {begin} cannot be read"))
 
         reading: Deferred[Past] = self._read_lock.run(read)
         reading.addCallbacks(done, failed)

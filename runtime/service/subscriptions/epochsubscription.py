@@ -23,7 +23,9 @@ __all__ = ["EpochSource", "EpochSubscription", "History", "Past", "section_of"]
 
 
 _MOST_SEGMENTS: Final = 128
+"""Greatest number of segments that one read covers."""
 _MOST_BYTES: Final = 8 * 1024 * 1024
+"""Size in bytes of a view's changes at which a read ends."""
 
 
 class Past(msgspec.Struct, frozen=True, eq=False):

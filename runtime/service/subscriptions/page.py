@@ -40,8 +40,11 @@ _MOST_ROWS: Final = 50_000
 _FRAME_BYTES: Final = 1024 * 1024
 """Size in bytes from which on a frame takes no more views."""
 _REQUESTS_PER_S: Final = 200.0
+"""Rate of requests that a page may send without interruption."""
 _BURST: Final = 400.0
+"""Number of requests that a page may send at once after a pause."""
 _SAFE: Final = 2**53 - 1
+"""Greatest integer up to which JavaScript's numbers are exact."""
 
 _requests: Final = msgspec.json.Decoder(Request)
 _events: Final = msgspec.json.Encoder()
@@ -64,7 +67,7 @@ class Views(Protocol):
 
 
 class _Followed(Listener):
-    """Subscription of a page."""
+    """Subscription of a page, as the listener that sends its messages in frames, one for each credit."""
 
     def __init__(self, page: Page, name: str, credit: int) -> None:
         self.subscription: Subscription | None = None
@@ -77,7 +80,7 @@ class _Followed(Listener):
 
     def write(self, message: Message) -> None:
         if message.header.kind == "heartbeat":
-            self._page.tell(StreamHeartbeat(self._name, message.header.to_epoch, message.header.time_ns))
+            self._page.send_event(StreamHeartbeat(self._name, message.header.to_epoch, message.header.time_ns))
             return
         part = message.encoded(_change)
         self._parts.append(part)
@@ -128,9 +131,9 @@ class Page:
         """True while the connection's send buffer is full."""
         self._allowed, self._allowed_s = _BURST, seconds()
         committed = views.committed
-        self.tell(Hello(committed.run if committed is not None else "", now_ns()))
+        self.send_event(Hello(committed.run if committed is not None else "", now_ns()))
 
-    def tell(self, event: Event) -> None:
+    def send_event(self, event: Event) -> None:
         """Send an event."""
         self.send(_events.encode(event))
 
@@ -141,13 +144,13 @@ class Page:
     def received(self, text: str) -> None:
         """Handle a request; see `Receiver`."""
         if not self._is_allowed():
-            self.tell(Failed(f"expected at most {_REQUESTS_PER_S:g} requests a second, was more"))
+            self.send_event(Failed(f"expected at most {_REQUESTS_PER_S:g} requests a second, was more"))
             self._socket.close(TOO_BUSY, "too many requests")
             return
         try:
             request: Request = _requests.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-            self.tell(Failed(f"expected a request as JSON, was {text[:80]!r}: {error}"))
+            self.send_event(Failed(f"expected a request as JSON, was {text[:80]!r}: {error}"))
             self._socket.close(BAD_DATA, "no request")
             return
         if isinstance(request, Subscribe):
@@ -155,10 +158,10 @@ class Page:
         elif isinstance(request, Next):
             self._next(request)
         elif isinstance(request, Ping):
-            self.tell(Pong(self._now_ns()))
+            self.send_event(Pong(self._now_ns()))
         elif request.id in self._followed:
             self._forget(request.id)
-            self.tell(Ended(request.id))
+            self.send_event(Ended(request.id))
         else:
             self._unknown(request.id)
 
@@ -169,10 +172,10 @@ class Page:
             followed.update(is_full=True)
 
     def drained(self) -> None:
-        """Resume the subscriptions; see `Receiver`."""
+        """Resume the subscriptions that have credit; see `Receiver`."""
         self.is_full = False
         for followed in tuple(self._followed.values()):
-            followed.update(is_full=self.is_full)
+            followed.update(is_full=self.is_full)  # the frame of an earlier one may have filled the buffer again
 
     def lost(self) -> None:
         """End all subscriptions; see `Receiver`."""
@@ -182,24 +185,24 @@ class Page:
     def ended(self, name: str) -> None:
         """End a subscription whose views have all been dropped."""
         self._followed.pop(name, None)
-        self.tell(Ended(name))
+        self.send_event(Ended(name))
 
     def _subscribe(self, request: Subscribe) -> None:
         self._forget(request.id)
         known = {view.name: view for view in self._views.views}
         names = list(dict.fromkeys(request.views))
         if reason := self._objection(request, names, known):
-            self.tell(Failed(reason, request.id))
+            self.send_event(Failed(reason, request.id))
             return
         start = None if request.by == "version" else Start(_start(request, names), request.run)
         followed = _Followed(self, request.id, request.credit)
         followed.subscription = self._views.subscribe(names, followed, start)
         if followed.subscription is None:
-            self.tell(Failed("expected fewer subscribers", request.id))
+            self.send_event(Failed("expected fewer subscribers", request.id))
             return
         self._followed[request.id] = followed
         columns = {n: tuple(ColumnLine(c.name, c.type, c.nullable, c.scale) for c in known[n].columns) for n in names}
-        self.tell(Subscribed(request.id, tuple(StreamView(name, columns[name]) for name in names)))
+        self.send_event(Subscribed(request.id, tuple(StreamView(name, columns[name]) for name in names)))
         followed.update(is_full=self.is_full)
 
     def _objection(self, request: Subscribe, names: list[str], known: dict[str, View]) -> str:
@@ -208,7 +211,7 @@ class Page:
         if unknown := [name for name in names if name not in known]:
             return f"expected names out of {', '.join(sorted(known)) or 'none'}, was {unknown[0][:80]!r}"
         if request.by == "version" and (request.from_epoch is not None or request.run):
-            return "expected by epoch with from and run, as versions cannot be resumed"
+            return "expected from and run only by epoch, was by version: versions cannot be resumed"
         if request.by == "epoch" and self._views.committed is None:
             return "expected a runtime that commits epochs, was one without"
         if isinstance(request.from_epoch, dict) and (other := [n for n in request.from_epoch if n not in names]):
@@ -224,7 +227,7 @@ class Page:
         followed.update(is_full=self.is_full)
 
     def _unknown(self, name: str) -> None:
-        self.tell(Failed(f"expected an id of a subscription, was {name!r}", name))
+        self.send_event(Failed(f"expected an id of a subscription, was {name!r}", name))
 
     def _forget(self, name: str) -> None:
         followed = self._followed.pop(name, None)

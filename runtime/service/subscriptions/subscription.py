@@ -1,4 +1,4 @@
-"""Subscriptions to versions: one subscriber of the hub each."""
+"""Subscriptions: the views of one subscriber, and the base of those to versions and to committed epochs."""
 
 from __future__ import annotations
 

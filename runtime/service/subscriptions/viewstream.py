@@ -83,7 +83,7 @@ class ViewStream:
         """Create an empty stream; ``schema`` has the view's columns and ``weight``."""
         self._schema = schema
         self._queue = queue
-        self._sum: tuple[int, int, Message] | None = None
+        self._sum: tuple[int, int, Message] | None = None  # begin, end and sum of the changes that were taken last
         self._waiting = 0
 
     def add(self, message: Message) -> None:

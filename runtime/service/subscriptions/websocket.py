@@ -23,7 +23,9 @@ from deltabook.wire.stream import GOING_AWAY, NOT_TEXT, TOO_LARGE
 __all__ = ["NotUpgradedError", "Receiver", "WebSocket", "upgraded"]
 
 _PING_S: Final = 20.0
+"""Interval in seconds between two pings."""
 _SILENCE_S: Final = 60.0
+"""Time in seconds without a byte of the peer after which the peer is disconnected."""
 _LINGER_S: Final = 5.0
 """Time in seconds after which a peer that does not answer a close frame is disconnected."""
 _LONGEST_REASON: Final = 120
@@ -189,7 +191,11 @@ class WebSocket:
 
 
 def upgraded(request: Request, clock: Any, longest_bytes: int, receiver: Callable[[WebSocket], Receiver]) -> int:
-    """Upgrade a request to a WebSocket; raises `NotUpgradedError` and leaves the request as it was."""
+    """Upgrade a request to a WebSocket; return ``NOT_DONE_YET`` for the resource to return.
+
+    ``receiver`` makes the receiver of the WebSocket's events; ``longest_bytes`` bounds a received message. For a
+    request that is not one for a WebSocket, raises `NotUpgradedError` and leaves the request as it was.
+    """
     channel: Any = request.channel
     handshake = H11Handshake(ConnectionType.SERVER)
     headers = [(name, value) for name, values in request.requestHeaders.getAllRawHeaders() for value in values]

@@ -1,4 +1,4 @@
-"""Keyed table of integers: the columnar dictionary in which operators and views keep their state.
+"""Keyed table of integers: a dictionary in columns, in which operators of the engine keep their state.
 
 Keys are int64 words (`columns.py`), values are int64 columns, and every call takes a whole batch. Changes since the
 last save are tracked by slot, so that a differential checkpoint writes a *run*: the present value of every changed

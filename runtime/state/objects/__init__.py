@@ -3,14 +3,14 @@
 ```
 PersistedValue, Array, List, Queue, Stack ──▶ Contiguous: slots [head, tail)       ┐
 PersistedLinkedList ──▶ Links: slots with links to their neighbours  ┐             ├─ Slots ──save──▶ edits ──▶ Store
-PersistedSet, SortedSet ──▶ Members                                  ├─ Scattered ─┘    ◀──first use, restore──
-PersistedDictionary, SortedDictionary ──▶ Entries                    ┘ (freed slots are reused)
+PersistedSet, SortedSet ──▶ Members: slots by key                    ├─ Scattered ─┘    ◀──first use, restore──
+PersistedDictionary, SortedDictionary ──▶ Entries: slots by key      ┘ (freed slots are reused)
 ```
 """
 
 from typing import Final
 
-from runtime.state.objects.keyed import PersistedDictionary, PersistedSet, PersistedSortedDictionary, PersistedSortedSet
+from runtime.state.objects.dictionaries import PersistedDictionary, PersistedSortedDictionary
 from runtime.state.objects.linkedlists import LinkedNode, PersistedLinkedList
 from runtime.state.objects.sequences import (
     PersistedArray,
@@ -19,6 +19,7 @@ from runtime.state.objects.sequences import (
     PersistedStack,
     PersistedValue,
 )
+from runtime.state.objects.sets import PersistedSet, PersistedSortedSet
 from runtime.state.objects.slots import PLAIN, Home, PersistedObject, Schema, Slots
 
 __all__ = [

@@ -72,12 +72,12 @@ class Links(Scattered):
         return previous, following, bytes(value)
 
     def _expect_line(self, taken: list[int], before: array[int], after: array[int]) -> tuple[int, int]:
-        """Return the ends of the one list of all nodes."""
+        """Return the first and the last slot of the list; raise `CorruptStateError` unless all nodes make one list."""
         slot = first = next((slot for slot in taken if before[slot] == NONE), NONE)
         last, seen = NONE, 0
         while slot != NONE:
             is_node = 0 <= slot < len(before) and before[slot] != _FREE
-            self.home.expect(is_node, f"a node behind slot {last}", f"slot {slot}, which is free")
+            self.home.expect(is_node, f"a node after slot {last}", f"slot {slot}, which is free")
             self.home.expect(before[slot] == last, f"slot {last} before slot {slot}", f"slot {before[slot]}")
             last, slot, seen = slot, after[slot], seen + 1
         self.home.expect(seen == len(taken), f"{len(taken)} nodes in one line", f"{seen} of them from slot {first}")
@@ -215,7 +215,7 @@ T = TypeVar("T")
 
 
 class LinkedNode(Generic[T]):
-    """Node of a linked list; raises `ValueError` once it has been removed. Two objects of one node are equal."""
+    """Node of a linked list; once it is removed, its use raises `ValueError`. Two objects of one node are equal."""
 
     __slots__ = ("_birth", "_links", "number")
 

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import heapq
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
+from typing import Any
 
+from sortedcontainers import SortedDict
+
+from runtime.state.errors import CorruptStateError
 from runtime.state.objects.slots import Home, Schema, Slots
 from runtime.state.stores import Edit
 
-__all__ = ["Changes", "FreeSlots", "Scattered"]
+__all__ = ["Changes", "FreeSlots", "Keyed", "Scattered"]
 
 
 class FreeSlots:
@@ -135,3 +139,30 @@ class Scattered(Slots):
             everything.update(self.encoded())
             changed = list(everything.items())
         return self.item_edits(changed)
+
+
+class Keyed(Scattered):
+    """Slots that are found by a key: a member of a set, or the key of an entry. One owner at a time."""
+
+    _loaded = "slot_of"
+
+    def __init__(self, home: Home, schema: Schema, *, is_sorted: bool) -> None:
+        super().__init__(home, schema)
+        self._is_sorted = is_sorted
+
+    def _mapping(self) -> Any:
+        """Return an empty map from keys to slots, sorted if the object is."""
+        return SortedDict() if self._is_sorted else {}
+
+    def _enter(self, slots: MutableMapping[Any, int], key: Any, slot: int) -> None:
+        """Add a stored key; raise `CorruptStateError` for one that is repeated, or that no map can have."""
+        try:
+            if slots.setdefault(key, slot) == slot:
+                return
+        except TypeError as error:
+            raise CorruptStateError(
+                f"object {self.home.name}: expected a key in slot {slot}, was {key!r}: {error}"
+            ) from None
+        raise CorruptStateError(
+            f"object {self.home.name}: expected keys that differ, was {key!r} in slots {slots[key]} and {slot}"
+        )

@@ -26,12 +26,15 @@ from runtime.state.stores import Edit
 __all__ = ["Contiguous", "PersistedArray", "PersistedList", "PersistedQueue", "PersistedStack", "PersistedValue"]
 
 LENGTH: Final = 0
+"""Metadata entry of an array, list or stack: its length."""
 HEAD: Final = 0
+"""Metadata entry of a queue: the slot of its first item."""
 TAIL: Final = 1
+"""Metadata entry of a queue: the slot after its last item."""
 
 
 class _Flight(msgspec.Struct, frozen=True):
-    """Save whose outcome is open."""
+    """Save whose outcome is open: the slots as they were before it, and the metadata that it wrote."""
 
     head: int
     tail: int
@@ -46,7 +49,10 @@ class Contiguous(Slots):
     _loaded = "items"
 
     def __init__(self, home: Home, schema: Schema, metadata: tuple[int, ...], *, is_queue: bool = False) -> None:
-        """Prepare empty slots. ``metadata`` are the entries with the ends; without any there is always one item."""
+        """Prepare empty slots.
+
+        ``metadata`` are the entries that store the ends; an object without entries always has one item.
+        """
         super().__init__(home, schema)
         self._entries = metadata
         self._is_queue = is_queue

@@ -2,8 +2,8 @@
 
 ```
 scan, select, union      no kernel: they are `Rows` that the kernels of their consumers compute
-joins                    one kernel per input, both of which append to one batch of changes
-sets, group, top         one kernel, which appends to a batch of changes
+joins, bound             one kernel per input, both of which append to one batch of changes
+sets, group, top, window one kernel, which appends to a batch of changes
 the view's rows          one kernel that adds up equal rows, where the last operator does not do so
 ```
 
@@ -51,7 +51,7 @@ __all__ = ["BEGUN", "BatchRows", "FlowBatch", "FlowContext", "open_touched", "re
 S = TypeVar("S", bound=RecordStructure)
 
 _ROWS: Final = 64
-"""Number of rows for which a new batch has room."""
+"""Number of rows for which a new batch of changes has room; a variable of its own, so that tests can reduce it."""
 
 
 class FlowBatch(ColumnBatch):

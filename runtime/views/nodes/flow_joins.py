@@ -99,7 +99,7 @@ class JoinSide:
         with k.block(f"if not ({' or '.join(nulls)}):") if nulls else nullcontext():
             yield
 
-    def load_column(self, k: KernelSource, key: Sequence[Value], cells: str, place: str) -> list[Value]:
+    def load_columns(self, k: KernelSource, key: Sequence[Value], cells: str, place: str) -> list[Value]:
         """Write the lines that read a record with a known key; return the columns of the row."""
         values = load_fields(k, self.rest, cells, f"{place} + {words_of(self.keys)}")
         return self.columns(k, key, {field.name: value for field, value in zip(self.rest, values, strict=True)})
@@ -190,7 +190,7 @@ def _add_kernel(
             with other_rows.put_matches(k, key, cursor=2) as (cells, place, member):
                 reserve(k, batch, saves=[f"s[2] = {member} + 1"])
                 ours = mine.columns(k, key, row.values)
-                theirs = other.load_column(k, key, cells, place)
+                theirs = other.load_columns(k, key, cells, place)
                 weight = k.assign("x", f"wide({row.weight}) * wide({cells}[{place} + {other_rows.records.key_words}])")
                 k.put(f"bad |= not fits({weight})")
                 batch.put_append(k, [*ours, *theirs] if is_left else [*theirs, *ours], f"narrow({weight})")
@@ -238,7 +238,7 @@ def _add_right_kernel(
             with left_rows.put_matches(k, fields, cursor=3) as (left_cells, at, member):
                 reserve(k, batch, saves=["s[2] = i", f"s[3] = {member} + 1"])
                 weight = f"{left_cells}[{at} + {left_rows.records.key_words}] * {sign}"
-                batch.put_append(k, left.load_column(k, fields, left_cells, at), weight)
+                batch.put_append(k, left.load_columns(k, fields, left_cells, at), weight)
             k.put("s[3] = 0")
         k.put("i += 1")
     k.put("s[0] = 0", "s[2] = 0", f"settle({t})", "return -1 if bad else 0")

@@ -61,7 +61,7 @@ from runtime.views.nodes.totals import Totals, put_add, put_locate, put_touch
 __all__ = ["lower"]
 
 _ROWS = 64
-"""Number of rows for which a new batch has room."""
+"""Number of rows for which a new batch of deltas has room; a variable of its own, so that tests can reduce it."""
 _SKIPPED = 2
 """Place, among a statement's numbers, of the number of matches of the current row that were added before the kernel
 stopped.

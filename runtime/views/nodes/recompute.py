@@ -69,7 +69,7 @@ class Recompute:
         self._out.fill(np.ascontiguousarray(weight), columns)
 
     def add(self, changes: pa.Table) -> None:
-        """Apply changes that an earlier run of the process made to the result."""
+        """Add rows to the last result: its rows in another graph, or its changes from a checkpoint."""
         self.rows = consolidate(pa.concat_tables([self.rows, changes.cast(self._schema)]), self._schema)
 
     def _evaluated(self) -> pa.Table:

@@ -70,7 +70,6 @@ class Show(Node):
         k.begin()
         _put_loop(k, table, shape, out, settles=settles)
         super().__init__(k, views)
-        self.out = out
 
 
 def _put_row_function(k: KernelSource, table: Totals, shape: Shape, out: ColumnBatch) -> None:

@@ -43,6 +43,7 @@ class RecordTable(HashTable):
     ) -> None:
         super().__init__(words_of(keys), value_words, is_result=is_result, is_direct=is_direct)
         self.keys = tuple(keys)
+        """Fields of the key."""
         self.string_places = string_places(keys)
         self.nullable_places = nullable_places(keys)
 
@@ -53,6 +54,7 @@ class Totals(RecordTable):
     def __init__(self, keys: Sequence[Field], sums: Sequence[str], *, is_result: bool = False) -> None:
         super().__init__(keys, 1 + 2 * len(sums), is_result=is_result, is_direct=may_be_direct(keys))
         self.sums = tuple(sums)
+        """Names of the sums."""
 
 
 def put_key(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Sequence[Value]) -> None:

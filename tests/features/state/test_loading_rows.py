@@ -106,10 +106,10 @@ WRONG: dict[str, tuple[type[PersistedObject], list[Edit], str]] = {
     "a node is missing": (
         PersistedLinkedList,
         [Edit(ITEMS, 1, None)],
-        "a node behind slot 0, was slot 1, which is free",
+        "a node after slot 0, was slot 1, which is free",
     ),
-    "a link leads out": (PersistedLinkedList, [Edit(ITEMS, 2, node(1, 77))], "a node behind slot 2, was slot 77"),
-    "a link leads below": (PersistedLinkedList, [Edit(ITEMS, 2, node(1, -2))], "a node behind slot 2, was slot -2"),
+    "a link leads out": (PersistedLinkedList, [Edit(ITEMS, 2, node(1, 77))], "a node after slot 2, was slot 77"),
+    "a link leads below": (PersistedLinkedList, [Edit(ITEMS, 2, node(1, -2))], "a node after slot 2, was slot -2"),
     "a link back is another": (PersistedLinkedList, [Edit(ITEMS, 2, node(0, -1))], "slot 1 before slot 2, was slot 0"),
     "links go round": (PersistedLinkedList, [Edit(ITEMS, 2, node(1, 0))], "slot 2 before slot 0, was slot -1"),
     "there is no beginning": (

@@ -71,7 +71,7 @@ def test_a_checkpoint_with_no_or_a_torn_mark_does_not_fit(tmp_path: Path) -> Non
     checkpoint = tmp_path / "checkpoint"
     batch(checkpoint, 0, 5)
     here = wanted(checkpoint, 2)
-    assert misfit(checkpoint, here, 5) == "it does not say what it was made for"
+    assert misfit(checkpoint, here, 5) == "it has no mark of the setup for which it was made"
     (checkpoint / MARK).write_text('{"shards":2,"loc')
     assert f"expected the mark of a Spark checkpoint at {checkpoint / MARK}" in str(misfit(checkpoint, here, 5))
 

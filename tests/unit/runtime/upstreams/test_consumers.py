@@ -15,6 +15,7 @@ from runtime.upstreams import (
     SessionClaims,
     UpstreamError,
     read_beat,
+    sessions,
     write_beat,
 )
 from runtime.upstreams.epoch import DamagedConsumerError
@@ -78,6 +79,27 @@ def test_a_session_is_of_one_log(tmp_path: Path) -> None:
     assert not claims.release("S1")
     claims.take(session("b"))
     assert sorted(path.name for path in (tmp_path / "main").rglob("*") if path.name.startswith(".")) == []
+
+
+def test_sessions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runtime that starts again claims a session that it has: the claim is not one more."""
+    monkeypatch.setattr(sessions, "_MOST", 2)
+    claims = SessionClaims(tmp_path)
+    claims.take(session("a", "S1"))
+    claims.take(session("a", "S2"))
+    with pytest.raises(UpstreamError, match="at most 2 sessions"):
+        claims.take(session("a", "S3"))
+    claims.take(session("a", "S2"))
+    with pytest.raises(UpstreamError, match="expected session S1 in one log"):
+        claims.take(session("b", "S1"))
+
+
+def test_a_consumer_registers_beside_a_damaged_file(tmp_path: Path) -> None:
+    consumers = Consumers(tmp_path)
+    consumers.put(consumer("a1", 3))
+    (tmp_path / "consumers" / "a1.json").write_bytes(b"{")
+    consumers.put(consumer("b2", 5))
+    assert [each.identity for each in consumers.readable()[0]] == ["b2"]
 
 
 def test_a_beat_is_the_last_one_that_was_written(tmp_path: Path) -> None:

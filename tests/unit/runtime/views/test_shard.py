@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Literal
 
 import msgspec
 import pyarrow as pa
 import pytest
 
 from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program
+from runtime.plan import Linear, View
 from runtime.state import CorruptStateError
-from runtime.views import ShardState, ViewError
+from runtime.views import ShardState, Step, ViewError
+from runtime.views.registry import LOWERING
+from runtime.views.routing import deliveries_of
 from tests.generators.deltas import Row, Shards
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
@@ -183,6 +187,49 @@ def test_a_run_that_cannot_be_taken_in_again_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(again._graph.nodes[0]._source, "rooms", [fails])
     with pytest.raises(CorruptStateError, match=r"view v cannot take in again what it had: .*no room"):
         again.apply_run(run)
+
+
+@pytest.mark.parametrize("inputs", ["payloads", "relations"])
+def test_a_view_that_another_release_cannot_lower_fails(
+    monkeypatch: pytest.MonkeyPatch, inputs: Literal["payloads", "relations"]
+) -> None:
+    """A view that was sound when its run was saved would otherwise look unchanged for ever."""
+    other = Relation("q", (Column("b", "int64"),))
+    found = compile_program(
+        [NamedSelect("x", "SELECT SUM(b) AS n FROM q"), NamedSelect("y", "SELECT COUNT(*) AS n FROM r")], [R, other]
+    )
+    rows = {
+        "q": pa.table({"b": [5], "weight": [1]}),
+        "r": pa.table({"a": [1], "b": [1], "weight": [1]}),
+    }
+
+    def step(state: ShardState) -> Step:
+        if inputs == "relations":
+            return state.step_tables(rows)
+        return state.step([(each.part, each.deltas) for each in deliveries_of(found, rows, 1)])
+
+    state = ShardState(found, inputs=inputs)
+    runs = []
+    for save in (state.save_all, state.save):
+        step(state)
+        runs.append(save())
+
+    def fails(view: View, body: object, builder: object) -> None:
+        if view.name == "x":
+            raise ViewError("no such operator")
+        lower_linear(view, body, builder)
+
+    lower_linear = LOWERING[Linear]
+    monkeypatch.setitem(LOWERING, Linear, fails)
+    for count in (1, 2):
+        again = ShardState(found, inputs=inputs)
+        for run in runs[:count]:
+            again.apply_run(run)
+        result = step(again)
+        assert (set(result.changes), result.failed) == ({"y"}, {"x": "no such operator"})
+        once_more = ShardState(found, inputs=inputs)
+        once_more.apply_run(again.save_all())
+        assert (once_more.failed, step(once_more).failed) == ({"x": "no such operator"}, {})
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", b"\x96\x02\x00\x90\x80\x80\xc2"])

@@ -102,6 +102,8 @@ def test_a_block_sees_one_version(lab: PostgresLab, client: Client) -> None:
     assert [epoch for _, epoch in lab.asker.asked[3:]] == [9, 9]
     client.query("SELECT 7 AS OF EPOCH 5")
     assert lab.asker.asked[-1] == ("SELECT 7", 5)
+    client.query("BEGIN; SELECT 8; COMMIT; SELECT 9; SELECT 10")
+    assert [epoch for _, epoch in lab.asker.asked[-3:]] == [9, 9, 9], "the rest of a message is a block again"
 
 
 def test_a_failed_block_does_nothing_until_its_end(client: Client) -> None:

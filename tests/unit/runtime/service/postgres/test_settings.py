@@ -99,7 +99,20 @@ def test_a_timeout_is_read_with_its_unit(settings: Settings, value: str, seconds
 def test_own_settings_are_bounded(settings: Settings) -> None:
     for number in range(100):
         settings.set(f"a.b{number}", "1")
-    with pytest.raises(PostgresError, match=r"a\.more"):
+    with pytest.raises(PostgresError, match=r"at most 100 .*a\.more") as raised:
         settings.set("a.more", "1")
+    assert raised.value.sqlstate == "54000"
+    settings.set("a.b0", "2")
+    assert settings.show("a.b0") == "2", "a setting that exists can be changed at the limit"
     settings.reset("a.b0")
     settings.set("a.more", "1")
+
+
+def test_a_refused_value_leaves_the_local_one_local(settings: Settings) -> None:
+    """A savepoint lets a transaction continue after the error."""
+    settings.begin()
+    settings.set("statement_timeout", "5s", is_local=True)
+    with pytest.raises(PostgresError, match="expected a duration"):
+        settings.set("statement_timeout", "soon")
+    settings.end(commits=True)
+    assert settings.show("statement_timeout") == "0"

@@ -39,7 +39,15 @@ def test_a_literal_without_an_end_is_an_error_at_its_begin(text: str, position: 
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("ABC", "abc"), ('"A""b"', 'A"b'), ("'a''b'", "a'b"), ("$$a$$", "a"), ("$t$a$$b$t$", "a$$b"), ("12", "12")],
+    [
+        ("ABC", "abc"),
+        ('"A""b"', 'A"b'),
+        ('U&"A""b"', 'A"b'),
+        ("'a''b'", "a'b"),
+        ("$$a$$", "a"),
+        ("$t$a$$b$t$", "a$$b"),
+        ("12", "12"),
+    ],
 )
 def test_what_a_token_stands_for(text: str, value: str) -> None:
     (token,) = tokens(text)

@@ -73,6 +73,8 @@ def test_a_value_is_a_literal_of_its_type(value: bytes | None, oid: int, is_bina
         (b"123", 20, True, "22P03"),
         (b"\\xzz", 17, False, "22P02"),
         (b"1", 1016, False, "22P02"),
+        (b"{{1},{2}}", 1016, False, "0A000"),
+        (b'{{"a"},{"b"}}', 1009, False, "0A000"),
         (struct.pack("!i", 2**31 - 1), 1082, True, "22008"),
         (struct.pack("!iii", 2, 0, 20), 1016, True, "0A000"),
     ],

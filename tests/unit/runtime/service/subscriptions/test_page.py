@@ -202,7 +202,10 @@ def test_a_dropped_view_ends_what_followed_nothing_else() -> None:
     ("request_", "reason"),
     [
         (Subscribe("a", ("nowhere",)), "expected names out of m, plain, was 'nowhere'"),
-        (Subscribe("a", ("m",), from_epoch=3), "expected by epoch with from and run, as versions cannot be resumed"),
+        (
+            Subscribe("a", ("m",), from_epoch=3),
+            "expected from and run only by epoch, was by version: versions cannot be resumed",
+        ),
         (Subscribe("a", ("m",), by="epoch"), "expected a runtime that commits epochs, was one without"),
         (Next("b"), "expected an id of a subscription, was 'b'"),
         (Unsubscribe("b"), "expected an id of a subscription, was 'b'"),
