@@ -326,7 +326,10 @@ class TakeSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlayReplay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request to pause or resume the replay, to change its speed, or to skip forward; unset fields change nothing."""
+    """Request to pause or resume the replay, to change its speed, or to skip forward; unset fields change nothing.
+
+    At most one of `position` and `time_ns` may be given; `ValueError` otherwise.
+    """
 
     paused: bool | None = None
     speed: Annotated[float, msgspec.Meta(ge=0)] | None = None
@@ -335,6 +338,11 @@ class PlayReplay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Position of the record at which to continue."""
     time_ns: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None
     """Recorded time at which to continue, in nanoseconds since the UTC epoch."""
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for two places at which to continue: the second could be refused after the first."""
+        if self.position is not None and self.time_ns is not None:
+            raise ValueError("expected a position or a time, was both")
 
 
 Change = SetPhase | CutSession | KillAccount | CancelOrders | BustTrade | TakeSnapshot | PlayReplay
