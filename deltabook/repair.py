@@ -344,7 +344,7 @@ def _results(directory: Path, log: EpochLogReader, first: int, is_dry: bool) -> 
     snapshots = SnapshotDirectory(directory / "snapshots")
     if first and not any(snapshot >= first - 1 for snapshot in snapshots.complete(version)):
         return [_lost(f"{problem}; the epochs before {first} no longer exist") for problem in damaged.values()]
-    kept = tuple(str(aside_name(path) if is_dry else set_aside(path)) for path in aside)
+    kept = () if is_dry else tuple(str(set_aside(path)) for path in aside)
     remedy = f"results end at version {version} now; Spark publishes what follows again from the epochs"
     first_problem, *others = damaged.values()
     return [
