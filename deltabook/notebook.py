@@ -420,15 +420,9 @@ def sweep(
         SweepError: No point could be run, or Spark or the processes could not be started.
 
     """
-    if not 1 <= jobs <= _MOST_JOBS:
-        raise ConfigurationError(f"expected 1 to {_MOST_JOBS} jobs, was {jobs}")
+    _check_jobs(jobs)
     config, classes = configuration(strategy, data, options)
-    return Sweep(config, axes_of(grid), classes).run(
-        SparkConfig(master=master) if master else None,
-        on_progress,
-        None if folder is None else Path(folder),
-        0 if master else jobs,
-    )
+    return _run_sweep(Sweep(config, axes_of(grid), classes), jobs, master, folder, on_progress)
 
 
 def sweep_simulations(
@@ -457,10 +451,26 @@ def sweep_simulations(
         SweepError: No point could be run, or Spark or the processes could not be started.
 
     """
+    _check_jobs(jobs)
+    config, classes = _simulation_of(strategy, **market)
+    points = Sweep(config, axes_of(grid), classes, SimulationExperiment)
+    return _run_sweep(points, jobs, master, folder, on_progress)
+
+
+def _check_jobs(jobs: int) -> None:
     if not 1 <= jobs <= _MOST_JOBS:
         raise ConfigurationError(f"expected 1 to {_MOST_JOBS} jobs, was {jobs}")
-    config, classes = _simulation_of(strategy, **market)
-    return Sweep(config, axes_of(grid), classes, SimulationExperiment).run(
+
+
+def _run_sweep(
+    points: Sweep,
+    jobs: int,
+    master: str,
+    folder: str | os.PathLike[str] | None,
+    on_progress: Callable[[int, int], None],
+) -> SweepResult:
+    """Run a sweep in ``jobs`` processes, or on Spark if there is a ``master``."""
+    return points.run(
         SparkConfig(master=master) if master else None,
         on_progress,
         None if folder is None else Path(folder),

@@ -114,13 +114,13 @@ class Simulation:
             encoder.gives_time = views.reads_time
             views.await_kernels(config.hours * 3600 * config.rate_per_s)
             self.publication = Publication(views, encoder, self.clock, config.step_us * 1000)
-        participants = self._delays()
+        delays = self._delays()
         halts = [parse_halt(halt) for halt in config.halts]
         self.venue = self._open_venue(rules, now, directory)
         try:
             self._make_flows(given)
             self._operator = HaltOperator(self.venue, self.clock, halts, config.hours * 3600)
-            self._make_participants(rules, participants)
+            self._make_participants(rules, delays)
         except BaseException:
             self.close()
             raise
@@ -272,11 +272,9 @@ class Simulation:
     def advance(self, until_ns: int) -> None:
         """Advance the clock to a market time, with every call that is due by then.
 
-        Raise `SimulationError` after a failure if there are no strategies.
+        Raise `SimulationError` if the exchange cannot continue.
         """
         self.clock.advance(until_ns)
-        if self.failure and not self.participants:
-            raise SimulationError(self.failure)
 
     def end(self) -> None:
         """Let the day close, stop the strategies, and wait until their orders are cancelled."""

@@ -23,12 +23,6 @@ MOST_MEASURED: Final = 200
 """Largest number of symbols with their own metrics, lowest number first, so that a monitor does not delay the market.
 """
 _PREFIX: Final = "deltabook_exchange"
-_OF_MARKET: Final = (
-    ("inputs", "Requests in the journal.", "inputs"),
-    ("orders", "Orders that were accepted.", "orders"),
-    ("trades", "Executions.", "trades"),
-)
-"""Counters of the market: name, help text and attribute of `Market`."""
 
 
 class JournalFigures(msgspec.Struct, frozen=True):
@@ -69,8 +63,9 @@ class ExchangeMetrics:
 
     def _of_market(self) -> Iterator[Metric]:
         market = self._reports.exchange.market
-        for name, what, attribute in _OF_MARKET:
-            yield CounterMetricFamily(f"{_PREFIX}_{name}", what, getattr(market, attribute))
+        yield CounterMetricFamily(f"{_PREFIX}_inputs", "Requests in the journal.", market.inputs)
+        yield CounterMetricFamily(f"{_PREFIX}_orders", "Orders that were accepted.", market.orders)
+        yield CounterMetricFamily(f"{_PREFIX}_trades", "Executions.", market.trades)
         yield GaugeMetricFamily(f"{_PREFIX}_live_orders", "Orders in the books, or waiting.", market.live_orders)
         yield GaugeMetricFamily(f"{_PREFIX}_accounts", "Accounts.", len(market.accounts) - 1)
         refused = CounterMetricFamily(f"{_PREFIX}_refused", "Requests that were refused.", labels=("reason",))

@@ -181,7 +181,7 @@ class OuchTeller(Teller):
         self._midnight_ns = self._now.time_ns - stamp
         return stamp
 
-    def _say(self, packet: bytes) -> None:
+    def _write(self, packet: bytes) -> None:
         packets = self._packets
         if not packets:
             self._touched.append(self)
