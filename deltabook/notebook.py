@@ -7,8 +7,9 @@ replay ───────┤            ─▶ Replay ─▶ Epoch
 simulate ─────┘            ─▶ SimulationConfig ─▶ Simulation ─▶ Result
 ```
 
-Everything runs in the calling thread; no reactor is started, so that a call can be repeated in one process. Inputs are
-checked before anything runs: errors are a `BacktestError`, or an `AlgoError` for strategies and their parameters.
+A call runs in the calling thread, except the points of a sweep with several jobs or on Spark; no reactor is started, so
+that a call can be repeated in one process. Inputs are checked before anything runs: errors are a `BacktestError`, or an
+`AlgoError` for strategies and their parameters.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def checked_views(views: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def check_counts(**counts: int) -> None:
-    """Raise `ConfigurationError` for a negative number."""
+    """Raise `ConfigurationError`, which names the option, for a negative number."""
     for name, value in counts.items():
         if value < 0:
             raise ConfigurationError(f"expected {name} of 0 or more, was {value}")
@@ -261,6 +262,7 @@ def shows_options(call: F) -> F:
 
 
 _MOST_JOBS = 64
+"""Largest number of processes of a sweep."""
 
 
 @shows_options

@@ -9,8 +9,8 @@ runtime relation snapshots, the log's mark ◀── the epochs        results a
 Sources cannot be recreated: requests, epochs, state, journals of orders. Nothing is removed: a damaged file gets
 another name beside its own (`deltabook.wire.directories`).
 
-Results that follow a damaged one are removed with it: Spark publishes them again from the log, if that goes back far
-enough. State and epochs are sources; if they are damaged, their data must be read from the feed again, in a new
+Results that follow a damaged one get other names with it: Spark publishes them again from the log, if that goes back
+far enough. State and epochs are sources; if they are damaged, their data must be read from the feed again, in a new
 directory.
 """
 
@@ -118,7 +118,7 @@ def _repair_strategy(folder: Path, is_dry: bool) -> list[Finding]:
 _MADE_AGAIN: Final = "recreated from the requests"
 _GONE: Final = (
     f"{RESTORE}. To continue without these requests, remove `lock` if the disk lost them while the system ran on, or "
-    "move feed.* and private/ away: clients that have received more messages than it has then must start without them"
+    "move feed.* and private/ away: a client must then forget the messages that it has and the exchange has not"
 )
 
 

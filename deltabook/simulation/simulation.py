@@ -52,7 +52,7 @@ class SimulationError(BacktestError):
 
 _SECOND_NS: Final = 1_000_000_000
 _COLLECT_AFTER: Final = 100_000
-"""Number of new objects after which a collection runs."""
+"""Number of new objects after which a garbage collection runs."""
 _LATEST_CLOSE_NS: Final = _SECOND_NS
 """Longest time after its last second at which the day ends, in nanoseconds."""
 _END_NS: Final = 60 * _SECOND_NS
@@ -364,9 +364,12 @@ _kept_objects = 0
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Exclude present objects from collections, and collect seldom: nearly all objects of a simulation are freed by
-    reference counts. Before it, all objects are collected if there are a quarter more than after the last time: one
-    simulation after another, beside many objects of the caller, would else spend most of its time on that."""
+    """Exclude present objects from garbage collections, and collect seldom: nearly all objects of a simulation are
+    freed by reference counts.
+
+    All objects are collected first only if there are a quarter more than after the last such collection: simulations
+    one after another, in a process with many other objects, would otherwise spend most of their time on collections.
+    """
     global _kept_objects  # noqa: PLW0603 (of the process, as its collector is)
     before = gc.get_threshold()
     gc.freeze()

@@ -163,7 +163,7 @@ class Statistics(msgspec.Struct, frozen=True):
     symbols: tuple[SymbolLine, ...]
     """Symbols in the order of their numbers."""
     total_symbols: int
-    """Number of all symbols."""
+    """Number of all symbols, which may exceed the `MOST_SYMBOLS` that are listed."""
 
 
 class Level(msgspec.Struct, frozen=True, array_like=True):
@@ -239,7 +239,7 @@ class Accounts(msgspec.Struct, frozen=True):
 
     accounts: tuple[AccountLine, ...]
     total: int
-    """Number of all entries."""
+    """Number of all accounts, which may exceed the `MOST_ACCOUNTS` that are listed."""
 
 
 class StateHash(msgspec.Struct, frozen=True):

@@ -1,5 +1,5 @@
-"""The writing side of `status.py`: ready, figures and the end; also signals, open files, and the end of the
-supervisor.
+"""Parts of a long-running process: its reports to a supervisor (`status.py`), signals, the end of standard input, and
+the limit of open files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Frames that carry the changes of views from the runtime to programs.
 
 A frame is ``u32 header length, u32 body length`` (big-endian), a JSON header and an Arrow IPC stream whose columns are
-the view's columns and ``weight``: +n for rows added, -n for rows removed. A snapshot frame replaces the reader's rows;
-a changes frame is added to them.
+the view's columns and ``weight``: +n for rows added, -n for rows removed. A snapshot frame replaces the subscriber's
+rows; a changes frame is added to them.
 """
 
 from __future__ import annotations

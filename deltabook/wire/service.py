@@ -159,7 +159,7 @@ class Cursor(msgspec.Struct, frozen=True):
     """Number of rows, repeated ones included."""
     page_rows: int
     pages: int
-    """Number of pages, at least 1, which is empty if there are no rows."""
+    """Number of pages, at least 1: a result without rows has one empty page."""
     unused_s: float
     """Time in seconds without use after which the cursor is closed."""
 
@@ -253,8 +253,9 @@ class UpstreamLine(msgspec.Struct, frozen=True):
     lag_epochs: int
     """Number of its epochs that are not in a committed epoch here."""
     lag_ms: float | None
-    """Milliseconds from the sealing of an epoch there to the sealing of the epoch here that contains it, for the newest
-    one, by the clocks of both; for one that waits: so far. Null if nothing has come for a while.
+    """Delay of the newest epoch in milliseconds: from its sealing in the upstream to the sealing of the epoch here that
+    contains it, by the clocks of both; while no epoch here contains it, the delay so far. Null if nothing has come for
+    a while.
     """
     epochs: int
     """Number of epochs read since the start."""

@@ -358,7 +358,7 @@ def parse_request(line: bytes) -> Request:
 
 
 def encode_response(response: Response) -> bytes:
-    """Return a private line with its delimiter; commas and line ends in the detail become blanks, and it may be cut."""
+    """Return a private line with its delimiter; the detail is written as `reason_field` returns it."""
     r = response
     return (
         f"{r.sequence},{r.time_ns},{r.order_id},{r.broker_id},{r.action},{r.volume},{r.price},{r.symbol},"

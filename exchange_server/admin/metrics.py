@@ -29,7 +29,7 @@ class JournalFigures(msgspec.Struct, frozen=True):
     """Figures of the journal at one moment."""
 
     bytes: int
-    """Size of the journalled requests on disk, in bytes."""
+    """Number of bytes of requests written to the journal, those in removed segments included."""
     snapshot_age_s: float | None
     """Time since this process wrote its latest snapshot, in seconds; None if it has written none."""
 
@@ -115,7 +115,8 @@ class ExchangeMetrics:
 
     def _of_journal(self) -> Iterator[Metric]:
         figures = self._journal()
-        yield GaugeMetricFamily(f"{_PREFIX}_journal_bytes", "Size of the requests on the disk.", figures.bytes)
+        what = "Bytes of requests written to the journal, those in removed segments included."
+        yield GaugeMetricFamily(f"{_PREFIX}_journal_bytes", what, figures.bytes)
         if figures.snapshot_age_s is not None:
             what = "Time since this process wrote its newest snapshot."
             yield GaugeMetricFamily(f"{_PREFIX}_snapshot_age_seconds", what, figures.snapshot_age_s)

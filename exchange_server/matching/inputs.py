@@ -84,9 +84,13 @@ class Enter(Input, frozen=True, gc=False, array_like=True, tag=2):
     flags: int = 0
     """Bits of `exchange_server.matching.order`; ``MARKET`` is set for a price of 0."""
     display: int = 0
+    """Lots that an iceberg displays at a time."""
     minimum: int = 0
+    """Smallest number of lots to execute at once, with ``MINIMUM``."""
     stop_ticks: int = 0
+    """Trigger price, with ``STOP``."""
     expire_ns: int = 0
+    """Market time at which the order ends, with ``EXPIRES``."""
 
 
 class Reduce(Input, frozen=True, gc=False, array_like=True, tag=3):

@@ -104,7 +104,7 @@ class OneInstrument:
 
 
 class TradeRows:
-    """Reads the trades of a file as numbers."""
+    """Trades of a file as events, in the order of the file; unusable rows are counted by the loader."""
 
     def __init__(self, loader: FileLoader, path: Path, instrument: OneInstrument) -> None:
         from exchange_server.replay._tables import column_names

@@ -1,6 +1,6 @@
-"""The text port of the exchange: listeners, brokers, and one write for each per turn of the reactor.
+"""The text port of the exchange: connections that log in, then either listen to the feed or send requests of a broker.
 
-A connection logs in, then either listens to the feed or sends requests.
+All messages of a turn of the reactor go to a connection in one write.
 """
 
 from __future__ import annotations
