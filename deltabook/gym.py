@@ -118,9 +118,9 @@ _REST_S: Final = 60.0
 _LONGEST_WAIT_S: Final = 60
 """Longest market time, in seconds, that a reset waits for a book with two sides."""
 _SETTLING_S: Final = 1.0
-"""Market time, in seconds, at the end in which remaining lots are sold, or quotes are cancelled."""
-_LONGEST_SETTLING_S: Final = 20
-"""Longest such time, in seconds, if the latencies are so long that it takes more."""
+"""Market time, in seconds, for which an episode continues after its end until its orders are cancelled or executed."""
+_MOST_SETTLINGS: Final = 20
+"""Largest number of such times one after another, with long latencies."""
 _UNLIMITED: Final = 10**9
 _LIMITS: Final = RiskLimits(
     max_order_touches=_UNLIMITED, max_position_touches=_UNLIMITED, max_open_orders=1000, orders_per_s=_UNLIMITED,
@@ -278,7 +278,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
 
     def _settle(self) -> None:
         """Advance market time at the end of an episode until no order is open."""
-        for _ in range(_LONGEST_SETTLING_S):
+        for _ in range(_MOST_SETTLINGS):
             self._settled_s += _SETTLING_S
             self._advance(self._seconds + self._settled_s)
             if not self._puppet.context.open_orders():
