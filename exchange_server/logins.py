@@ -1,9 +1,9 @@
 """Logins of the binary ports, and the permissions of their users.
 
 ```
-users file (TOML) ──▶ load_users: names, brokers, limits ──▶ LoginGate: one of them? ───▶ servers
-        ▲   └── UsersWatch: read again when it changes ────────┘  │
-deltabook exchange passwd: salted hashes                          └── passwords are compared in a thread
+users file (TOML) ──▶ load_users: names, brokers, limits ──▶ LoginGate: checks a login ──▶ servers
+        ▲   └── UsersWatch: reads it again when it changes ────┘  │
+deltabook exchange passwd: salted hashes                          └── compares passwords in a thread
 ```
 
 The number of guesses is limited. Sessions of unchanged users continue when the file is read again. No log, error or

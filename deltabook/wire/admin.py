@@ -231,7 +231,7 @@ class AccountLine(msgspec.Struct, frozen=True):
     self_trade: str
     cancel_on_disconnect: bool
     messages: int
-    """Number of messages sent to it."""
+    """Number of messages of its private stream."""
 
 
 class Accounts(msgspec.Struct, frozen=True):

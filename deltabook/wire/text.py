@@ -208,7 +208,10 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     """One message of a broker's private stream."""
 
     sequence: int
-    """Position in the private stream, from 1; 0 is outside it (retransmissions, invalid lines)."""
+    """Position in the private stream, from 1; 0 is outside it (retransmissions, invalid lines).
+
+    In a heartbeat, the number of the next message.
+    """
     time_ns: int
     """Market time in nanoseconds."""
     order_id: int
@@ -259,7 +262,7 @@ class Accepted(msgspec.Struct, frozen=True):
     session: str
     """The exchange's session."""
     sequence: int
-    """Number of the next message of this stream."""
+    """Number of the next message of this stream; 0 for a client that has not named its broker yet."""
     last_client_id: int | None = None
     """Number of the broker's last request that was processed, 0 for none; for interactive clients only."""
 

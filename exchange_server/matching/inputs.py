@@ -200,7 +200,9 @@ class Recorded(Input, frozen=True, gc=False, array_like=True, tag=11):
     """Id of the order in the file."""
     broker_id: int
     action: str
-    """One of B S E F D X T C, `REMAIN`, and U: `order_id` becomes `new_id` (with the same side and broker)."""
+    """One of B S E F D X T, C (a broken trade), `REMAIN`, and U: `order_id` becomes `new_id` (with the same side and
+    broker).
+    """
     volume: int
     price_ticks: int
     symbol: str

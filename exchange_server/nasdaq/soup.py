@@ -211,8 +211,8 @@ class SoupServer(Factory, ABC):
     def _why_end(self, connection: SoupConnection, tail: Tail, now_s: float) -> str:
         """Return why a connection must end, empty if it need not.
 
-        Reasons are a client without messages, and a client that has had all of an ended stream for a while: some
-        clients fail if the connection closes while they read its last messages.
+        It ends if its client has sent nothing for too long, or was sent all of an ended stream a while ago: some
+        clients fail if the connection closes while they read the last messages.
         """
         unheard_s = now_s - connection.heard_s
         if unheard_s >= self._idle_s(connection):

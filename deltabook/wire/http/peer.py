@@ -26,6 +26,7 @@ ARROW: Final = "application/vnd.apache.arrow.stream"
 MOST_REASON_BYTES: Final = 2000
 """Largest number of bytes of a refusal that are read."""
 _PATHS_OF_OURS: Final = ("expected one of /", "expected to get one of /")
+"""Beginnings of the text with which a port of this system refuses an unknown path."""
 
 
 class ClientError(Exception):
