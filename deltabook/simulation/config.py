@@ -233,7 +233,7 @@ def agent_settings(name: str, settings: Sequence[str]) -> AgentSettings:
     elif name.endswith(".json"):
         try:
             chosen = msgspec.json.decode(Path(name).read_bytes(), type=AgentSettings)
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, ValueError) as error:
             raise ConfigurationError(f"expected a JSON file of settings of agents, was {error}, at {name}") from error
     else:
         known = [*PRESETS, NO_AGENTS]

@@ -130,6 +130,6 @@ def _decode(head: bytes, body: bytes) -> Frame:
     try:
         header = _header_decoder.decode(head)
         rows = pa.ipc.open_stream(body).read_all() if body else None
-    except (msgspec.DecodeError, pa.ArrowInvalid) as error:
+    except (ValueError, OSError, pa.ArrowException) as error:  # pyarrow reports damage by errors of several classes
         raise FrameError(f"expected a JSON header and an Arrow stream, was {head[:80]!r}: {error}") from None
     return Frame(header, rows)

@@ -66,7 +66,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def parse_event(line: bytes) -> Event:
-    """Return the event of one line; raise `msgspec.DecodeError` for an invalid line."""
+    """Return the event of one line; raise `ValueError` for an invalid line."""
     event: Event = _decoder.decode(line)
     return event
 
