@@ -17,6 +17,7 @@ FRAME = encode_frame(HEADER, ROWS)
 def test_a_frame_is_read_as_it_was_written() -> None:
     (frame,) = FrameDecoder().feed(FRAME)
     assert frame.header == HEADER
+    assert frame.rows is not None
     assert frame.rows.equals(ROWS)
 
 
