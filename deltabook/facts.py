@@ -56,12 +56,12 @@ __all__ = [
 EDGES: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Distances from the middle, in steps, up to which displayed lots are added up."""
 _MOST_GAPS: Final = 2_000_000
-"""Greatest number of times between orders that are kept, the first ones."""
+"""Largest number of stored times between orders; later ones are ignored."""
 
 
 class FeedObserver(Silence):
-    """Counts trades, and displayed orders that were added and cancelled, sums the lots that were taken, and keeps the
-    times between orders.
+    """Counts trades, and displayed orders that were added and cancelled, adds up the lots that were taken, and stores
+    the times between orders.
 
     It observes one symbol, the market's first by default.
     """
@@ -118,8 +118,8 @@ class FeedObserver(Silence):
 class Observation:
     """Observation of one market: arrays with an entry per second, and the sizes of all orders; prices are in steps.
 
-    Seconds in which the book has one side only, or does not trade continuously, are left out. What happens in a second
-    is the difference of two seconds that follow each other, so nothing of a halt counts as a second.
+    Seconds at whose end a side of the book is empty, or the symbol does not trade continuously, are left out. A figure
+    of one second is the difference of totals at two consecutive seconds; there is none across a gap such as a halt.
     """
 
     def __init__(self, name: str, step_ticks: int) -> None:
@@ -169,12 +169,12 @@ class Observation:
 
     @property
     def mids(self) -> npt.NDArray[np.float64]:
-        """Middle of the best prices, at each second."""
+        """Middle of the best prices at each second, in steps."""
         return np.array(self._mids)
 
     @property
     def spreads(self) -> npt.NDArray[np.float64]:
-        """Distance of the best prices, at each second."""
+        """Distance of the best prices at each second, in steps."""
         return np.array(self._spreads)
 
     @property
@@ -210,7 +210,7 @@ class Observation:
         return depths / self.clip
 
     def returns(self, seconds: int) -> npt.NDArray[np.float64]:
-        """Return the moves of the middle over intervals of this many seconds."""
+        """Return the moves of the middle over intervals of this many seconds, in steps."""
         return self._each_second(self.mids, seconds)
 
     def _each_second(self, totals: npt.NDArray[Any], seconds: int = 1) -> npt.NDArray[Any]:
@@ -300,8 +300,9 @@ def _chosen(instruments: Sequence[Instrument], symbol: str) -> Instrument:
 
 
 def watch_journal(directory: Path, symbol: str = "", step_ticks: int = 0, warm_s: int = _WARM_S) -> Observation:
-    """Observe one symbol of the exchange in a directory from its first input on; raise the errors of reading a
-    journal.
+    """Observe one symbol of the exchange in a directory, from ``warm_s`` seconds after its first input on.
+
+    Raise the errors of reading a journal, and `ConfigurationError` for an unknown symbol and for too few seconds.
     """
     reader = History(directory, all_outputs).reader
     rules = reader.head.rules
@@ -317,7 +318,10 @@ def watch_journal(directory: Path, symbol: str = "", step_ticks: int = 0, warm_s
 
 
 def watch_files(files: Sequence[DataFile], symbol: str = "", step_ticks: int = 0, warm_s: int = _WARM_S) -> Observation:
-    """Observe one symbol of recorded files, played as orders."""
+    """Observe one symbol of recorded files, played as orders, from ``warm_s`` seconds after the first record on.
+
+    Raise `ConfigurationError` for an unknown symbol and for too few seconds.
+    """
     flow = Flow(files)
     instrument = _chosen(flow.instruments, symbol)
     rules = MarketRules(flow.instruments, outlier_factor=flow.outlier_factor)
@@ -338,7 +342,7 @@ def watch_files(files: Sequence[DataFile], symbol: str = "", step_ticks: int = 0
 
 
 def watch_capture(path: Path) -> Observation:
-    """Observe the recording of BTC/USD, played as orders, after its initial snapshot."""
+    """Observe the recording of BTC/USD, played as orders, from ten seconds after its initial snapshot on."""
     instrument = Instrument("BTCUSD", "0.01", "0.00000001")
     rules = MarketRules((instrument,), ("BTCUSD",), "as-orders", outlier_factor=10)
     watch = _Watch("BTC/USD", rules, "BTCUSD", _CAPTURE_STEP_TICKS, _WARM_S)

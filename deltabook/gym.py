@@ -49,8 +49,8 @@ _NUMBERS: Final = frozenset({"int64", "int128", "float64"})
 
 
 def compressed(value: float) -> float:
-    """Return the logarithm of 1 + the absolute value, with the sign: it maps lots and ticks of all magnitudes to a few
-    units.
+    """Return the logarithm of 1 + the absolute value, with the sign, between -`LARGEST` and `LARGEST`: it maps lots and
+    ticks of all magnitudes to a few units.
 
     >>> compressed(0.0), round(compressed(-100.0), 3)
     (0.0, -4.615)
@@ -61,7 +61,7 @@ def compressed(value: float) -> float:
 class ViewNumbers:
     """The numbers of one symbol in some views: for each view its columns in their order, 0 if there is no row.
 
-    A column whose name ends in ``price`` is relative to an origin, in steps; every number is `compressed`.
+    A column whose name ends in ``price`` is its distance from an origin, in ticks; every number is `compressed`.
     """
 
     def __init__(self, symbol: str, views: Sequence[tuple[str, Sequence[Column]]]) -> None:
@@ -118,9 +118,9 @@ _REST_S: Final = 60.0
 _LONGEST_WAIT_S: Final = 60
 """Longest market time, in seconds, that a reset waits for a book with two sides."""
 _SETTLING_S: Final = 1.0
-"""Market time, in seconds, at the end in which remaining lots are sold, or quotes are cancelled."""
-_LONGEST_SETTLING_S: Final = 20
-"""Longest such time, in seconds, if the latencies are so long that it takes more."""
+"""Market time, in seconds, for which an episode continues after its end until its orders are cancelled or executed."""
+_MOST_SETTLINGS: Final = 20
+"""Largest number of such times one after another, with long latencies."""
 _UNLIMITED: Final = 10**9
 _LIMITS: Final = RiskLimits(
     max_order_touches=_UNLIMITED, max_position_touches=_UNLIMITED, max_open_orders=1000, orders_per_s=_UNLIMITED,
@@ -133,10 +133,10 @@ Floats = NDArray[np.float32]
 class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-ignore]  # Any where the extra is missing
     """Episodes of ``steps`` decisions within ``seconds`` of market time, each in a market of its own seed.
 
-    An observation is the environment's `own` numbers, then those of ``best_quote`` and of ``views``: names of shipped
-    views, or views with their SQL; see `MarketEnvironment`. Prices in it are relative to the middle at the
-    reset. ``market`` configures the simulation: agents, rate, latency, fees and all other fields, except strategies,
-    seed and hours, which the environment chooses.
+    An observation is the environment's `own` numbers, then those of ``best_quote`` and of ``views``: the SQL of each
+    view by its name, None for a view that ships. Prices in it are relative to the middle at the reset. ``market``
+    configures the simulation: agents, rate, latency, fees and all other fields, except strategies, views, seed and
+    hours, which the environment chooses.
 
     Raises `ConfigurationError` for an invalid configuration.
     """
@@ -154,7 +154,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         market: SimulationConfig | None = None,
     ) -> None:
         if not (seconds > 0 and 1 <= steps <= 1_000_000):
-            raise ConfigurationError(f"expected 1 step or more in more than 0 s, was {steps} in {seconds:g} s")
+            raise ConfigurationError(f"expected 1 to 1,000,000 steps in more than 0 s, was {steps} in {seconds:g} s")
         given = market or SimulationConfig(agents="day", warm_up_s=20.0)
         if given.strategies or given.views:
             raise ConfigurationError(
@@ -278,7 +278,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
 
     def _settle(self) -> None:
         """Advance market time at the end of an episode until no order is open."""
-        for _ in range(_LONGEST_SETTLING_S):
+        for _ in range(_MOST_SETTLINGS):
             self._settled_s += _SETTLING_S
             self._advance(self._seconds + self._settled_s)
             if not self._puppet.context.open_orders():

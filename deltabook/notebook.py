@@ -7,8 +7,9 @@ replay ───────┤            ─▶ Replay ─▶ Epoch
 simulate ─────┘            ─▶ SimulationConfig ─▶ Simulation ─▶ Result
 ```
 
-Everything runs in the calling thread; no reactor is started, so that a call can be repeated in one process. Inputs are
-checked before anything runs: errors are a `BacktestError`, or an `AlgoError` for strategies and their parameters.
+A call runs in the calling thread, except the points of a sweep with several jobs or on Spark; no reactor is started, so
+that a call can be repeated in one process. Inputs are checked before anything runs: errors are a `BacktestError`, or an
+`AlgoError` for strategies and their parameters.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def checked_views(views: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def check_counts(**counts: int) -> None:
-    """Raise `ConfigurationError` for a negative number."""
+    """Raise `ConfigurationError`, which names the option, for a negative number."""
     for name, value in counts.items():
         if value < 0:
             raise ConfigurationError(f"expected {name} of 0 or more, was {value}")
@@ -261,6 +262,7 @@ def shows_options(call: F) -> F:
 
 
 _MOST_JOBS = 64
+"""Largest number of processes of a sweep."""
 
 
 @shows_options
@@ -420,15 +422,9 @@ def sweep(
         SweepError: No point could be run, or Spark or the processes could not be started.
 
     """
-    if not 1 <= jobs <= _MOST_JOBS:
-        raise ConfigurationError(f"expected 1 to {_MOST_JOBS} jobs, was {jobs}")
+    _check_jobs(jobs)
     config, classes = configuration(strategy, data, options)
-    return Sweep(config, axes_of(grid), classes).run(
-        SparkConfig(master=master) if master else None,
-        on_progress,
-        None if folder is None else Path(folder),
-        0 if master else jobs,
-    )
+    return _run_sweep(Sweep(config, axes_of(grid), classes), jobs, master, folder, on_progress)
 
 
 def sweep_simulations(
@@ -457,10 +453,26 @@ def sweep_simulations(
         SweepError: No point could be run, or Spark or the processes could not be started.
 
     """
+    _check_jobs(jobs)
+    config, classes = _simulation_of(strategy, **market)
+    points = Sweep(config, axes_of(grid), classes, SimulationExperiment)
+    return _run_sweep(points, jobs, master, folder, on_progress)
+
+
+def _check_jobs(jobs: int) -> None:
     if not 1 <= jobs <= _MOST_JOBS:
         raise ConfigurationError(f"expected 1 to {_MOST_JOBS} jobs, was {jobs}")
-    config, classes = _simulation_of(strategy, **market)
-    return Sweep(config, axes_of(grid), classes, SimulationExperiment).run(
+
+
+def _run_sweep(
+    points: Sweep,
+    jobs: int,
+    master: str,
+    folder: str | os.PathLike[str] | None,
+    on_progress: Callable[[int, int], None],
+) -> SweepResult:
+    """Run a sweep in ``jobs`` processes, or on Spark if there is a ``master``."""
+    return points.run(
         SparkConfig(master=master) if master else None,
         on_progress,
         None if folder is None else Path(folder),

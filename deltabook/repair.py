@@ -9,8 +9,8 @@ runtime relation snapshots, the log's mark ◀── the epochs        results a
 Sources cannot be recreated: requests, epochs, state, journals of orders. Nothing is removed: a damaged file gets
 another name beside its own (`deltabook.wire.directories`).
 
-Results that follow a damaged one are removed with it: Spark publishes them again from the log, if that goes back far
-enough. State and epochs are sources; if they are damaged, their data must be read from the feed again, in a new
+Results that follow a damaged one get other names with it: Spark publishes them again from the log, if that goes back
+far enough. State and epochs are sources; if they are damaged, their data must be read from the feed again, in a new
 directory.
 """
 
@@ -115,10 +115,10 @@ def _repair_strategy(folder: Path, is_dry: bool) -> list[Finding]:
     return findings
 
 
-_MADE_AGAIN: Final = "recreated from the requests"
-_GONE: Final = (
+_RECREATED: Final = "recreated from the requests"
+_LOST_REQUESTS: Final = (
     f"{RESTORE}. To continue without these requests, remove `lock` if the disk lost them while the system ran on, or "
-    "move feed.* and private/ away: clients that have received more messages than it has then must start without them"
+    "move feed.* and private/ away: a client must then forget the messages that it has and the exchange has not"
 )
 
 
@@ -157,11 +157,11 @@ def _repair(journal: Journal, head: SegmentHead, is_dry: bool) -> list[Finding]:
             for problem in result.derived.values()
         ]
     if not result.derived or is_dry:
-        return [Finding(problem, _MADE_AGAIN) for problem in result.derived.values()]
-    return _make_again(journal, head, result.derived)
+        return [Finding(problem, _RECREATED) for problem in result.derived.values()]
+    return _recreate(journal, head, result.derived)
 
 
-def _make_again(journal: Journal, head: SegmentHead, derived: dict[str, str]) -> list[Finding]:
+def _recreate(journal: Journal, head: SegmentHead, derived: dict[str, str]) -> list[Finding]:
     directory = journal.directory
     forms = tuple(form for form in FORMS if feed_name(form) in derived or (directory / feed_name(form)).is_file())
     kept = {name: _keep(directory / name, head.first > 1) for name in derived if (directory / name).exists()}
@@ -172,7 +172,7 @@ def _make_again(journal: Journal, head: SegmentHead, derived: dict[str, str]) ->
     return [
         Finding(left[name], f"it is before the oldest remaining request: {RESTORE}", is_repairable=False)
         if name in left
-        else Finding(problem, _MADE_AGAIN, kept=(kept[name],) if name in kept else ())
+        else Finding(problem, _RECREATED, kept=(kept[name],) if name in kept else ())
         for name, problem in derived.items()
     ]
 
@@ -191,14 +191,16 @@ def _advice(directory: Path) -> str:
     try:
         moment = History(directory, all_outputs).now()
     except JournalError:
-        return _GONE
+        return _LOST_REQUESTS
     return (
         f"the exchange still starts from a snapshot, and has all {moment.inputs} requests; `verify` and `hash` "
         f"need those that are damaged: {RESTORE}"
     )
 
 
-_ANEW: Final = f"{RESTORE}, or start the runtime on a new directory, where it reads the feed from its first message"
+_LOST_DATA: Final = (
+    f"{RESTORE}, or start the runtime on a new directory, where it reads the feed from its first message"
+)
 
 
 def repair_runtime(directory: Path, is_dry: bool) -> list[Finding]:
@@ -223,7 +225,7 @@ def repair_runtime(directory: Path, is_dry: bool) -> list[Finding]:
 
 
 def _lost(problem: object) -> Finding:
-    return Finding(str(problem), _ANEW, is_repairable=False)
+    return Finding(str(problem), _LOST_DATA, is_repairable=False)
 
 
 def _state(directory: Path, log: EpochLogReader) -> list[Finding]:
@@ -344,7 +346,7 @@ def _results(directory: Path, log: EpochLogReader, first: int, is_dry: bool) -> 
     snapshots = SnapshotDirectory(directory / "snapshots")
     if first and not any(snapshot >= first - 1 for snapshot in snapshots.complete(version)):
         return [_lost(f"{problem}; the epochs before {first} no longer exist") for problem in damaged.values()]
-    kept = tuple(str(aside_name(path) if is_dry else set_aside(path)) for path in aside)
+    kept = () if is_dry else tuple(str(set_aside(path)) for path in aside)
     remedy = f"results end at version {version} now; Spark publishes what follows again from the epochs"
     first_problem, *others = damaged.values()
     return [

@@ -7,9 +7,10 @@
  day.py  clock, phases ──────────┤                │                  └──▶ nasdaq/ouch/ ──▶ OUCH clients
  admin/  the operator ───────────┘                │   (readers.py: readers of streams)
                                                   ▼
-                 journal/  inputs (the truth), snapshots, streams ◀──▶ matching/  the market, pure
- logins/  users and passwords      config.py  settings      app.py, process.py  the process
- faces.py  the ports               upkeep.py  snapshots, syncs
+                 journal/  inputs, snapshots, streams        ◀──▶ matching/  the market, pure
+ logins.py  users and passwords    config.py  settings      app.py, process.py  the process
+ faces.py   the ports              upkeep.py  snapshots, syncs
+ outputs.py the encoders of the feed and the protocols of accounts
 ```
 
 Nothing is imported here: `exchange_server.matching` is the market alone, for use in process, and

@@ -1,4 +1,4 @@
-"""The exchange as a process."""
+"""The exchange as a process: `App` assembles its parts from a configuration, and `run` runs them until a signal."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _loader(replay: ReplayConfig) -> Loader:
 
 
 def _admin_access(config: ExchangeConfig) -> Access:
-    """Return the access to the admin port; raise `ExchangeConfigurationError` for unusable files."""
+    """Return the access to the admin port; raise `ExchangeConfigurationError` for invalid or unreadable files."""
     try:
         config.admin_security.check(config.admin_interface)
         return config.admin_security.access()

@@ -163,7 +163,7 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     snapshot_interval_s: float = 0.0
     """Time between two snapshots in seconds; 0 for no such limit."""
     keep_snapshots: int = 0
-    """Number of snapshots to keep, with the journal from the oldest of them on; 0 for the whole journal."""
+    """Number of snapshots to keep, at least 2, with the journal from the oldest of them on; 0 for the whole journal."""
     session: str = ""
     """Name of a new session; empty for a random name."""
     reactor: ReactorName = "default"
@@ -196,7 +196,7 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         if self.day.closing_s > 0 and self.day.trading_s <= 0:
             raise ExchangeConfigurationError("expected an end of trading before the closing auction, was none")
         if self.keep_snapshots == 1 or self.keep_snapshots < 0:
-            raise ExchangeConfigurationError(f"expected two snapshots to keep, or 0: all, was {self.keep_snapshots}")
+            raise ExchangeConfigurationError(f"expected to keep 2 snapshots or more, or 0, was {self.keep_snapshots}")
         if self.fsync_interval_s <= 0:
             raise ExchangeConfigurationError(f"expected an fsync interval above 0, was {self.fsync_interval_s}")
         if self.busy_poll_ms < 0:

@@ -67,6 +67,7 @@ class MarketClock:
 _LOOK_S: Final = 0.05
 """Largest delay of an expiry while nothing else happens."""
 _IMBALANCE_NS: Final = 10**9
+"""Market time between two imbalances of an auction, in nanoseconds."""
 
 
 class DaySchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

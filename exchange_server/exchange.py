@@ -113,16 +113,16 @@ class Exchange:
 
     def _replay(self, market: Market, after: int) -> None:
         apply = market.apply
-        untold = 0
+        unpublished = 0
         for number, batch in self.journal.reader.batches(after):
             for item in batch:
                 apply(item)
             self.inputs = number + len(batch) - 1
-            untold += len(batch)
-            if untold >= _RECOVERY_INPUTS:
-                self._tell()
-                untold = 0
-        self._tell()
+            unpublished += len(batch)
+            if unpublished >= _RECOVERY_INPUTS:
+                self._publish()
+                unpublished = 0
+        self._publish()
 
     def _report(self, begin: int) -> None:
         end = self.journal.reader.end
@@ -175,7 +175,7 @@ class Exchange:
         apply = self._apply
         try:
             results = [apply(item) for item in batch]
-            self._tell()
+            self._publish()
         except BaseException as error:
             # The streams lack messages that the journal implies; any further message would leave a gap.
             self._failure = f"{type(error).__name__}: {error}"
@@ -187,7 +187,7 @@ class Exchange:
         """Raise `JournalError`: after a failure no more inputs are accepted."""
         raise JournalError(f"expected a running exchange, was an exchange that has failed: {self._failure}")
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         """Publish the new messages: first the feed, then the private messages of each account."""
         for take, append in self._takes:
             data, count = take()

@@ -152,7 +152,7 @@ class Faces:
 
     @property
     def farthest_behind_bytes(self) -> int:
-        """Number of bytes by which the slowest connection is behind."""
+        """Number of bytes by which the slowest reader is behind; of text, only listeners of the feed count."""
         return max((server.farthest_behind_bytes for _, server in self.tcp.values()), default=0)
 
     def close(self, *, send: bool) -> None:

@@ -1,9 +1,9 @@
 """Logins of the binary ports, and the permissions of their users.
 
 ```
-users file (TOML) ──▶ load_users: names, brokers, limits ──▶ LoginGate: one of them? ───▶ servers
-        ▲   └── UsersWatch: read again when it changes ────────┘  │
-deltabook exchange passwd: salted hashes                          └── passwords are compared in a thread
+users file (TOML) ──▶ load_users: names, brokers, limits ──▶ LoginGate: checks a login ──▶ servers
+        ▲   └── UsersWatch: reads it again when it changes ────┘  │
+deltabook exchange passwd: salted hashes                          └── compares passwords in a thread
 ```
 
 The number of guesses is limited. Sessions of unchanged users continue when the file is read again. No log, error or
@@ -37,6 +37,7 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from deltabook.wire.access import misuse_of_trusted
 from deltabook.wire.itch import LARGEST_BROKER
@@ -348,6 +349,8 @@ class LoginGate:
 
     def _compared(self, right: object, user: User | None, name: str, host: str, digest: bytes, then: Then) -> None:  # noqa: PLR0917 - Twisted passes them by position
         self._pending -= 1
+        if isinstance(right, Failure):
+            _log.failure("logins: a password could not be compared", failure=right)
         if right is True and user is not None and self.users.get(name) == user:
             self._verified[name] = digest
             self._failures.pop((name, host), None)
@@ -356,18 +359,18 @@ class LoginGate:
             self._failed((name, host))
             then(None, _WRONG)
 
-    def _is_locked(self, who: tuple[str, str]) -> bool:
-        count, since_s = self._failures.get(who, (0, 0.0))
+    def _is_locked(self, source: tuple[str, str]) -> bool:
+        count, since_s = self._failures.get(source, (0, 0.0))
         if count and self._clock.seconds() - since_s >= self._limits.window_s:
-            del self._failures[who]
+            del self._failures[source]
             return False
         return count >= self._limits.failures
 
-    def _failed(self, who: tuple[str, str]) -> None:
-        count, since_s = self._failures.pop(who, (0, self._clock.seconds()))
+    def _failed(self, source: tuple[str, str]) -> None:
+        count, since_s = self._failures.pop(source, (0, self._clock.seconds()))
         if len(self._failures) >= self._limits.remembered:
             del self._failures[next(iter(self._failures))]
-        self._failures[who] = (count + 1, since_s)
+        self._failures[source] = (count + 1, since_s)
 
 
 _LOOK_S: Final = 1.0

@@ -1,6 +1,4 @@
-"""Settings of the exchange's process for all of Python and Twisted, and control of the reactor's sleep between
-requests.
-"""
+"""Settings of the exchange's process: its reactor, its garbage collection, and the reactor's sleep between requests."""
 
 from __future__ import annotations
 

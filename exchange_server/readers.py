@@ -196,7 +196,7 @@ class Audience(Generic[F]):
     def __init__(
         self, stream: SequencedStream, announce: Callable[[Audience[F]], None], heartbeat: Callable[[], bytes]
     ) -> None:
-        """Create an audience; ``announce`` is called once when bytes are pending, until they are taken."""
+        """Create an audience; ``announce`` is called when the first bytes after a `take` are pending."""
         self.stream = stream
         """Stream that the connections follow."""
         self.connections: set[F] = set()

@@ -14,7 +14,7 @@ __all__ = ["JournalUpkeep"]
 
 _LOOK_S: Final = 1.0
 _LEAST_REST: Final = 50
-"""Snapshots hold up the market for at most one part in this many of the time."""
+"""Smallest ratio of the time between two snapshots to the time for which taking one stops the market."""
 
 
 class JournalUpkeep:

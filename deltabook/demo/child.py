@@ -17,8 +17,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-import msgspec
-
 from deltabook.wire.status import Event, Failed, Ready, Status, Stopped, parse_event
 
 __all__ = ["LINE_LIMIT_BYTES", "Child"]
@@ -83,7 +81,7 @@ class Child:
     def _take(self, line: bytes) -> None:
         try:
             event: Event = parse_event(line)
-        except msgspec.MsgspecError:
+        except ValueError:
             return  # printed by a library, no status event
         match event:
             case Ready():

@@ -140,7 +140,7 @@ class Stage:
     """One process of the demo."""
 
     role: str
-    """Role, which names its log and its status events: dashboard, exchange, runtime or algo."""
+    """Role, which names its log and its status events: dashboard, cluster, exchange, runtime or algo."""
     command: Callable[[Ports], Sequence[str]]
     """Returns its command line, given the ports of the running processes, and its own previous ports if it is
     restarted.
@@ -184,7 +184,8 @@ def make_stages(
     spark: SparkPlace | None = SparkPlace(),
     pg_port: int | None = None,
 ) -> list[Stage]:
-    """Return dashboard, exchange, runtime and strategies, with folders of their own under `folder`.
+    """Return the stages of a demo in the order of their start, with folders of their own under `folder`: dashboard, a
+    cluster if the demo has workers, exchange, runtime and strategies.
 
     The dashboard starts first; it reads the addresses of the others from `PEERS_FILE` as they come up.
 

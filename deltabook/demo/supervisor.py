@@ -1,4 +1,4 @@
-"""Starts the children one after the other, monitors them for a while and stops them in their order.
+"""Supervisor of a demo: starts its children one after the other, monitors them and stops them in their order.
 
 ```
 for each stage: start ──▶ wait for "ready" ──▶ next          (bounded; a child that ends here fails the demo)

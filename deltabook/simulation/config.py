@@ -92,11 +92,11 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     points: int = 2_000
     """Greatest number of points of the result's curves; they have at least half as many, spread evenly."""
     orders_kept: int = 100_000
-    """Number of orders that the result lists, the first ones; all are counted."""
+    """Largest number of orders that the result lists, beginning with the first; all orders are counted."""
 
     @property
     def begin_ns(self) -> int:
-        """Begin of the simulation in nanoseconds since the UTC epoch.
+        """Beginning of the simulation in nanoseconds since the UTC epoch.
 
         Raises `ConfigurationError` if it is not in ISO 8601.
         """
@@ -233,7 +233,7 @@ def agent_settings(name: str, settings: Sequence[str]) -> AgentSettings:
     elif name.endswith(".json"):
         try:
             chosen = msgspec.json.decode(Path(name).read_bytes(), type=AgentSettings)
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, ValueError) as error:
             raise ConfigurationError(f"expected a JSON file of settings of agents, was {error}, at {name}") from error
     else:
         known = [*PRESETS, NO_AGENTS]
@@ -246,9 +246,7 @@ def agent_settings(name: str, settings: Sequence[str]) -> AgentSettings:
     try:
         return msgspec.convert(plain, AgentSettings, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(
-            f"expected settings of agents that can be, was {', '.join(settings)}: {error}"
-        ) from None
+        raise ConfigurationError(f"expected valid settings of agents, was {', '.join(settings)}: {error}") from None
 
 
 def _set(plain: dict[str, Any], setting: str) -> None:

@@ -183,9 +183,7 @@ class Participant:
         return FrameHeader(kind, view, 0, 0, {}, self.clock.now_ns, "", step + 1)  # type: ignore[arg-type]
 
     def _over_feed(self, function: Callable[..., None], *arguments: Any) -> None:
-        if self._feed.is_zero and not self._compute_ns:
-            function(*arguments)
-        elif self._feed.is_zero:
+        if self._feed.is_zero:
             self._receive(function, *arguments)
         else:
             clock = self.clock

@@ -1,4 +1,7 @@
-"""The feed of the market as changes of views, and their distribution to the participants."""
+"""Changes of views that follow from the market's feed, and quotes for the figures of a simulation.
+
+`Publication` steps the views and passes their changes to all participants.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class Publication:
         return [*self._pending, *self.encoder.deltas]
 
     def publish(self) -> None:
-        """Step the views by the feed since the last call."""
+        """Step the views by the feed since the last call, or at the next point of the grid if there is one."""
         deltas = self.encoder.deltas
         if not deltas:
             return

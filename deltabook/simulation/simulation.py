@@ -52,7 +52,7 @@ class SimulationError(BacktestError):
 
 _SECOND_NS: Final = 1_000_000_000
 _COLLECT_AFTER: Final = 100_000
-"""Number of new objects after which a collection runs."""
+"""Number of new objects after which a garbage collection runs."""
 _LATEST_CLOSE_NS: Final = _SECOND_NS
 """Longest time after its last second at which the day ends, in nanoseconds."""
 _END_NS: Final = 60 * _SECOND_NS
@@ -114,13 +114,13 @@ class Simulation:
             encoder.gives_time = views.reads_time
             views.await_kernels(config.hours * 3600 * config.rate_per_s)
             self.publication = Publication(views, encoder, self.clock, config.step_us * 1000)
-        participants = self._delays()
+        delays = self._delays()
         halts = [parse_halt(halt) for halt in config.halts]
         self.venue = self._open_venue(rules, now, directory)
         try:
             self._make_flows(given)
             self._operator = HaltOperator(self.venue, self.clock, halts, config.hours * 3600)
-            self._make_participants(rules, participants)
+            self._make_participants(rules, delays)
         except BaseException:
             self.close()
             raise
@@ -272,11 +272,9 @@ class Simulation:
     def advance(self, until_ns: int) -> None:
         """Advance the clock to a market time, with every call that is due by then.
 
-        Raise `SimulationError` after a failure if there are no strategies.
+        Raise `SimulationError` if the exchange cannot continue.
         """
         self.clock.advance(until_ns)
-        if self.failure and not self.participants:
-            raise SimulationError(self.failure)
 
     def end(self) -> None:
         """Let the day close, stop the strategies, and wait until their orders are cancelled."""
@@ -366,9 +364,12 @@ _kept_objects = 0
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Exclude present objects from collections, and collect seldom: nearly all objects of a simulation are freed by
-    reference counts. Before it, all objects are collected if there are a quarter more than after the last time: one
-    simulation after another, beside many objects of the caller, would else spend most of its time on that."""
+    """Exclude present objects from garbage collections, and collect seldom: nearly all objects of a simulation are
+    freed by reference counts.
+
+    All objects are collected first only if there are a quarter more than after the last such collection: simulations
+    one after another, in a process with many other objects, would otherwise spend most of their time on collections.
+    """
     global _kept_objects  # noqa: PLW0603 (of the process, as its collector is)
     before = gc.get_threshold()
     gc.freeze()

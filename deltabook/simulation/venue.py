@@ -1,7 +1,7 @@
 """The exchange of a simulation: the live one over a journal, or the same market without one, and its operator.
 
 ```
-agents, day, operator, participants ──submit──▶ Venue ──▶ Market ──▶ each account its own, then `published`
+agents, day, operator, participants ──submit──▶ Venue ──▶ Market ──▶ answers to each account, then `published`
                                                  ├ JournalledVenue   exchange_server.Exchange: journal, feed, snapshots
                                                  └ MemoryVenue       nothing is stored
 ```
@@ -72,7 +72,7 @@ class JournalledVenue(Exchange):
 class MemoryVenue:
     """Market without a journal: nothing is stored, and all answers are byte for byte those of `JournalledVenue`.
 
-    ``now_ns`` returns the time of ``clock`` without a conversion through seconds.
+    ``now_ns`` returns the time of ``clock`` without a conversion through seconds. An account has one listener.
     """
 
     def __init__(

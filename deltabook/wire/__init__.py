@@ -6,14 +6,23 @@ algo_engine ──────requests──────────────
 algo_engine ◀─────OUCH messages──────────▶ exchange_server           ouch5.py, ouch42.py in packets of soupbin.py
 exchange_server ──ITCH messages──────────▶ runtime                    itch.py in packets of soupbin.py
 exchange_server ──ITCH in datagrams──────▶ programs                   mold.py
+exchange_server ──snapshot of the books──▶ programs                   glimpse.py after messages of itch.py
 an exchange's operator ◀──JSON──────────▶ exchange_server            admin.py
 runtime ──────────view frames────────────▶ algo_engine, programs     results.py
 runtime ◀─────────JSON and Arrow──────────▶ programs                  service.py, catalogue.py, readers.py
-who may use a port, and how many of them                             access.py, site.py
-clients of the HTTP ports, that wait and on a reactor                http/
-every process ────ready, status, stopped─▶ its supervisor            status.py, process.py
-instruments and their scale, the same for all                        symbols.py
-the style that every page begins with                                shared.css
+runtime ◀─────────WebSocket──────────────▶ pages                      stream.py
+algo_engine ◀─────JSON──────────────────▶ programs, dashboard         strategies.py
+every process ────ready, status, stopped─▶ its supervisor             status.py, process.py
+every process ────metrics────────────────▶ a monitor                  metrics.py, durations.py
+
+access.py, site.py    admission to a port, and an HTTP site with limits
+http/                 clients of the HTTP ports: blocking, and on a reactor
+prompt.py             writes to a socket without a turn of the reactor
+symbols.py            instruments and their scale
+directories.py        owner of a locked directory, names of damaged files
+advice.py             ends of error messages: a likely name, a command
+errors.py             errors of the messages
+shared.css            style with which every page begins
 ```
 
 This is the only package of `deltabook` that the other packages may import; it imports none of them. No message is

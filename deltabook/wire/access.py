@@ -22,8 +22,7 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def misuse_of_trusted(path: Path) -> str:
-    """Return what a file with secrets should be and what it is, if other users than its owner may write it; otherwise
-    nothing.
+    """Return a message if other users than its owner may write a file with secrets, otherwise an empty text.
 
     A user who can write such a file can grant themselves access. The owner's private group, which has the user's
     number, counts as the owner. Owners are not compared: in a container a mounted file keeps the number that its owner

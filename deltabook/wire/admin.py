@@ -163,7 +163,7 @@ class Statistics(msgspec.Struct, frozen=True):
     symbols: tuple[SymbolLine, ...]
     """Symbols in the order of their numbers."""
     total_symbols: int
-    """Number of all symbols."""
+    """Number of all symbols, which may exceed the `MOST_SYMBOLS` that are listed."""
 
 
 class Level(msgspec.Struct, frozen=True, array_like=True):
@@ -231,7 +231,7 @@ class AccountLine(msgspec.Struct, frozen=True):
     self_trade: str
     cancel_on_disconnect: bool
     messages: int
-    """Number of messages sent to it."""
+    """Number of messages of its private stream."""
 
 
 class Accounts(msgspec.Struct, frozen=True):
@@ -239,7 +239,7 @@ class Accounts(msgspec.Struct, frozen=True):
 
     accounts: tuple[AccountLine, ...]
     total: int
-    """Number of all entries."""
+    """Number of all accounts, which may exceed the `MOST_ACCOUNTS` that are listed."""
 
 
 class StateHash(msgspec.Struct, frozen=True):
@@ -326,7 +326,10 @@ class TakeSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlayReplay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request to pause or resume the replay, to change its speed, or to skip forward; unset fields change nothing."""
+    """Request to pause or resume the replay, to change its speed, or to skip forward; unset fields change nothing.
+
+    At most one of `position` and `time_ns` may be given; `ValueError` otherwise.
+    """
 
     paused: bool | None = None
     speed: Annotated[float, msgspec.Meta(ge=0)] | None = None
@@ -335,6 +338,11 @@ class PlayReplay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Position of the record at which to continue."""
     time_ns: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None
     """Recorded time at which to continue, in nanoseconds since the UTC epoch."""
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for two places at which to continue: the second could be refused after the first."""
+        if self.position is not None and self.time_ns is not None:
+            raise ValueError("expected a position or a time, was both")
 
 
 Change = SetPhase | CutSession | KillAccount | CancelOrders | BustTrade | TakeSnapshot | PlayReplay

@@ -66,7 +66,7 @@ def claimed_by(data: bytes) -> str:
     """
     try:
         return str(msgspec.json.decode(data, type=Claim))
-    except msgspec.DecodeError:
+    except (ValueError, OverflowError):  # ValueError: also text that is not UTF-8, and a time after the year 9999
         return "an unknown process"
 
 

@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["Durations", "timed"]
 
 _BUCKETS: Final = 26
-"""Number of buckets; the last begins at half a minute."""
+"""Number of buckets; the last has all durations above 17 seconds (2²⁴ microseconds)."""
 
 
 class Durations:
@@ -24,6 +24,7 @@ class Durations:
         ones.
         """
         self.total_s = 0.0
+        """Sum of all durations in seconds."""
 
     def add(self, seconds: float) -> None:
         """Add a duration."""

@@ -1,5 +1,5 @@
-"""The writing side of `status.py`: ready, figures and the end; also signals, open files, and the end of the
-supervisor.
+"""Parts of a long-running process: its reports to a supervisor (`status.py`), signals, the end of standard input, and
+the limit of open files.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import IO, Any
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -149,7 +150,12 @@ def allow_files(count: int) -> int:
 
 
 class SupervisedProcess(ABC):
-    """Base of a process that runs the reactor until a signal, the end of standard input, or a failure."""
+    """Base of a process that runs the reactor until a signal, the end of standard input, or a failure.
+
+    An end that fails is a failure too.
+    """
+
+    _log = Logger()
 
     def __init__(self, reactor: Any, *, exit_with_stdin: bool) -> None:
         """Prepare the reactor; the subclass then makes ``self._reporter``."""
@@ -178,7 +184,7 @@ class SupervisedProcess(ABC):
         maybeDeferred(self._begin).addCallbacks(self._ready, self._failed_to_start)
 
     def _failed_to_start(self, failure: Failure) -> None:
-        self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)
+        self._fail(_reason(failure))
 
     def _fail(self, reason: str) -> None:
         if not self._stopping:
@@ -190,9 +196,17 @@ class SupervisedProcess(ABC):
             return
         self._stopping = True
 
-        def ended(_: object) -> None:
+        def ended(result: object) -> None:
+            if isinstance(result, Failure):
+                self._log.failure("the process did not end cleanly", failure=result)
+                self._failure = self._failure or _reason(result)
             if self._failure is None:
                 self._reporter.stopped(reason)
             self._reactor.stop()
 
-        self._end().addBoth(ended)
+        maybeDeferred(self._end).addBoth(ended)
+
+
+def _reason(failure: Failure) -> str:
+    """Return the message of an error in one line, or the name of its class."""
+    return " ".join(str(failure.value).split()) or type(failure.value).__name__

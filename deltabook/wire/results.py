@@ -1,8 +1,8 @@
 """Frames that carry the changes of views from the runtime to programs.
 
 A frame is ``u32 header length, u32 body length`` (big-endian), a JSON header and an Arrow IPC stream whose columns are
-the view's columns and ``weight``: +n for rows added, -n for rows removed. A snapshot frame replaces the reader's rows;
-a changes frame is added to them.
+the view's columns and ``weight``: +n for rows added, -n for rows removed. A snapshot frame replaces the subscriber's
+rows; a changes frame is added to them.
 """
 
 from __future__ import annotations
@@ -130,6 +130,6 @@ def _decode(head: bytes, body: bytes) -> Frame:
     try:
         header = _header_decoder.decode(head)
         rows = pa.ipc.open_stream(body).read_all() if body else None
-    except (msgspec.DecodeError, pa.ArrowInvalid) as error:
+    except (ValueError, OSError, pa.ArrowException) as error:  # pyarrow reports damage by errors of several classes
         raise FrameError(f"expected a JSON header and an Arrow stream, was {head[:80]!r}: {error}") from None
     return Frame(header, rows)

@@ -159,7 +159,7 @@ class Cursor(msgspec.Struct, frozen=True):
     """Number of rows, repeated ones included."""
     page_rows: int
     pages: int
-    """Number of pages, at least 1, which is empty if there are no rows."""
+    """Number of pages, at least 1: a result without rows has one empty page."""
     unused_s: float
     """Time in seconds without use after which the cursor is closed."""
 
@@ -253,8 +253,9 @@ class UpstreamLine(msgspec.Struct, frozen=True):
     lag_epochs: int
     """Number of its epochs that are not in a committed epoch here."""
     lag_ms: float | None
-    """Milliseconds from the sealing of an epoch there to the sealing of the epoch here that contains it, for the newest
-    one, by the clocks of both; for one that waits: so far. Null if nothing has come for a while.
+    """Delay of the newest epoch in milliseconds: from its sealing in the upstream to the sealing of the epoch here that
+    contains it, by the clocks of both; while no epoch here contains it, the delay so far. Null if nothing has come for
+    a while.
     """
     epochs: int
     """Number of epochs read since the start."""
@@ -276,7 +277,9 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     published_epoch: int
     """Newest epoch that every lane has published."""
     express_epoch: int
+    """Newest epoch that the express lane's versions contain completely."""
     express_step: int
+    """Version of the express lane, see `ViewLine`."""
     feed_sequence: int
     """Number of the feed's message up to which everything is applied."""
     lag_ms: float | None
@@ -284,14 +287,21 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     express_lag_ms: float | None
     """Milliseconds from a message's arrival to the express lane's version with it."""
     messages: int
+    """Number of well-formed messages in sealed epochs."""
     rows_per_s: float
+    """Messages applied per second, over the last seconds."""
     views: int
     failed_views: int
     view_updates: int
+    """Number of published changes of views since the runtime started."""
     dead_letters: int
+    """Number of malformed tuples in sealed epochs."""
     backlog: int
+    """Number of raw buffers that were received and are not applied yet."""
     waiting_bytes: int
+    """Bytes of raw buffers between sources and epochs."""
     disk_bytes: int
+    """Size of the run directory in bytes when it was last measured."""
     paused: int
     """1 while the feed is paused."""
     origins: dict[str, OriginLine]

@@ -75,8 +75,8 @@ def answer_and_close(transport: Any, status: int, text: str, clock: Any, *, is_s
 def answer_before_closing(connection: Any, clock: Any) -> None:
     """Answer clients of a site in two cases in which Twisted closes their connection without an answer.
 
-    * A client closes its side of the connection: it receives the answers to the requests before. A request that is
-      still being answered is given up, as when the client closes both sides: they look alike until something is sent.
+    * A client closes its side of the connection: answers that were written are still sent. A request that is still
+      being answered is given up: until something is sent, the client looks like one that has closed both sides.
     * A line of a request is too long: the answer is 414 or 431.
     """
     channel = connection._channel

@@ -17,7 +17,7 @@ class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
     """The process serves; its ports are open."""
 
     role: str
-    """Role: exchange, runtime, algo or dashboard."""
+    """Role: exchange, runtime, algo, dashboard or cluster."""
     pid: int
     """Process id."""
     ports: dict[str, int]
@@ -30,7 +30,7 @@ class Status(msgspec.Struct, frozen=True, tag_field="event", tag="status"):
     """Present figures."""
 
     role: str
-    """Role: exchange, runtime, algo or dashboard."""
+    """Role: exchange, runtime, algo, dashboard or cluster."""
     figures: dict[str, int | float | str | None]
     """Figures by flat name; units end the names."""
     run: str = ""
@@ -41,7 +41,7 @@ class Stopped(msgspec.Struct, frozen=True, tag_field="event", tag="stopped"):
     """The process ended cleanly; this is the last line."""
 
     role: str
-    """Role: exchange, runtime, algo or dashboard."""
+    """Role: exchange, runtime, algo, dashboard or cluster."""
     reason: str
     """Reason: a signal, the end of input, or the end of the supervisor."""
     run: str = ""
@@ -52,7 +52,7 @@ class Failed(msgspec.Struct, frozen=True, tag_field="event", tag="failed"):
     """The process cannot continue; this is the last line, and the exit code is not 0."""
 
     role: str
-    """Role: exchange, runtime, algo or dashboard."""
+    """Role: exchange, runtime, algo, dashboard or cluster."""
     reason: str
     """Reason in one line: the expected and the actual value, and where."""
     run: str = ""
@@ -66,7 +66,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def parse_event(line: bytes) -> Event:
-    """Return the event of one line; raise `msgspec.DecodeError` for an invalid line."""
+    """Return the event of one line; raise `ValueError` for an invalid line."""
     event: Event = _decoder.decode(line)
     return event
 

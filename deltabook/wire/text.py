@@ -49,6 +49,7 @@ __all__ = [
     "parse_options",
     "parse_request",
     "parse_response",
+    "reason_field",
 ]
 
 _LARGEST: Final = str(2**63 - 1)
@@ -150,7 +151,7 @@ PASSIVE: Final = "1"
 LINE_LIMIT_BYTES: Final = 1024
 """Greatest size in bytes of a line that either side accepts, delimiter included."""
 
-_WORDS_LIMIT: Final = 500
+_REASON_LIMIT: Final = 500
 """Largest number of characters of a reason, so that its line stays below the limit."""
 _FEED_ACTIONS: Final = frozenset("BSEFXDTH")
 _REQUEST_ACTIONS: Final = frozenset("BSXDUM")
@@ -207,7 +208,10 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     """One message of a broker's private stream."""
 
     sequence: int
-    """Position in the private stream, from 1; 0 is outside it (retransmissions, invalid lines)."""
+    """Position in the private stream, from 1; 0 is outside it (retransmissions, invalid lines).
+
+    In a heartbeat, the number of the next message.
+    """
     time_ns: int
     """Market time in nanoseconds."""
     order_id: int
@@ -258,7 +262,7 @@ class Accepted(msgspec.Struct, frozen=True):
     session: str
     """The exchange's session."""
     sequence: int
-    """Number of the next message of this stream."""
+    """Number of the next message of this stream; 0 for a client that has not named its broker yet."""
     last_client_id: int | None = None
     """Number of the broker's last request that was processed, 0 for none; for interactive clients only."""
 
@@ -290,9 +294,9 @@ def _symbol(text: str, line: bytes) -> str:
     return text
 
 
-def _words(text: str) -> str:
-    """Return the part of a reason that fits into a field of a line."""
-    return text.replace(",", " ").replace("\n", " ").replace("\r", " ")[:_WORDS_LIMIT]
+def reason_field(text: str) -> str:
+    """Return the part of a reason that fits into a field of a line; commas and line ends become blanks."""
+    return text.replace(",", " ").replace("\n", " ").replace("\r", " ")[:_REASON_LIMIT]
 
 
 def _action(text: str, allowed: frozenset[str], line: bytes) -> str:
@@ -357,11 +361,11 @@ def parse_request(line: bytes) -> Request:
 
 
 def encode_response(response: Response) -> bytes:
-    """Return a private line with its delimiter; commas and line ends in the detail become blanks, and it may be cut."""
+    """Return a private line with its delimiter; the detail is written as `reason_field` returns it."""
     r = response
     return (
         f"{r.sequence},{r.time_ns},{r.order_id},{r.broker_id},{r.action},{r.volume},{r.price},{r.symbol},"
-        f"{r.client_id},{_words(r.detail)}\n"
+        f"{r.client_id},{reason_field(r.detail)}\n"
     ).encode("ascii", "replace")
 
 
@@ -426,7 +430,7 @@ def _position(text: str, line: bytes) -> int:
 def encode_login_reply(reply: Accepted | Refused) -> bytes:
     """Return the exchange's first line, with its delimiter."""
     if isinstance(reply, Refused):
-        return f"J,{reply.code},{_words(reply.reason)}\n".encode("ascii", "replace")
+        return f"J,{reply.code},{reason_field(reply.reason)}\n".encode("ascii", "replace")
     last = "" if reply.last_client_id is None else f",{reply.last_client_id}"
     return f"A,{reply.session},{reply.sequence}{last}\n".encode("ascii")
 

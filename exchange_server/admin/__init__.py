@@ -8,8 +8,8 @@
                             └──▶ page/        the page (deltabook.wire.site)
 ```
 
-Every change of the market is a request in its journal, with a time of its own; reports change nothing, and their cost
-does not grow with the market.
+Every change of the market is a request in its journal, with a time of its own. Reports change nothing, and every answer
+is bounded in size.
 """
 
 from exchange_server.admin.changes import Changes

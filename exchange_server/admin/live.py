@@ -30,7 +30,7 @@ step.
 """
 _DAY_NS: Final = 86_400 * 10**9
 
-# Offset in a packet, which begins with two bytes of length and one byte of packet type.
+# Offsets in a packet, which begins with two bytes of length and one byte of packet type.
 _LETTER_AT: Final = 3
 _LOCATE_AT: Final = 4
 _TIMESTAMP_AT: Final = 8

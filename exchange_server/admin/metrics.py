@@ -23,19 +23,13 @@ MOST_MEASURED: Final = 200
 """Largest number of symbols with their own metrics, lowest number first, so that a monitor does not delay the market.
 """
 _PREFIX: Final = "deltabook_exchange"
-_OF_MARKET: Final = (
-    ("inputs", "Requests in the journal.", "inputs"),
-    ("orders", "Orders that were accepted.", "orders"),
-    ("trades", "Executions.", "trades"),
-)
-"""Counters of the market: name, help text and attribute of `Market`."""
 
 
 class JournalFigures(msgspec.Struct, frozen=True):
     """Figures of the journal at one moment."""
 
     bytes: int
-    """Size of the journalled requests on disk, in bytes."""
+    """Number of bytes of requests written to the journal, those in removed segments included."""
     snapshot_age_s: float | None
     """Time since this process wrote its latest snapshot, in seconds; None if it has written none."""
 
@@ -69,8 +63,9 @@ class ExchangeMetrics:
 
     def _of_market(self) -> Iterator[Metric]:
         market = self._reports.exchange.market
-        for name, what, attribute in _OF_MARKET:
-            yield CounterMetricFamily(f"{_PREFIX}_{name}", what, getattr(market, attribute))
+        yield CounterMetricFamily(f"{_PREFIX}_inputs", "Requests in the journal.", market.inputs)
+        yield CounterMetricFamily(f"{_PREFIX}_orders", "Orders that were accepted.", market.orders)
+        yield CounterMetricFamily(f"{_PREFIX}_trades", "Executions.", market.trades)
         yield GaugeMetricFamily(f"{_PREFIX}_live_orders", "Orders in the books, or waiting.", market.live_orders)
         yield GaugeMetricFamily(f"{_PREFIX}_accounts", "Accounts.", len(market.accounts) - 1)
         refused = CounterMetricFamily(f"{_PREFIX}_refused", "Requests that were refused.", labels=("reason",))
@@ -120,7 +115,8 @@ class ExchangeMetrics:
 
     def _of_journal(self) -> Iterator[Metric]:
         figures = self._journal()
-        yield GaugeMetricFamily(f"{_PREFIX}_journal_bytes", "Size of the requests on the disk.", figures.bytes)
+        what = "Bytes of requests written to the journal, those in removed segments included."
+        yield GaugeMetricFamily(f"{_PREFIX}_journal_bytes", what, figures.bytes)
         if figures.snapshot_age_s is not None:
             what = "Time since this process wrote its newest snapshot."
             yield GaugeMetricFamily(f"{_PREFIX}_snapshot_age_seconds", what, figures.snapshot_age_s)

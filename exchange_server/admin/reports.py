@@ -80,15 +80,15 @@ class Playing(Protocol):
         """Resume the replay."""
 
     def set_speed(self, speed: float | None) -> None:
-        """Resume the replay at another speed, in recorded seconds per real second; None: as fast as possible."""
+        """Change the speed, in recorded seconds per real second; None: as fast as possible. A pause continues."""
 
     def seek(self, position: int) -> None:
-        """Resume the replay at this record; raise `OperationError` if the record does not lie ahead."""
+        """Skip to this record, also during a pause; raise `OperationError` if the record does not lie ahead."""
 
     def seek_time(self, time_ns: int) -> None:
-        """Resume the replay at the first record at or after this time.
+        """Skip to the first record at or after this time, also during a pause.
 
-        Raise `OperationError` if it does not lie ahead.
+        Raise `OperationError` if the time does not lie ahead.
         """
 
 
@@ -228,7 +228,7 @@ class Reports:
         return admin.Sessions(tuple(sorted(lines, key=lambda line: line.session)), total)
 
     def accounts(self, after: str = "") -> admin.Accounts:
-        """Return the accounts in the order of their appearance, from after the account ``after`` if given."""
+        """Return the accounts in the order of their appearance, those after the account ``after`` if it is given."""
         market = self.exchange.market
         first = 1 if not after else self.account_of(after).index + 1
         lines = tuple(

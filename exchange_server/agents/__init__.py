@@ -1,8 +1,12 @@
 """Background agents: simulated traders as counterparties.
 
 ```
-Book ─View──▶ traders.py (their wishes) ─▶ flow.py: one symbol ──Batch──▶ all, by rate and seed ──Input──▶ Exchange
-view.py  the books as they see them, and their requests        settings.py  how they trade, and presets
+Book ──View──▶ Trader, several for each symbol ──RequestBatch──▶ AgentFlow, by rate and seed ──Input──▶ Exchange
+
+traders.py   kinds of traders, and the hidden value of an instrument
+view.py      View: a book as traders read it; RequestBatch: their requests
+flow.py      Population: the traders of one symbol; AgentFlow: all symbols
+settings.py  parameters of the traders, and presets
 ```
 """
 

@@ -1,4 +1,7 @@
-"""Background flow: the agents of several symbols, at a rate, from a seed, in bursts."""
+"""Background flow: submits the requests of the agents of several symbols, at an average rate and in bursts.
+
+A seed determines all decisions.
+"""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class _Quote:
         self.asked_ns = 0
         """Time of the batch in which the quote was last placed or moved.
 
-        Its place is unknown until that batch is done.
+        Until that batch is carried out, it is unknown whether the quote rests in the book.
         """
 
     def rested(self, order_id: int) -> None:

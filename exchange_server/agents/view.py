@@ -68,7 +68,7 @@ class RequestBatch:
         self.settled_ns = first_ns - 1 if settled_ns is None else settled_ns
         """`first_ns` of the latest batch that was carried out.
 
-        The places of the orders of batches up to it are known.
+        For orders of later batches it is unknown whether they rest in the book.
         """
         self._time_ns = first_ns - 1
         self.inputs: list[AnyInput] = []

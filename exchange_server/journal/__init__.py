@@ -1,15 +1,18 @@
 """The journal: the data of an exchange that survives the process.
 
 ```
-inputs ──▶ inputs_log.py ───▶ inputs/FIRST.inputs        the truth: batches in segments
-               │ a segment begins with each
-           snapshots.py ────▶ snapshots/INPUT.snapshot   market, encoders, positions of the streams, checksums
-said ────▶ streams.py ──────▶ feed.lines, feed.itch, private/ACCOUNT.lines|packets
-           numbered_file.py     derived; any message by its number
+inputs ────▶ inputs_log.py ─────▶ inputs/FIRST.inputs       batches in segments; all other files follow from them
+                 │ each snapshot begins a segment
+             snapshots.py ──────▶ snapshots/INPUT.snapshot  market, encoders, positions of the streams, checksums
+messages ──▶ streams.py ────────▶ feed.lines, feed.itch, private/ACCOUNT.lines|packets
+             numbered_file.py       any message by its number
 
-a start:  history.py    newest good snapshot ──▶ streams whole up to it ──▶ inputs since, applied again
-the past: history.py    the market after any input or message     verification.py   is all of it as it should be?
-directory.py  the lock, and all of these in one place     disk.py  the operations of the file system
+a start: newest intact snapshot ──▶ streams up to its positions ──▶ later inputs, applied again
+
+history.py       MarketStarts: the market of a snapshot; History: the market after any past input or message
+verification.py  comparison of all files with what follows from the inputs
+directory.py     Journal: the lock, and all of these in one place
+disk.py          operations of the file system
 ```
 """
 

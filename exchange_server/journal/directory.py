@@ -62,16 +62,16 @@ class Journal:
     """Directory of an exchange, locked as long as the journal is open.
 
     ```
-    lock                             keeps a second exchange out; the run of the system in which one last wrote
+    lock                             excludes a second exchange; contains the boot id of the system that last wrote
     inputs/                          all requests: InputsLog, JournalReader
-    snapshots/                       the market at some inputs: SnapshotDirectory
+    snapshots/                       the market after some inputs: JournalSnapshots
     feed.lines, feed.itch, private/  streams that follow from the inputs: Streams
     ```
 
     A start reads all inputs by `reader`, then calls `begin`, and appends to `inputs` from then on.
 
-    `keep`: how many snapshots are kept, at least two, and with them the inputs from the oldest of them on. None keeps
-    all inputs and four snapshots.
+    ``keep`` is the number of snapshots that are kept, at least two, with the inputs from the oldest of them on; None
+    keeps all inputs and four snapshots.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Journal:
 
     @property
     def size_bytes(self) -> int:
-        """Number of bytes of inputs ever written."""
+        """Number of bytes of inputs ever written, those in removed segments included."""
         return self.inputs.position
 
     def sync(self) -> None:

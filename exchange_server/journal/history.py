@@ -224,7 +224,7 @@ class Walk:
         self.inputs = begin.inputs if begin else 0
         self.messages = {form: begin.streams[feed_name(form)].next_number - 1 if begin else 0 for form in encoders}
         """Number of the last message of each form of the feed."""
-        self.on_output: Callable[[str, bytes], None] = _nobody
+        self.on_output: Callable[[str, bytes], None] = _ignore_output
         """Callback with the name of a stream's file and the bytes published there."""
 
     def each(self) -> Iterator[int]:
@@ -249,5 +249,5 @@ class Walk:
         return Moment(self.inputs, self.market.last_time_ns, dict(self.messages), self.market.state_hash(), self.market)
 
 
-def _nobody(name: str, data: bytes) -> None:
+def _ignore_output(name: str, data: bytes) -> None:
     """Ignore published bytes."""

@@ -1,4 +1,4 @@
-"""The log of inputs, the exchange's source of truth: batches of inputs in segments, appended, and read in their order.
+"""The log of inputs, from which all else follows: batches of inputs in segments, appended and read in their order.
 
 ```
 inputs/000000000000001.inputs    inputs/000000000000501.inputs

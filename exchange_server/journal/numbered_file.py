@@ -282,7 +282,11 @@ class NumberedFile(ABC):
         return chunk[: self._skip(chunk, len(chunk))[0]]
 
     def piece(self, offset: int, limit_bytes: int) -> bytes:
-        """Return the bytes after an offset: whole records, unless finding their ends is costly (`rest_of_record`)."""
+        """Return bytes from an offset on, at least one if there is more.
+
+        They are whole records here; a kind of file in which it is costly to find a record's end may end them within a
+        record, see `rest_of_record`.
+        """
         return self.read(offset, limit_bytes)
 
     def rest_of_record(self, offset: int) -> bytes:

@@ -95,7 +95,7 @@ class JournalSnapshots:
     def write(self, snapshot: Snapshot) -> int:
         """Write a snapshot durably and return its size in bytes.
 
-        Raise `JournalError` and leave no file if that fails.
+        Raise `JournalError` if that fails; no partial file has the snapshot's name then.
         """
         payload = msgspec.msgpack.encode(snapshot)
         pieces = (_MAGIC + _FRAME.pack(len(payload), crc32(payload)), payload)

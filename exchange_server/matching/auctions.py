@@ -259,7 +259,7 @@ def _enter_phase(book: Book, phase: PhaseName, reason: str) -> None:
 
 
 def _publish_hours(shared: MarketState, books: Mapping[str, Book]) -> None:
-    """Publish the begin of market hours once all symbols have opened, and their end once all are closed."""
+    """Publish the beginning of market hours once all symbols have opened, and their end once all are closed."""
     phases = {book.phase for book in books.values()}
     if not shared.has_opened and "auction-open" not in phases:
         shared.has_opened = True

@@ -84,9 +84,13 @@ class Enter(Input, frozen=True, gc=False, array_like=True, tag=2):
     flags: int = 0
     """Bits of `exchange_server.matching.order`; ``MARKET`` is set for a price of 0."""
     display: int = 0
+    """Lots that an iceberg displays at a time."""
     minimum: int = 0
+    """Smallest number of lots to execute at once, with ``MINIMUM``."""
     stop_ticks: int = 0
+    """Trigger price, with ``STOP``."""
     expire_ns: int = 0
+    """Market time at which the order ends, with ``EXPIRES``."""
 
 
 class Reduce(Input, frozen=True, gc=False, array_like=True, tag=3):
@@ -196,7 +200,9 @@ class Recorded(Input, frozen=True, gc=False, array_like=True, tag=11):
     """Id of the order in the file."""
     broker_id: int
     action: str
-    """One of B S E F D X T C, `REMAIN`, and U: `order_id` becomes `new_id` (with the same side and broker)."""
+    """One of B S E F D X T, C (a broken trade), `REMAIN`, and U: `order_id` becomes `new_id` (with the same side and
+    broker).
+    """
     volume: int
     price_ticks: int
     symbol: str

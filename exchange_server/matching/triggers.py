@@ -59,7 +59,10 @@ class Stops:
         self.low = min(self.low, price_ticks)
 
     def reached(self) -> list[int]:
-        """Return the ids of the orders reached by trades since the last call, in order of entry."""
+        """Return the ids of the orders that trades have reached since the last call, in the order of their entry.
+
+        Buys come before sells; on each side the stop price that is reached first, then the order that arrived first.
+        """
         if self.high == -_FAR:
             return []
         order_ids = [key[2] for key in self._buys.irange(maximum=(self.high + 1,))]

@@ -125,8 +125,8 @@ class Snapshot:
         self._chunks.append(data)
         self.size_bytes += len(data)
         self.next_number += len(packets)
-        for hear in tuple(self.on_append):
-            hear(data)
+        for listener in tuple(self.on_append):
+            listener(data)
 
     def offset_of(self, number: int) -> int:
         """Return the offset of record 1; raise `ValueError` for any other number."""

@@ -189,7 +189,7 @@ class ItchEncoder(FeedEncoder):
     they fit, and its end has no message. Timestamps have 48 bits, which is 78 hours: in place of the first message
     after that time, event C ends the feed.
 
-    Memory grows with the live orders that are not displayed only. A message costs 0.2 to 0.3 µs.
+    Memory grows only with the live orders that are not displayed. A message costs 0.2 to 0.3 µs.
     """
 
     __slots__ = (

@@ -81,6 +81,7 @@ class MoldSender(DatagramProtocol):
 
     The sender neither waits nor holds back: a receiver requests lost datagrams again (`MoldRequestServer`). A heartbeat
     follows a second of silence. After the last message of an ended session, heartbeats are replaced by end of session.
+    Damaged messages are skipped and logged: receivers notice the gap, and their requests for it are not answered.
     """
 
     _log = Logger()
@@ -113,6 +114,8 @@ class MoldSender(DatagramProtocol):
         self._multicast_ttl = multicast_ttl
         self._number, self._offset = 1, 0
         self._sent_s = float("-inf")
+        self._is_skipping = False
+        """True while the newest messages are damaged."""
         self._send_call: Any = None
         self._beat_call: Any = None
         self.datagrams = 0
@@ -153,7 +156,14 @@ class MoldSender(DatagramProtocol):
             self._send_call.cancel()
         self._send_call = None
         records = self._stream.records
-        packets = records.read(self._offset, _TURN_BYTES)
+        try:
+            packets = records.read(self._offset, _TURN_BYTES)
+        except DamagedStreamError as error:
+            if not self._is_skipping:
+                self._log.error("{reason}", reason=str(error))
+            self._number, self._offset, self._is_skipping = records.next_number, records.size_bytes, True
+            return
+        self._is_skipping = False
         for datagram, count, size in datagrams(packets, self._session, self._number):
             self._number += count
             self._offset += size

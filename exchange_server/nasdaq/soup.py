@@ -8,7 +8,7 @@ which stream a connection follows and how messages of its client are processed; 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, Final
 
 from twisted.internet.interfaces import IAddress, IHalfCloseableProtocol, IPushProducer
@@ -211,8 +211,8 @@ class SoupServer(Factory, ABC):
     def _why_end(self, connection: SoupConnection, tail: Tail, now_s: float) -> str:
         """Return why a connection must end, empty if it need not.
 
-        Reasons are a client without messages, and a client that has had all of an ended stream for a while: some
-        clients fail if the connection closes while they read its last messages.
+        It ends if its client has sent nothing for too long, or was sent all of an ended stream a while ago: some
+        clients fail if the connection closes while they read the last messages.
         """
         unheard_s = now_s - connection.heard_s
         if unheard_s >= self._idle_s(connection):
@@ -323,30 +323,25 @@ class SoupConnection(Protocol):
         if self.reader.is_closed:
             return
         if self.is_logged_in:
-            self._take_rest(data)
+            if data:
+                self.server.take(self, data)
             return
         self._early += data
         if len(self._early) > _EARLY_LIMIT_BYTES:
             raise WireError(f"expected at most {_EARLY_LIMIT_BYTES} bytes before the answer to a login")
 
-    def _take_rest(self, data: bytes) -> None:
-        if data:
-            self.server.take(self, data)
-
-    def take_packets(self, data: bytes, message: Callable[[bytes], None] | None = None) -> None:
-        """Process packets after the login: messages, heartbeats, debug packets and a logout.
+    def take_packets(self, data: bytes) -> None:
+        """Process packets after the login: a logout closes the connection; messages, heartbeats and debug packets have
+        no effect.
 
         Raise `WireError` for others.
         """
-        for type_, payload in self.splitter.split(data):
+        for type_, _ in self.splitter.split(data):
             if self.reader.is_closed:
                 return
-            if type_ == UNSEQUENCED:
-                if message is not None:
-                    message(payload)
-            elif type_ == LOGOUT:
+            if type_ == LOGOUT:
                 self.cut("logged out", flush=True)
-            elif type_ not in {CLIENT_HEARTBEAT, DEBUG}:
+            elif type_ not in {UNSEQUENCED, CLIENT_HEARTBEAT, DEBUG}:
                 words = "a second login" if type_ == LOGIN else f"a packet {type_!r}"
                 raise WireError(f"expected heartbeats, messages or a logout, was {words}")
 

@@ -3,7 +3,7 @@
 ```
 file ──▶ dbtoaster.py | bitstamp.py | lobster.py | itch.py ──Record──▶ player.py ──Recorded──▶ Exchange
          depth.py  levels and trades as synthetic orders     prices.py  trades or bars alone, for backtests
-         parquet.py  our own recordings in columns, read and written
+         parquet.py  Deltabook's own recordings in columns, read and written
 opening.py  loaders by format     loader.py  base classes of loaders and their days
 record.py   records, one by one or as numpy arrays     crossing.py  rows after which a recording's book is crossed
 player.py   speed, pause, seek, batches       matching/recording.py  what a record does to the market

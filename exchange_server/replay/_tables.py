@@ -95,7 +95,7 @@ def column_names(path: Path) -> list[str]:
             return list(parquet.read_schema(path).names)
         with open_recorded(path) as file:
             line = file.readline(4_000).decode("ascii", "replace").rstrip("\r\n")
-    except (*READ_ERRORS, pa.ArrowException) as error:
+    except (*READ_ERRORS, pa.ArrowException, UnicodeDecodeError) as error:
         raise ReplayFileError(f"expected a readable file, was {error}, at {path}") from error
     return [name.strip().strip('"') for name in line.split(",")]
 
@@ -119,7 +119,7 @@ def table_rows(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -
             columns: list[Sequence[str | None]] = [column.to_pylist() for column in batch]
             columns += [[value] * len(columns[0]) for value in absent]
             yield from zip(*(columns[place] for place in places), strict=True)
-    except (*READ_ERRORS, pa.ArrowException) as error:
+    except (*READ_ERRORS, pa.ArrowException, UnicodeDecodeError) as error:
         raise ReplayFileError(f"expected a readable table, was {' '.join(str(error).split())}, at {path}") from error
 
 

@@ -6,7 +6,7 @@ record: the recording has a few levels of the book only, or records are missing.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from exchange_server.matching.inputs import REMAIN
@@ -85,6 +85,7 @@ class CrossedRows:
         self.crossed += is_old
 
 
+_SPARE: Final = 64
 _NO_BID: Final = -1
 _NO_ASK: Final = 1 << 64
 
@@ -105,7 +106,8 @@ class _RecordedBook:
         self._orders: dict[int, _Order] = {}
         self._bids: dict[int, dict[int, None]] = {}
         self._asks: dict[int, dict[int, None]] = {}
-        # Heaps of prices that have or had orders, best first; a price is in its heap once while it has orders.
+        # Heaps of prices, best first. Each price with orders is in its heap at least once; entries of other prices are
+        # dropped when they come first, or when they outnumber the prices with orders.
         self._bid_heap: list[int] = []
         self._ask_heap: list[int] = []
 
@@ -119,11 +121,15 @@ class _RecordedBook:
             level[order_id] = None
             return
         levels[price] = {order_id: None}
+        heap, sign = (self._bid_heap, -1) if is_bid else (self._ask_heap, 1)
+        if len(heap) > 2 * len(levels) + _SPARE:
+            heap[:] = [sign * each for each in levels]
+            heapify(heap)
+        else:
+            heappush(heap, sign * price)
         if is_bid:
-            heappush(self._bid_heap, -price)
             self.bid = max(self.bid, price)
         else:
-            heappush(self._ask_heap, price)
             self.ask = min(self.ask, price)
 
     def change(self, record: Record) -> None:

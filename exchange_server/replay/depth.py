@@ -104,7 +104,7 @@ class OneInstrument:
 
 
 class TradeRows:
-    """Reads the trades of a file as numbers."""
+    """Trades of a file as events, in the order of the file; unusable rows are counted by the loader."""
 
     def __init__(self, loader: FileLoader, path: Path, instrument: OneInstrument) -> None:
         from exchange_server.replay._tables import column_names
@@ -145,7 +145,8 @@ class DepthLoader(FileLoader):
 
     Rows of one message are one change: removals come first, so that the book is not crossed in between. A snapshot
     replaces the book; levels that it confirms keep their queues. Levels crossed by new ones or passed by a trade are
-    stale and are removed. A trade without a level at its price executes against better levels only.
+    stale and are removed. The part of a trade above the level at its price is an order of its own, which executes at
+    once; if the other side reaches that price, the part is a trade without orders.
 
     Positions number the records.
     """

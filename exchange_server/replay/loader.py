@@ -42,10 +42,8 @@ _END_YEAR: Final = 2200
 def midnight_ns(day: str) -> int:
     """Return the nanoseconds from the UTC epoch to a day's midnight in UTC.
 
-    Raise `ExchangeConfigurationError` for no day.
-
-    Files do not state their time zone: their midnight is taken as that of UTC, so that a time of day reads
-    the same everywhere.
+    Files do not state their time zone: their midnight is taken as that of UTC, so that a time of day reads the same
+    everywhere. Raise `ExchangeConfigurationError` for text of another form, and for a day before 1970 or after 2199.
 
     >>> midnight_ns("1970-01-02")
     86400000000000
@@ -103,7 +101,7 @@ class Loader(ABC):
     reads_columns: ClassVar[bool] = False
     """True if `batches` reads columns directly, without making records first."""
     unit: str
-    """Unit of `Record.position`: line or byte."""
+    """Unit of `Record.position`: line, byte or record."""
 
     _log = Logger()
 
@@ -116,7 +114,7 @@ class Loader(ABC):
         self.skipped = 0
         """Number of records left out because they are known not to be events of a book."""
         self.earlier = 0
-        """Number of records that were earlier than the one before them, and got its time."""
+        """Number of records whose time was earlier than that of the record before them, which they got instead."""
 
     @abstractmethod
     def records(self) -> Iterator[Record]:

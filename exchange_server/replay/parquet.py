@@ -82,7 +82,7 @@ def _info_of(path: Path) -> RecordingInfo:
         raise ReplayFileError(
             f"expected a recording of `deltabook data convert`, was another Parquet file, at {path}"
         ) from None
-    except (*READ_ERRORS, pa.ArrowException, msgspec.MsgspecError) as error:
+    except (*READ_ERRORS, pa.ArrowException, ValueError) as error:
         raise ReplayFileError(f"expected a readable recording, was {error}, at {path}") from error
 
 
@@ -166,7 +166,7 @@ class ParquetLoader(Loader):
                     yield self._columns(batch, path)
         except ReplayFileError:
             raise
-        except (*READ_ERRORS, pa.ArrowException) as error:
+        except (*READ_ERRORS, pa.ArrowException, UnicodeDecodeError) as error:
             raise ReplayFileError(f"expected a readable recording, was {error}, at {path}") from error
 
     def _columns(self, batch: pa.RecordBatch, path: Path) -> RecordColumns:

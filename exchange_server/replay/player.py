@@ -124,7 +124,10 @@ class Player:
             self._go()
 
     def set_speed(self, speed: float | None) -> None:
-        """Resume at another speed; raise `OperationError` if the speed is not above 0."""
+        """Continue at another speed, after the pause if there is one.
+
+        Raise `OperationError` if the speed is not above 0.
+        """
         if speed is not None and not (speed > 0 and math.isfinite(speed)):
             raise OperationError(f"expected a replay speed above 0, was {speed}")
         self._speed = speed
@@ -132,10 +135,10 @@ class Player:
         self._go()
 
     def seek(self, position: int) -> None:
-        """Replay as fast as possible until this record is the next one, then continue as before (paused, if it was).
+        """Replay as fast as possible until this record is the next one, then continue as before, paused if it was.
 
-        Raise `OperationError` for a record that was already replayed: a market cannot run backwards. For that, start an
-        exchange with a new journal.
+        Raise `OperationError` for a record that was already replayed: a market cannot run backwards. To replay it
+        again, start an exchange with a new journal.
         """
         if position <= self.position:
             raise OperationError(
@@ -270,5 +273,5 @@ def _book_text(loader: Loader) -> str:
         return ""
     return (
         f"; the touch agrees with the order book file on {book.agreed} of {book.rows} rows, {book.stale} have stale "
-        f"orders and {book.unannounced} unannounced volume, which are mended"
+        f"orders and {book.unannounced} unannounced volume, which are corrected"
     )

@@ -25,7 +25,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """One event of a recorded file."""
 
     position: int
-    """Number of the record's line, or of its first byte, from 1."""
+    """Number of the record's line, of its first byte, or of the record, from 1; see `Loader.unit`."""
     time_ns: int
     """Time of the event in nanoseconds since the UTC epoch; never earlier than the previous record's."""
     order_id: int
@@ -53,7 +53,7 @@ class RecordColumns(msgspec.Struct, frozen=True, gc=False):
     """
 
     position: NDArray[np.int64]
-    """Number of the record's line, or of its first byte, from 1."""
+    """Positions of the records in their file, as `Record.position`."""
     time_ns: NDArray[np.int64]
     """Times in nanoseconds since the UTC epoch, non-decreasing."""
     order_id: NDArray[np.int64]

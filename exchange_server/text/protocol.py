@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from deltabook.wire.text import PLAIN, OrderOptions, Request
+from deltabook.wire.text import PLAIN, OrderOptions, Request, reason_field
 from exchange_server.matching import order
 from exchange_server.matching.inputs import (
     AnyInput,
@@ -207,7 +207,6 @@ _REFUSED: Final = {
     RefuseReason.EXHAUSTED: "no client id is left",
     RefuseReason.OTHER: "refused",
 }
-_WORDS_LIMIT: Final = 500
 
 
 def account_name(broker_id: int) -> str:
@@ -229,7 +228,7 @@ class TextTeller(Teller):
         self._touched = touched
         self._lines: list[str] = []
 
-    # The lines of most orders are formatted in place, all others by `_tell`.
+    # The lines of most orders are formatted in place, all others by `_write_order`.
 
     def accepted(self, order: Order) -> None:
         account, lines = self.account, self._lines
@@ -263,30 +262,30 @@ class TextTeller(Teller):
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
         """Append D or X; nothing for a cancel of no lots, a replacement that changes nothing."""
         if not order.volume + order.reserve:
-            self._tell(order, "D", volume, order.price_ticks, order.ref, _CANCELED[reason])
+            self._write_order(order, "D", volume, order.price_ticks, order.ref, _CANCELED[reason])
         elif volume:
-            self._tell(order, "X", volume, order.price_ticks, ref, _CANCELED[reason])
+            self._write_order(order, "X", volume, order.price_ticks, ref, _CANCELED[reason])
         else:
-            self._tell(order, "U", order.volume + order.reserve, order.price_ticks, ref, order.order_id)
+            self._write_order(order, "U", order.volume + order.reserve, order.price_ticks, ref, order.order_id)
 
     def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
         self.canceled(order, volume, CancelReason.SELF_TRADE, order.ref)
 
     def replaced(self, old: Order, order: Order) -> None:
-        self._tell(order, "U", order.volume + order.reserve, order.price_ticks, order.ref, old.order_id)
+        self._write_order(order, "U", order.volume + order.reserve, order.price_ticks, order.ref, old.order_id)
 
     def modified(self, order: Order) -> None:
-        self._tell(order, "U", order.volume + order.reserve, order.price_ticks, order.ref, order.order_id)
+        self._write_order(order, "U", order.volume + order.reserve, order.price_ticks, order.ref, order.order_id)
 
     def refreshed(self, order: Order) -> None:
-        self._tell(order, "N", order.volume, order.price_ticks, order.ref, order.feed_id)
+        self._write_order(order, "N", order.volume, order.price_ticks, order.ref, order.feed_id)
 
     def triggered(self, order: Order) -> None:
-        self._tell(order, "T", order.volume + order.reserve, order.price_ticks, order.ref, order.stop_ticks)
+        self._write_order(order, "T", order.volume + order.reserve, order.price_ticks, order.ref, order.stop_ticks)
 
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
         """Append R with the request's own figures, as far as it has any."""
-        words = (detail or _REFUSED[reason]).replace(",", " ").replace("\n", " ")[:_WORDS_LIMIT]
+        words = reason_field(detail or _REFUSED[reason])
         order_id, volume = getattr(item, "order_id", 0), getattr(item, "volume", 0)
         price, symbol = getattr(item, "price_ticks", 0), getattr(item, "symbol", "")
         self._write(f"{order_id},{self._broker_id},R,{volume},{price},{symbol},{ref!s},{words}\n")
@@ -294,7 +293,7 @@ class TextTeller(Teller):
     def system(self, code: str) -> None:
         """Do nothing: brokers learn the state from the lines that they get."""
 
-    def _tell(  # noqa: PLR0917 - the fields of the line, in its order
+    def _write_order(  # noqa: PLR0917 - the fields of the line, in its order
         self, order: Order, action: str, volume: int, price: int, ref: int | bytes, detail: str | int
     ) -> None:
         account = self.account

@@ -1,6 +1,6 @@
-"""The text port of the exchange: listeners, brokers, and one write for each per turn of the reactor.
+"""The text port of the exchange: connections that log in, then either listen to the feed or send requests of a broker.
 
-A connection logs in, then either listens to the feed or sends requests.
+All messages of a turn of the reactor go to a connection in one write.
 """
 
 from __future__ import annotations
@@ -390,7 +390,7 @@ class TextServer(Factory):
             connection.transport.write(text.encode_login_reply(text.Accepted(self.exchange.session, 0, 0)))
             return
         if not self._may_trade(login.broker_id):
-            connection.refuse_login("login", f"broker {login.broker_id} is not possible or one too many")
+            connection.refuse_login("login", self._not_allowed(login.broker_id))
             return
         self.flush()
         account = self.exchange.market.account_named(account_name(login.broker_id))
@@ -410,7 +410,7 @@ class TextServer(Factory):
     def bind_broker(self, connection: TextConnection, broker_id: int) -> None:
         """Bind a client that named no broker to the broker of its first request, with the messages from now on."""
         if not self._may_trade(broker_id):
-            connection.refuse_request(0, f"broker {broker_id} is not possible or one too many")
+            connection.refuse_request(0, self._not_allowed(broker_id))
             return
         self.flush()
         account = self._opened(broker_id, self.exchange.market.account_named(account_name(broker_id)), None)
@@ -420,6 +420,9 @@ class TextServer(Factory):
     def _may_trade(self, broker_id: int) -> bool:
         known = self.exchange.market.account_named(account_name(broker_id)) is not None
         return broker_id >= 0 and (known or self._accounts < self.limits.brokers)
+
+    def _not_allowed(self, broker_id: int) -> str:
+        return f"expected a broker of 0 or more and at most {self.limits.brokers} brokers was {broker_id}"
 
     def _opened(self, broker_id: int, account: Account | None, choice: bool | None) -> Account | None:
         """Return a broker's account with the present settings; None if the journal failed."""

@@ -1,4 +1,4 @@
-"""Endless stream of the changes of views, which reconnects and resumes."""
+"""Client's side of a subscription: an endless stream of the changes of views, which reconnects and resumes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Change(msgspec.Struct, frozen=True, eq=False):
     kind: Literal["snapshot", "changes", "ended"]
     """``snapshot``: all rows, which replace earlier ones. ``changes``: add them. ``ended``: no more changes follow."""
     from_epoch: int
-    """Epoch at which the change before this one ended."""
+    """Epoch at which the change before this one ended; with ``by="epoch"``, 0 for a snapshot."""
     to_epoch: int
     """Newest epoch that the change covers."""
     rows: pa.Table

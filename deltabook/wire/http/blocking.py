@@ -152,7 +152,7 @@ class BlockingPort:
     def _decoded(self, data: bytes, kind: type[_T], path: str) -> _T:
         try:
             return msgspec.json.decode(data, type=kind)
-        except msgspec.DecodeError as error:
+        except ValueError as error:  # msgspec's, or that of text that is not UTF-8
             raise ProtocolError(
                 f"expected {getattr(kind, '__name__', kind)} from {path}, was {data[:80]!r}: {error}"
             ) from None

@@ -22,13 +22,15 @@ __all__ = [
 ]
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
+"""Content type of rows as an Arrow stream."""
 MOST_REASON_BYTES: Final = 2000
 """Largest number of bytes of a refusal that are read."""
 _PATHS_OF_OURS: Final = ("expected one of /", "expected to get one of /")
+"""Beginnings of the text with which a port of this system refuses an unknown path."""
 
 
 class ClientError(Exception):
-    """Base of all errors of the client; the message is one line."""
+    """Base of all errors of an HTTP client; the message is one line."""
 
 
 class ConnectionFailedError(ClientError, ConnectionError):

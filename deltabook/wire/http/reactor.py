@@ -59,7 +59,7 @@ class ReactorPort:
         return body.done
 
     async def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        """Return the body of an answer; raise `ClientError` and network errors."""
+        """Return the body of an answer, without a limit on its time; raise `ClientError` and network errors."""
         response = await self.begin(method, path, body)
         data = await self.read(response)
         if response.code >= 300:

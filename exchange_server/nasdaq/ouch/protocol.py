@@ -77,7 +77,7 @@ class Rejection(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refusal(Exception):
-    """A request that makes no order."""
+    """Raised for a request that is invalid before it is an order; the message is the detail of the refusal."""
 
     def __init__(self, reason: RefuseReason, code: int | str, detail: str) -> None:
         """Create a refusal with ``reason``, the nearest reason of the market, and ``code``, the protocol's own code."""
@@ -154,6 +154,7 @@ LIVE: Final = ord("L")
 DEAD: Final = ord("D")
 """State of a dead order, about which no further message follows."""
 LIQUIDITY: Final = {flag: ord(flag) for flag in "AJROCH"}
+"""Liquidity flag of an execution → its byte in message E; see `Teller.executed`."""
 
 
 class OuchTeller(Teller):
@@ -181,7 +182,7 @@ class OuchTeller(Teller):
         self._midnight_ns = self._now.time_ns - stamp
         return stamp
 
-    def _say(self, packet: bytes) -> None:
+    def _write(self, packet: bytes) -> None:
         packets = self._packets
         if not packets:
             self._touched.append(self)

@@ -153,7 +153,7 @@ class Teller42(OuchTeller):
     def replaced(self, old: Order, order: Order) -> None:
         """Append U, a replacement."""
         echo, stamp = order.echo, self._now.time_ns % DAY_NS
-        self._say(_REPLACED(81, b"SU", stamp, echo, order.order_id, echo[40:], LIVE, old.ref, b" "))
+        self._write(_REPLACED(81, b"SU", stamp, echo, order.order_id, echo[40:], LIVE, old.ref, b" "))
 
     def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
         """Append E, an execution."""
@@ -167,7 +167,7 @@ class Teller42(OuchTeller):
 
     def busted(self, party: Party, match_id: int) -> None:
         """Append B, a broken trade."""
-        self._say(_BROKEN(33, b"SB", self._now.time_ns % DAY_NS, party.ref, match_id, BROKEN))
+        self._write(_BROKEN(33, b"SB", self._now.time_ns % DAY_NS, party.ref, match_id, BROKEN))
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
         """Append C, a cancellation, or change the order's acceptance into that of a dead order."""
@@ -175,7 +175,7 @@ class Teller42(OuchTeller):
         if reason is CancelReason.MINIMUM and self._accepted_dead(order):
             return
         shares = volume * self._scales[order.locate][2]
-        self._say(_CANCELED(29, b"SC", self._now.time_ns % DAY_NS, order.ref, shares, CANCELED_42[reason]))
+        self._write(_CANCELED(29, b"SC", self._now.time_ns % DAY_NS, order.ref, shares, CANCELED_42[reason]))
 
     def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
         """Append D, a cancellation that prevents a self-trade."""
@@ -183,26 +183,26 @@ class Teller42(OuchTeller):
         stamp = self._now.time_ns % DAY_NS
         price = min(price_ticks * tick, _LARGEST_PRICE)
         flag = self._flag(order, stamp)
-        self._say(_PREVENTED(38, b"SD", stamp, order.ref, volume * lot, b"Q", prevented * lot, price, flag))
+        self._write(_PREVENTED(38, b"SD", stamp, order.ref, volume * lot, b"Q", prevented * lot, price, flag))
 
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
         """Append J, a rejection."""
         del detail
         own = item.code if isinstance(item, Rejection) else None
         code = REJECTED_42[reason] if own is None else own
-        self._say(_REJECTED(25, b"SJ", self._now.time_ns % DAY_NS, ref, code))
+        self._write(_REJECTED(25, b"SJ", self._now.time_ns % DAY_NS, ref, code))
 
     def modified(self, order: Order) -> None:
         """Append M, a modification."""
         shares = (order.volume + order.reserve) * self._scales[order.locate][2]
-        self._say(_MODIFIED(29, b"SM", self._now.time_ns % DAY_NS, order.ref, order.echo[14:15], shares))
+        self._write(_MODIFIED(29, b"SM", self._now.time_ns % DAY_NS, order.ref, order.echo[14:15], shares))
 
     def refreshed(self, order: Order) -> None:
         """Do nothing: OUCH 4.2 has no icebergs."""
 
     def system(self, code: str) -> None:
         """Append S, a system event."""
-        self._say(_SYSTEM(11, b"SS", self._now.time_ns % DAY_NS, ord(code)))
+        self._write(_SYSTEM(11, b"SS", self._now.time_ns % DAY_NS, ord(code)))
 
     @staticmethod
     def _takes(packet: bytes, order: Order) -> bool:

@@ -99,7 +99,7 @@ class Teller5(OuchTeller):
         assert isinstance(old.ref, int)
         stamp = self._now.time_ns % DAY_NS
         head = _REPLACED(len(echo) + 22, b"SU", stamp, old.ref, echo, order.order_id, echo[27:])
-        self._say(head + echo[ECHO_BYTES:])
+        self._write(head + echo[ECHO_BYTES:])
 
     def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
         """Append E, an execution."""
@@ -120,7 +120,7 @@ class Teller5(OuchTeller):
     def busted(self, party: Party, match_id: int) -> None:
         """Append B, a broken trade."""
         client_id = party.echo[31:45].ljust(14)
-        self._say(_BROKEN(37, b"SB", self._now.time_ns % DAY_NS, party.ref, match_id, BROKEN, client_id))
+        self._write(_BROKEN(37, b"SB", self._now.time_ns % DAY_NS, party.ref, match_id, BROKEN, client_id))
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
         """Append C, a cancellation, or change the order's acceptance into that of a dead order."""
@@ -140,7 +140,7 @@ class Teller5(OuchTeller):
         price = min(price_ticks * tick, _LARGEST_PRICE)
         flag = self._flag(order, stamp)
         strategy = _STRATEGIES[self.account.self_trade]
-        self._say(_PREVENTED(33, b"SD", stamp, order.ref, volume * lot, b"Q", prevented * lot, price, flag, strategy))
+        self._write(_PREVENTED(33, b"SD", stamp, order.ref, volume * lot, b"Q", prevented * lot, price, flag, strategy))
 
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
         """Append J, a rejection."""
@@ -150,12 +150,12 @@ class Teller5(OuchTeller):
             code, echo = code if item.code is None else item.code, item.echo
         elif isinstance(item, Order):
             echo = item.echo
-        self._say(_REJECTED(30, b"SJ", self._now.time_ns % DAY_NS, ref, code, echo[31:45].ljust(14)))
+        self._write(_REJECTED(30, b"SJ", self._now.time_ns % DAY_NS, ref, code, echo[31:45].ljust(14)))
 
     def modified(self, order: Order) -> None:
         """Append M, a modification."""
         shares = (order.volume + order.reserve) * self._scales[order.locate][2]
-        self._say(_MODIFIED(19, b"SM", self._now.time_ns % DAY_NS, order.ref, order.echo[4:5], shares))
+        self._write(_MODIFIED(19, b"SM", self._now.time_ns % DAY_NS, order.ref, order.echo[4:5], shares))
 
     def refreshed(self, order: Order) -> None:
         """Append R, a restatement."""
@@ -164,20 +164,20 @@ class Teller5(OuchTeller):
             {Option.DISPLAY_QUANTITY: shares, Option.SECONDARY_ORDER_REFERENCE: order.feed_id}
         )
         head = _RESTATED(15 + len(options), b"SR", self._now.time_ns % DAY_NS, order.ref, b"R")
-        self._say(head + options)
+        self._write(head + options)
 
     def system(self, code: str) -> None:
         """Append S, a system event."""
-        self._say(_SYSTEM(11, b"SS", self._now.time_ns % DAY_NS, ord(code)))
+        self._write(_SYSTEM(11, b"SS", self._now.time_ns % DAY_NS, ord(code)))
 
     def mass_canceled(self, ref: int, firm: bytes, stock: bytes) -> None:
         """Append X, the confirmation of a mass cancel; the C messages of the cancelled orders come before it."""
-        self._say(_MASS_CANCELED(28, b"SX", self._now.time_ns % DAY_NS, ref, firm, stock))
+        self._write(_MASS_CANCELED(28, b"SX", self._now.time_ns % DAY_NS, ref, firm, stock))
 
     def queried(self) -> None:
         """Append Q, the smallest number of the account's next order, or the largest number once that is used."""
         next_ref = min(self.account.last_ref + 1, LAST_REF)
-        self._say(_QUERIED(14, b"SQ", self._now.time_ns % DAY_NS, next_ref))
+        self._write(_QUERIED(14, b"SQ", self._now.time_ns % DAY_NS, next_ref))
 
     @staticmethod
     def _takes(packet: bytes, order: Order) -> bool:

@@ -91,6 +91,7 @@ def repaired(path: Path, part: str, answers: dict[str, Any]) -> str:
     listed = contents(path / part)
     (dry,) = repair(path / part, is_dry=True)
     assert contents(path / part) == listed, "a dry run changes nothing"
+    assert not any(each.kept for each in dry.findings)
     (found,) = repair(path / part)
     assert [each.problem for each in found.findings] == [each.problem for each in dry.findings]
     assert found.findings

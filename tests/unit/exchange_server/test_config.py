@@ -74,7 +74,7 @@ def test_a_day_with_an_opening_auction_begins_in_it() -> None:
             "expected TLS for an admin port that is not on loopback, was none at 0.0.0.0",
         ),
         ({"fsync_interval_s": 0.0}, "expected an fsync interval above 0, was 0"),
-        ({"keep_snapshots": 1}, "expected two snapshots to keep, or 0: all, was 1"),
+        ({"keep_snapshots": 1}, "expected to keep 2 snapshots or more, or 0, was 1"),
         (
             {"day": DaySchedule(opening_s=1, closing_s=5)},
             "expected an end of trading before the closing auction, was none",

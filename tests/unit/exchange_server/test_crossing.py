@@ -65,3 +65,18 @@ def test_a_lost_order_is_left_out_after_a_second_of_crossing() -> None:
     assert (crossed.crossed, crossed.stale_orders) == (1, 1)
     crossed.observe(Record(7, 2 * second + 9, 5, 1, "B", 1, 90, "A"))
     assert (crossed.crossed, crossed.stale_orders) == (1, 1)
+
+
+def test_prices_that_come_and_go_below_the_best_take_no_memory() -> None:
+    """A recording of a day opens and closes the same prices millions of times."""
+    crossed = CrossedRows()
+    crossed.observe(Record(1, 1, 1, 1, "B", 5, 100, "A"))
+    crossed.observe(Record(2, 2, 2, 1, "S", 5, 110, "A"))
+    for order_id in range(3, 5_003):
+        crossed.observe(Record(order_id, order_id, order_id, 1, "B", 5, 90, "A"))
+        crossed.observe(Record(order_id, order_id, order_id, 1, "D", 0, 0, "A"))
+        crossed.observe(Record(order_id, order_id, order_id, 1, "S", 5, 120, "A"))
+        crossed.observe(Record(order_id, order_id, order_id, 1, "D", 0, 0, "A"))
+    book = crossed._books["A"]
+    assert len(book._bid_heap) < 200
+    assert len(book._ask_heap) < 200

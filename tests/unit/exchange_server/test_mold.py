@@ -212,6 +212,22 @@ def test_a_closed_sender_has_sent_everything(lab: Lab) -> None:
     assert lab.clock.getDelayedCalls() == []
 
 
+def test_damaged_messages_are_skipped(lab: Lab) -> None:
+    """Receivers notice the gap by the number of the next heartbeat."""
+    lab.sender.startProtocol()
+    lab.say(*some(20))
+    data = lab.records.path.read_bytes()
+    lab.records.path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+    lab.clock.advance(0)
+    lab.network.take()
+    lab.clock.advance(2)
+    assert parse_packet(lab.network.take()[-1]).next_sequence == 21
+    lab.say(b"more")
+    lab.sender.close()
+    lab.sender.stopProtocol()
+    assert lab.clock.getDelayedCalls() == []
+
+
 # -- the re-request server -----------------------------------------------------------------------------------------
 
 

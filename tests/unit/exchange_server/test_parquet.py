@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 from exchange_server.errors import ExchangeConfigurationError, ReplayFileError
 from exchange_server.replay import Loader, Record, RecordColumns, open_recording
+from exchange_server.replay._tables import table_rows
 from exchange_server.replay.parquet import ParquetLoader, RecordingInfo, read_info, write_parquet
 from tests.generators.recordings import FORMATS, Event, write_recording
 
@@ -129,3 +130,20 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(ReplayFileError, match="expected more"):
             write_parquet(tmp_path / name, Broken(made([(1, 5, "B", "A")])), INFO, 1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    """Parquet does not check text, so damage may leave any bytes in it."""
+    strings = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff"))
+    described, table, names = tmp_path / "described.parquet", tmp_path / "table.parquet", tmp_path / "names.parquet"
+    metadata = {b"deltabook.recording": b'{"format":"\xff"}'}
+    parquet.write_table(pa.table({"a": [1]}).replace_schema_metadata(metadata), described)
+    with pytest.raises(ReplayFileError, match="expected a readable recording"):
+        read_info(described)
+    parquet.write_table(pa.table({"price": strings}), table)
+    with pytest.raises(ReplayFileError, match="expected a readable table"):
+        list(table_rows(table, ("price",)))
+    write_parquet(names, Given([Record(1, 1, 1, 1, "B", 1, 1, "A")]), INFO)
+    names.write_bytes(names.read_bytes().replace(b"B/..", b"B/.\xff"))
+    with pytest.raises(ReplayFileError, match="expected a readable recording"):
+        list(ParquetLoader(names, ("A",)).records())

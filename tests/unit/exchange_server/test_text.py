@@ -60,7 +60,7 @@ def test_a_listener_between_batch_and_broadcast_gets_it_once(floor: Floor) -> No
         ("0,7,OTHER,1", "session", "expected session SESSION1 was OTHER"),
         ("0,7,SESSION1,2", "sequence", "expected a sequence up to 1 was 2"),
         ("hello", "login", "expected a login"),
-        ("0,-3", "login", "broker -3"),
+        ("0,-3", "login", "expected a broker of 0 or more and at most 10000 brokers was -3"),
     ],
 )
 def test_an_invalid_login_is_refused_with_what_was_expected(floor: Floor, login: str, code: str, words: str) -> None:

@@ -26,7 +26,7 @@ REFUSED = {
     "token": (["--admin-interface", "0.0.0.0"], "expected a token for an admin port that is not on loopback"),
     "port": (["--port", "x"], "expected a port from 0 to 65535 or `none`, was 'x'"),
     "large port": (["--itch-port", "65536"], "expected a port from 0 to 65535 or `none`, was '65536'"),
-    "snapshots": (["--keep-snapshots", "1"], "expected two snapshots to keep, or 0: all, was 1"),
+    "snapshots": (["--keep-snapshots", "1"], "expected to keep 2 snapshots or more, or 0, was 1"),
     "instruments": (
         ["--instruments", "nothing.json"],
         "expected a JSON file of instruments for --instruments, was nothing.json",

@@ -168,7 +168,7 @@ def test_observations_come_from_named_views() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"steps": 0}, "1 step or more"),
+        ({"steps": 0}, "1 to 1,000,000 steps"),
         ({"seconds": 0}, "more than 0 s"),
         ({"lots": 0}, "1 lot or more"),
         ({"market": SimulationConfig(("sobi",))}, "was one with sobi"),

@@ -324,6 +324,13 @@ def test_the_last_failure_ends_the_simulation() -> None:
     assert both.strategies[1].orders.submitted > 0
 
 
+def test_a_file_of_agents_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "agents.json"
+    file.write_bytes(b'{"large": {"style": "\xff"}}')
+    with pytest.raises(ConfigurationError, match="expected a JSON file of settings of agents"):
+        Simulation(replace(QUIET, agents=str(file)))
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

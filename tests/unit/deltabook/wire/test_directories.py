@@ -22,7 +22,12 @@ def test_a_claim_is_read_as_it_was_written(claim: Claim, words: str) -> None:
     assert claimed_by(claim.encoded()) == str(claim) == words
 
 
-@pytest.mark.parametrize("data", [b"", b"4711\n", b"{", b'{"host":"a"}', b"\xff\xfe", b"null"])
+@pytest.mark.parametrize(
+    "data", [
+        b"", b"4711\n", b"{", b'{"host":"a"}', b"\xff\xfe", b"null", b'{"host":"\xff","process":1}',
+        b'{"host":"a","process":1,"since_ns":%d}' % 10**22, b'{"host":"a","process":1,"since_ns":%d}' % 10**40,
+    ],
+)  # fmt: skip
 def test_what_is_no_claim_names_nobody(data: bytes) -> None:
     assert claimed_by(data) == "an unknown process"
 

@@ -16,6 +16,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.web.client import ResponseDone, ResponseFailed
 
+from deltabook.wire.admin import StateHash
 from deltabook.wire.errors import AccessError
 from deltabook.wire.http import blocking, reactor
 from deltabook.wire.http.blocking import BlockingPort
@@ -233,6 +234,14 @@ def test_a_file_without_certificates_is_refused(tmp_path: Path, port: Callable[[
     for name in ("missing", "empty"):
         with pytest.raises(AccessError, match=f"expected certificates in PEM in {tmp_path / name}, was: "):
             port(HttpPeer.of("x", "here:1", ca_file=str(tmp_path / name)))
+
+
+@pytest.mark.parametrize("data", [b"{", b'{"hash": 7}', b'{"inputs": 1, "time_ns": 1, "hash": "\xff"}'])
+def test_an_answer_of_another_form_is_a_protocol_error(data: bytes) -> None:
+    """Text that is not UTF-8 too, for which msgspec has another error."""
+    port = BlockingPort(HttpPeer("an exchange", "127.0.0.1:1"), 1.0)
+    with pytest.raises(ProtocolError, match="expected StateHash from /v1/hash, was"):
+        port._decoded(data, StateHash, "/v1/hash")
 
 
 def test_every_error_is_one_of_the_client() -> None:

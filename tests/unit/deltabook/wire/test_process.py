@@ -1,9 +1,57 @@
-"""What a process sets for itself, in processes of their own."""
+"""What a process sets for itself, in processes of their own, and how a supervised process ends."""
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.task import Clock
+
+from deltabook.wire.process import Reporter, SupervisedProcess
+
+
+class Reactor(Clock):
+    """A clock that notes when it is stopped."""
+
+    is_stopped = False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+class Unstoppable(SupervisedProcess):
+    """A process whose end fails, at once or later."""
+
+    def __init__(self, reactor: Reactor, stdout: io.BytesIO, *, raises: bool) -> None:
+        super().__init__(reactor, exit_with_stdin=False)
+        self._reporter = Reporter("runtime", stdout, reactor, 0, dict)
+        self._raises = raises
+
+    def _begin(self) -> Any:
+        return {}
+
+    def _ready(self, ports: Any) -> None:
+        self._reporter.ready(ports)
+
+    def _end(self) -> Deferred[Any]:
+        if self._raises:
+            raise OSError("a full disk")
+        return fail(OSError("a full disk"))
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_an_end_that_fails_is_a_failure(raises: bool) -> None:
+    reactor, stdout = Reactor(), io.BytesIO()
+    process = Unstoppable(reactor, stdout, raises=raises)
+    process._start()
+    process._stop("SIGTERM")
+    assert reactor.is_stopped
+    assert process._failure == "a full disk"
+    assert b"stopped" not in stdout.getvalue()
 
 
 def test_as_many_files_may_be_open_as_there_may_be_connections() -> None:

@@ -171,6 +171,12 @@ def test_a_journal_that_cannot_be_written_ends_the_exchange(operated: Operated) 
     assert operated.failures == ["expected to write inputs, was a full disk"]
 
 
+def test_a_replay_skips_to_a_record_or_to_a_time() -> None:
+    """One of both may be refused when the other has already been carried out."""
+    with pytest.raises(ValueError, match="expected a position or a time, was both"):
+        admin.PlayReplay(position=40, time_ns=500)
+
+
 def test_a_recording_is_paused_resumed_quickened_and_skipped(tmp_path: Path) -> None:
     playing = Playing()
     operated = Operated(tmp_path, playing=playing)
@@ -178,7 +184,8 @@ def test_a_recording_is_paused_resumed_quickened_and_skipped(tmp_path: Path) -> 
     assert operated.report(admin.REPLAY_PATH, admin.Replay).paused
     assert operated.change(admin.PlayReplay(paused=False, speed=20)).what == "day.csv is played at 20 times real time"
     assert operated.change(admin.PlayReplay(speed=0)).what == "day.csv is played as fast as possible"
-    operated.change(admin.PlayReplay(position=40, time_ns=500))
+    operated.change(admin.PlayReplay(position=40))
+    operated.change(admin.PlayReplay(time_ns=500))
     found = operated.report(admin.REPLAY_PATH, admin.Replay)
     assert (found.file, found.position, found.speed, found.paused) == ("day.csv", 40, None, False)
     assert (found.time_ns, playing.time_ns) == (operated.exchange.clock.now_ns(), 500)
