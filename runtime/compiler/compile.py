@@ -204,7 +204,8 @@ def _named(kind: Type) -> str:
 
 def names_read(select: NamedSelect) -> tuple[str, ...]:
     """Return the relations and views that a SELECT names, in the order of its text; raise `SqlError` if invalid."""
-    return tuple(read_names(Query(select).plain))
+    with deep_recursion():
+        return tuple(read_names(Query(select).plain))
 
 
 def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
