@@ -177,7 +177,8 @@ class Describer:
                 for relation in self._relations:
                     _create(self._narrow, relation.name, _columns(relation, narrow=True))
             try:
-                return [row[0] for row in self._narrow.execute(f"DESCRIBE {sql}").fetchall()]
+                with time_limit(self._narrow, DESCRIBE_S):
+                    return [row[0] for row in self._narrow.execute(f"DESCRIBE {sql}").fetchall()]
             except duckdb.Error:
                 raise error from None
 
@@ -195,7 +196,7 @@ class Describer:
             return [(row[0], row[1]) for row in described]
         finally:
             for name in tables:
-                self._views.execute(f'DROP TABLE IF EXISTS "{name}"')
+                self._views.execute(f"DROP TABLE IF EXISTS {quoted_name(name)}")
 
 
 def _columns(relation: Relation, *, narrow: bool = False) -> list[tuple[str, str]]:
