@@ -29,6 +29,7 @@ from runtime.compiler.fixedpoint import (
     scaled,
     wrap,
 )
+from runtime.compiler.lower import decimal_scale
 from runtime.compiler.parse import Query
 from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
 from runtime.plan import Expr, Relation
@@ -425,10 +426,9 @@ class Rewriter:
         value = self.rewrite(node.this)
         target = node.to
         name = target.this.name
-        sizes = [int(part.name) for part in target.expressions]
         if value.type.kind == "int" and name == "DECIMAL" and type(node) is exp.Cast:
-            scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
-            if scale >= value.type.scale:
+            scale = decimal_scale(target)
+            if scale is not None and scale >= value.type.scale:
                 return Value(huge(value, scale), Type("int", scale, True, value.type.nullable))
         if value.type.kind == "int" and name in _INTEGER_TYPES and not value.type.scale and type(node) is exp.Cast:
             sql = cast(value.sql, _INTEGER_TYPES[name])

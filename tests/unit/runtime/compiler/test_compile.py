@@ -90,6 +90,17 @@ def test_names_are_taken_once() -> None:
         compile_program([NamedSelect("bids", "SELECT 1 FROM asks")], MARKET_RELATIONS)
 
 
+def test_sizes_of_a_decimal_are_numbers() -> None:
+    with pytest.raises(SqlError, match="DuckDB refuses CAST"):
+        program("SELECT CAST(price AS DECIMAL(a, 1)) AS x FROM bids")
+
+
+@pytest.mark.parametrize("call", ["MAX()", "MIN()", "ARG_MIN(price)", "FLOOR()", "SUM()"])
+def test_a_call_without_its_argument_is_refused(call: str) -> None:
+    with pytest.raises(SqlError, match=f"expected an expression in {call.split('(')[0].replace('_', '_?')}"):
+        program(f"SELECT {call} AS x FROM bids")
+
+
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
