@@ -21,9 +21,8 @@ from runtime.compiler.flow import flow_view
 from runtime.compiler.inlining import Definitions, read_names
 from runtime.compiler.limits import deep_recursion
 from runtime.compiler.linear import linear_view
-from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet, unique
-from runtime.compiler.operands import Candidate
+from runtime.compiler.operands import Candidate, NotIncremental
 from runtime.compiler.parse import Query, parse_select
 from runtime.compiler.reevaluated import QueryRewriter, reevaluated_view, verify
 from runtime.compiler.script import NamedSelect

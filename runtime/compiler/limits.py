@@ -187,7 +187,7 @@ def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
     return total
 
 
-MOST_BYTES: Final = 1 << 20
+MOST_CHARACTERS: Final = 1 << 20
 """Greatest length of a query's text, in characters."""
 MOST_DIGITS: Final = 400
 """Longest number, as many digits as a float may have before its point, and some more."""
@@ -234,8 +234,8 @@ def deep_recursion() -> Iterator[None]:
 
 def check_tokens(text: Text, fail: Fail) -> None:
     """Raise the error of `fail` if the text is too long or nested too deeply for a recursive parser."""
-    if len(text.text) > MOST_BYTES:
-        raise fail(f"expected a query of at most {MOST_BYTES} characters, was {len(text.text)}", 0)
+    if len(text.text) > MOST_CHARACTERS:
+        raise fail(f"expected a query of at most {MOST_CHARACTERS} characters, was {len(text.text)}", 0)
     if (match := _NO_TEXT.search(text.text)) is not None:
         raise fail(f"expected characters of Unicode, was the surrogate {match[0]!r}", match.start())
     depth = run = 0

@@ -27,7 +27,7 @@ from runtime.compiler.operands import (
 from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
 from runtime.plan import Col, Expr, Lit
 
-__all__ = ["Lowered", "NotIncremental", "at_type", "columns_leaf", "conjuncts", "decimal_scale", "lower", "lower_key"]
+__all__ = ["SHORT_LIST", "Leaf", "columns_leaf", "conjuncts", "decimal_scale", "lower", "lower_key"]
 
 _ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.IntDiv: "floordiv", exp.Mod: "mod"}
 _PARTS: dict[type[exp.Expr], str] = {
@@ -39,7 +39,7 @@ _PARTS: dict[type[exp.Expr], str] = {
     exp.Minute: "minute",
     exp.Second: "second",
 }
-_SHORT_LIST = 8
+SHORT_LIST = 8
 """Greatest length of lists of IN that become comparisons: a search costs more."""
 _NAMES = frozenset(_PARTS.values())
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
@@ -222,7 +222,7 @@ def _in(node: exp.In, leaf: Leaf) -> Lowered:
         raise NotIncremental("a subquery")
     value = lower(node.this, leaf)
     items = [lower(item, leaf) for item in node.expressions]
-    constants = _constants(value, items) if len(items) > _SHORT_LIST else None
+    constants = _constants(value, items) if len(items) > SHORT_LIST else None
     if constants is not None:
         target, exprs = constants
         return Lowered(call("in", *exprs), BOOL.with_null(target.nullable))

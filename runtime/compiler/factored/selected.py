@@ -11,9 +11,9 @@ from runtime.compiler.factored.polynomial import Monomial, column_of, local, own
 from runtime.compiler.factored.ranges import is_monotone, line
 from runtime.compiler.factored.subqueries import Correlated, Subqueries
 from runtime.compiler.factored.tables import Tables, Totals, keys_of
-from runtime.compiler.lower import Lowered, NotIncremental, lower
+from runtime.compiler.lower import lower
 from runtime.compiler.maps import BaseMaps, Draft, MapSet, named_key
-from runtime.compiler.operands import Candidate, as_condition
+from runtime.compiler.operands import Candidate, Lowered, NotIncremental, as_condition
 from runtime.plan import Call, Col, Expr, Factor, Key, Lit, Nested, Relation, Selected, Term, columns_read, renamed
 
 __all__ = ["selected_view"]

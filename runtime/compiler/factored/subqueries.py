@@ -11,9 +11,9 @@ from sqlglot import exp
 from runtime.compiler.factored.polynomial import bounded, local, owners
 from runtime.compiler.factored.ranges import MIRRORED, Comparison, comparison
 from runtime.compiler.factored.tables import Tables, not_null
-from runtime.compiler.lower import Lowered, NotIncremental, lower
+from runtime.compiler.lower import lower
 from runtime.compiler.maps import BaseMaps, Draft, named_key
-from runtime.compiler.operands import as_condition
+from runtime.compiler.operands import Lowered, NotIncremental, as_condition
 from runtime.compiler.sums import Sums, group_leaf
 from runtime.plan import Call, Col, Expr, Relation, columns_read
 

@@ -119,7 +119,7 @@ def outermost_queries(node: exp.Expr) -> list[exp.Expr]:
 Pairs = Sequence[tuple[str, str]]
 
 
-def null_safe(value: Lowered) -> list[Lowered]:
+def _null_safe(value: Lowered) -> list[Lowered]:
     """Return values that are equal if and only if the value is, or is NULL on both sides."""
     if not value.type.nullable:
         return [value]
@@ -204,8 +204,8 @@ def paired(own: Sequence[Lowered], theirs: Sequence[Lowered]) -> tuple[list[Lowe
     mine, others = [], []
     for left, right in zip(own, theirs, strict=True):
         nullable = left.type.nullable or right.type.nullable
-        mine += null_safe(Lowered(left.expr, left.type.with_null(nullable)))
-        others += null_safe(Lowered(right.expr, right.type.with_null(nullable)))
+        mine += _null_safe(Lowered(left.expr, left.type.with_null(nullable)))
+        others += _null_safe(Lowered(right.expr, right.type.with_null(nullable)))
     return mine, others
 
 
