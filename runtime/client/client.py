@@ -17,6 +17,7 @@ from deltabook.wire.http.peer import ARROW, HttpPeer, NotFoundError, ProtocolErr
 from deltabook.wire.readers import ChangedReader, NewReader, Readers, ReaderStatus
 from deltabook.wire.service import (
     ASK_PATH,
+    PAGE_ROWS,
     STATISTICS_PATH,
     STATUS_PATH,
     VIEWS_PATH,
@@ -94,7 +95,7 @@ class Client:
         data, headers = self._port.ask("POST", ASK_PATH, msgspec.json.encode(Question(sql, epoch)), accept=ARROW)
         return asked(data, headers.get("content-type", ""))
 
-    def cursor(self, name: str, page_rows: int = 1000, *, is_sorted: bool = True) -> CursorPages:
+    def cursor(self, name: str, page_rows: int = PAGE_ROWS, *, is_sorted: bool = True) -> CursorPages:
         """Open a cursor of a view; see `View.cursor`."""
         return self.view(name).cursor(page_rows, is_sorted=is_sorted)
 

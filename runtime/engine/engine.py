@@ -38,9 +38,9 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Greatest sum of the sizes of the inputs of one source in flight."""
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            if getattr(self, name) < 1:
-                raise ValueError(f"expected {name} of at least 1, was {getattr(self, name)}")
+        for name, size in msgspec.structs.asdict(self).items():
+            if size < 1:
+                raise ValueError(f"expected {name} of at least 1, was {size}")
 
 
 class QueryEngine:

@@ -26,7 +26,7 @@ def computed(exprs: Sequence[Expr], batch: pa.RecordBatch, schema: pa.Schema) ->
     try:
         return [outward(evaluate(expr, columns, rows), field.type) for expr, field in zip(exprs, schema, strict=True)]
     except (OperatorError, pa.ArrowException) as error:
-        raise OperatorError(f"expected values of {', '.join(schema.names)}, was {error}") from None
+        raise OperatorError(f"the columns {', '.join(schema.names)} cannot be computed: {error}") from None
 
 
 class Filter(Operator):
@@ -42,7 +42,7 @@ class Filter(Operator):
         try:
             chosen = mask(self._where, columns, batch.num_rows)
         except (OperatorError, pa.ArrowException) as error:
-            raise OperatorError(f"expected a condition that can be computed, was {error}") from None
+            raise OperatorError(f"a condition cannot be computed: {error}") from None
         return pieces(batch.filter(chosen), self.most_rows)
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.columns import concat, ticks_of
 from runtime.engine.operators.keys import order_codes
-from runtime.engine.operators.operator import ENDED, PlanError, pieces
+from runtime.engine.operators.operator import ENDED, pieces
 from runtime.state import KindError, ObjectSpace, Run, decode_run, encode_run
 
 __all__ = ["Sequencer"]

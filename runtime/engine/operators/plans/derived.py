@@ -26,6 +26,7 @@ from sqlglot import exp
 from runtime.compiler.limits import deep_recursion
 from runtime.compiler.parse import Query, check_query
 from runtime.compiler.script import NamedSelect
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.columns import as_schema, canonical, ticks_of
 from runtime.engine.operators.eventtime import Sequencer
 from runtime.engine.operators.operator import (
@@ -36,7 +37,6 @@ from runtime.engine.operators.operator import (
     Operator,
     OperatorError,
     OtherPlanError,
-    PlanError,
 )
 from runtime.engine.operators.plans import building
 from runtime.engine.operators.plans.expressions import StreamDialect, column_of
