@@ -1,9 +1,9 @@
-"""Bound on what a query becomes when names are replaced by the expressions that they stand for.
+"""Bound on the size of a query after names are replaced by the expressions that they stand for.
 
 A column of a subquery, of a WITH table, of a view or of the same SELECT is replaced by its expression wherever it is
 named, and some operations are written with an operand several times: ``FLOOR``, ``NULLIF``, ``x BETWEEN``, DuckDB's
-macros. Inside each other they double the query with each level, so that a short text becomes one that fills the memory.
-Here sizes are added up without anything being copied.
+macros. Nested in each other they double the query with each level, so that a short text may become one that fills the
+memory. This module adds up the sizes and copies nothing.
 """
 
 from __future__ import annotations

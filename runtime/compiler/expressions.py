@@ -42,7 +42,7 @@ __all__ = ["FromTable", "Reference", "Rewriter", "Scope"]
 
 @dataclass(slots=True)
 class Reference:
-    """Place of a query that reads a relation."""
+    """Place in a query at which it reads a relation."""
 
     relation: Relation
     """Relation that is read."""
@@ -127,7 +127,7 @@ _INTEGER_TYPES = {
 }
 _FLOAT_PARTS = frozenset({"EPOCH", "JULIAN"})
 _NARROWER = ("", "BIGINT", "INTEGER")
-"""Types to which the integers of a foreign call are cast, until DuckDB has such a function."""
+"""Types to which the integers of a foreign call are cast, tried in order until DuckDB has such a function."""
 _INT64_MAX = 2**63 - 1
 _LARGEST = 2**126
 
@@ -175,9 +175,9 @@ class Rewriter:
     def foreign(self, node: exp.Expr, *known: tuple[exp.Expr, Value]) -> Value:
         """Leave a function to DuckDB: scaled integers go in as DECIMAL, and DuckDB determines the type of the result.
 
-        They go in as DOUBLE if DuckDB has no such function of decimals, as ROUND to a number of digits from a column.
-        Integers that may be wide go in as they are, or as the widest type that the function takes: a value that does
-        not fit raises an error when it occurs, as in DuckDB. ``known`` has operands that are rewritten already, so
+        They go in as DOUBLE if DuckDB has no such function of decimals, such as ROUND to a number of digits from a
+        column. Integers that may be wide go in as they are, or as the widest type that the function takes: a value that
+        does not fit raises an error when it occurs, as in DuckDB. ``known`` has operands that are rewritten already, so
         that a chain of calls costs no more than its length.
         """
         around = node.parent.parent if isinstance(node.parent, exp.IgnoreNulls) else node.parent
@@ -360,7 +360,7 @@ class Rewriter:
         return self.foreign(exp.Anonymous(this=name, expressions=[like.this, like.expression, node.expression]))
 
     def _quantifier(self, node: exp.Expr) -> Value:
-        """Refuse ANY and ALL of other things than subqueries, which were rewritten before."""
+        """Refuse ANY and ALL of a list or a pattern; those of subqueries were rewritten before."""
         if isinstance(node.parent, (exp.Like, exp.ILike)):
             raise self.error("expected one pattern, was ANY or ALL of several: write LIKE … OR LIKE …", node)
         raise self.error(f"expected a SELECT in {node.key.upper()} (…), or IN (…) for a list of values", node)

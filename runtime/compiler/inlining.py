@@ -2,9 +2,9 @@
 
 A view that another query names in FROM is replaced by its own query. Where its rows are those of one relation the two
 become one SELECT, and where the query only filters and projects an aggregate its conditions become a HAVING, so that
-the plain forms still have them. Everything else becomes a subquery; a view that is named more than once becomes a table
-of WITH, which each form builds once. Inlined nodes keep the position of the name that they replace, and the view's
-name, for errors.
+the linear and factored forms still support them. Everything else becomes a subquery; a view that is named more than
+once becomes a table of WITH, which each form builds once. Inlined nodes keep the position of the name that they
+replace, and the view's name, for errors.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ VIEW_META = "view"
 _ROWWISE = frozenset(("expressions", "from_", "where", "order"))
 """Clauses of a SELECT that returns one row for each row of its relation; its order does not matter."""
 _GROUPED = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order"))
+"""Clauses of a SELECT with GROUP BY into which a filter around it may be merged."""
 _OUTER = frozenset(("expressions", "from_", "where", "order", "limit", "offset"))
 """Clauses of a SELECT whose conditions become a HAVING."""
 

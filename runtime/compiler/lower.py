@@ -1,4 +1,7 @@
-"""Expressions over the columns of one relation, as the view program's own operations on integers and floats."""
+"""Lowering of SQL expressions to the view program's own operations on integers and floats.
+
+A `Leaf` resolves columns, keys and aggregates, so that the same rules serve the rows of one relation, joins and groups.
+"""
 
 from __future__ import annotations
 

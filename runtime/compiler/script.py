@@ -231,7 +231,7 @@ class _Reader:
             self._add_select(text, start, end, (name or next(stems)).lower(), lane)
 
     def _create(self, cursor: TokenCursor, start: int, folder: Path) -> tuple[str, Lane | None] | None:
-        """Read a declaration; for CREATE VIEW only up to its SELECT; return its name, and its lane if it has one."""
+        """Read a declaration, CREATE VIEW only up to its SELECT; return a view's name and lane, else None."""
         is_replacing = cursor.take("OR")
         if is_replacing:
             cursor.keyword("REPLACE")
@@ -266,7 +266,7 @@ class _Reader:
         sql = text.text[begin:end]
         there = self.derived.get(name)
         if there is not None and (there.select.sql, there.clauses) == (sql, clauses):
-            return  # several files include it
+            return  # the file is included several times
         self._expect_new(text, start, name)
         line, column = text.position(begin)
         self.derived[name] = StreamSelect(NamedSelect(name, sql, line, column, text.name), clauses)

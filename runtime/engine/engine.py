@@ -168,9 +168,10 @@ class QueryEngine:
         return None if query is None else query.counters()
 
     def shutdown(self, timeout_s: float) -> None:
-        """End every query at once, without `Pipeline.stop`, and the workers; may be called twice, not by a worker.
+        """End every query at once, without `Pipeline.stop`, and end the workers.
 
-        Raises EngineError if a worker has not ended in time: a call of a source or a pipeline has not returned.
+        It may be called twice, but not by a worker. Raises EngineError if a worker has not ended in time: a call of a
+        source or a pipeline has not returned.
         """
         with self._lock:
             self._is_shut_down = True

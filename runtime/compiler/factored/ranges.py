@@ -1,7 +1,8 @@
 """Conditions that compare one integer of a relation with one of another, as intervals of either.
 
 Every comparison is brought to the form ``p × x + q × y ∈ intervals`` with p and q without a common divisor; so any
-combination of comparisons with the same p and q by AND, OR and NOT is a set of intervals, too.
+combination of comparisons with the same p and q by AND, OR and NOT is a set of intervals, too. `is_monotone` finds the
+conditions on aggregates whose truth changes at most once along the key.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapS
         if part.find(exp.Query) is None:
             raise NotIncremental("a join besides conditions on aggregates")
         free += _condition(part, tables, subqueries, factors)
-    if free:  # as true for one row as for any: a constant is a key, too
+    if free:  # they read no relation, so that any factor may have them; without an ordered key it gets a constant
         factor = next((factor for factor in factors.values() if factor.key is not None), next(iter(factors.values())))
         factor.key = factor.key or Lit(0)
         factor.conditions += free

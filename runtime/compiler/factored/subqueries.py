@@ -20,7 +20,7 @@ from runtime.plan import Call, Col, Expr, Relation, columns_read
 __all__ = ["Correlated", "Subqueries"]
 
 _INNER = "inner "
-"""Prefix of inner names: no alias has a blank at its end and is used besides."""
+"""Name of a subquery's relation; the blank at its end distinguishes it from the aliases of a query."""
 _Compare = Literal["lt", "le", "gt", "ge"]
 
 

@@ -1,4 +1,5 @@
-"""FROM and WHERE of one SELECT: its sources joined, conditions where they cost least, outer joins made of inner ones.
+"""FROM and WHERE of one SELECT: joins of its sources, with each condition where it costs least, and outer joins built
+of inner ones.
 
 For a subquery, the links to the query around it are read too.
 """
@@ -148,7 +149,7 @@ def outer_join(
     """Return the LEFT or FULL JOIN on equalities, and on conditions over the columns of both."""
     if not conditions and (on or not full):
         return _equal_join(graph, left, right, on, {}, full=full)
-    # Whether a row has a partner follows from its columns that the conditions use: those tell which rows are alone.
+    # Whether a row has a partner follows from the columns that the conditions use, so that rows are matched by these.
     matched = graph.filter(graph.join(left, right, on), conditions)
     used = {name for pair in on for name in pair}.union(*map(columns_read, conditions))
     arms = [matched]

@@ -47,7 +47,7 @@ class Subqueries:
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
-        self._made: list[exp.Expr] = []  # kept, as nodes are known by their identity
+        self._made: list[exp.Expr] = []  # kept alive, because `Block.known` refers to nodes by their identity
 
     def condition(self, around: Block, node: exp.Expr) -> None:
         """Keep the rows for which a condition with subqueries is true."""
@@ -317,7 +317,7 @@ def _of_nothing(groups: Block, value: Lowered) -> Constant:
     try:
         return evaluate_constant(value.expr, row | {name: default.value for name, default in groups.defaults.items()})
     except NotIncremental:
-        return False  # something: what it is does not matter
+        return False  # a value other than NULL; which one does not matter
 
 
 def _rejects_null(node: exp.Expr) -> bool:

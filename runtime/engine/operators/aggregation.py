@@ -90,7 +90,7 @@ def exact_of(array: pa.Array) -> Exact:
 
 
 def _of_integers(values: Sequence[int]) -> Exact:
-    """Return Python integers as a column: int64 if all of them fit."""
+    """Return Python integers as a column: int64 if all of them are below 2^62 in magnitude."""
     if all(-_ROOM < value < _ROOM for value in values):
         return np.array(values, np.int64)
     result = np.empty(len(values), object)

@@ -132,7 +132,9 @@ class OriginStream:
         self._broken: FormatError | None = None
 
     def units(self, raws: Sequence[RawBuffer], again: list[RawBuffer]) -> list[Unit]:
-        """Return neighbours as units; append those beyond the shredder's range to ``again``. Takes no lock.
+        """Return neighbours as units; append those beyond the shredder's range to ``again``.
+
+        The caller does not hold the lock, which is taken here only if buffers are processed in stream order.
 
         Raise `DuplicateSequenceError` for a number that was given twice, and `CodecError` for a buffer that
         cannot be decoded.
