@@ -18,7 +18,7 @@ from sqlglot import exp
 from runtime.compiler.maps import unique
 from runtime.plan import Column, Relation
 
-__all__ = ["VIEW_META", "Definition", "Definitions", "read_names"]
+__all__ = ["VIEW_META", "Definition", "Definitions", "own_tables", "read_names"]
 
 VIEW_META = "view"
 """Key of a node's metadata: the view whose query the node was written in."""
@@ -337,13 +337,14 @@ def _columns_of(select: exp.Select, alias: str) -> Iterator[exp.Column]:
         if column.table != alias:
             continue
         around = column.find_ancestor(exp.Select)
-        while around is not None and around is not select and alias not in _own(around):
+        while around is not None and around is not select and alias not in own_tables(around):
             around = around.find_ancestor(exp.Select)
         if around is select:
             yield column
 
 
-def _own(select: exp.Select) -> set[str]:
+def own_tables(select: exp.Expr) -> set[str]:
+    """Return the names in the FROM of a SELECT."""
     start = select.args.get("from_")
     parts = [] if start is None else [start.this, *(join.this for join in select.args.get("joins") or [])]
     return {part.alias_or_name for part in parts}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from runtime.compiler.inlining import own_tables
 from runtime.compiler.lower import Leaf, conjuncts, lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition, call
 from runtime.compiler.types import BOOL
@@ -30,7 +31,6 @@ __all__ = [
     "free_columns",
     "outer_join",
     "outermost_queries",
-    "own_tables",
     "paired",
     "read",
     "semi_of",
@@ -69,13 +69,6 @@ class Names:
             values = self.tables[table]
             for name, value in values.items():
                 values[name] = Lowered(value.expr, value.type.with_null())
-
-
-def own_tables(select: exp.Expr) -> set[str]:
-    """Return the names in the FROM of a SELECT."""
-    start = select.args.get("from_")
-    parts = [] if start is None else [start.this, *(join.this for join in select.args.get("joins") or [])]
-    return {part.alias_or_name for part in parts}
 
 
 def free_columns(node: exp.Expr) -> list[exp.Column]:

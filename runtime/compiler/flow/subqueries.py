@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from sqlglot import exp
 
 from runtime.compiler.constants import Constant, evaluate_constant
-from runtime.compiler.epochtime import rises_with_time
+from runtime.compiler.epochtime import TURNED, rises_with_time
 from runtime.compiler.flow.graph import Bound, Rows
 from runtime.compiler.flow.groups import aggregates_of, group
 from runtime.compiler.flow.reading import (
@@ -18,10 +18,10 @@ from runtime.compiler.flow.reading import (
     attach,
     free_columns,
     outermost_queries,
-    own_tables,
     read,
     sides_of,
 )
+from runtime.compiler.inlining import own_tables
 from runtime.compiler.lower import conjuncts, lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition, call, choose
 from runtime.compiler.types import BOOL, INT, NULL
@@ -39,7 +39,6 @@ _OPERATORS: dict[type[exp.Expr], Literal["lt", "le", "gt", "ge"]] = {
     exp.GT: "gt",
     exp.GTE: "ge",
 }
-_TURNED: dict[type[exp.Expr], type[exp.Binary]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 
 
 class Subqueries:
@@ -251,7 +250,7 @@ class Subqueries:
                      self._bound(around, exp.LTE, node.this, node.args["high"])]  # fmt: skip
         elif isinstance(node, (exp.LT, exp.LTE, exp.GT, exp.GTE)):
             sides = [self._bound(around, type(node), node.left, node.right)]
-            sides = sides if sides[0] else [self._bound(around, _TURNED[type(node)], node.right, node.left)]
+            sides = sides if sides[0] else [self._bound(around, TURNED[type(node)], node.right, node.left)]
         else:
             return False
         bounds = [bound for bound in sides if bound is not None]
@@ -364,8 +363,8 @@ def _extreme_test(node: exp.Expr) -> exp.Binary | None:
 
 def _bound(node: exp.Expr, own: set[str]) -> tuple[type[exp.Binary], exp.Expr, exp.Expr] | None:
     """Return the kind of an inequality of an inner and an outer expression, and both sides; else None."""
-    if type(node) not in _TURNED or outermost_queries(node):
+    if type(node) not in TURNED or outermost_queries(node):
         return None
     assert isinstance(node, exp.Binary)
     sides = sides_of(node, own)
-    return None if sides is None else (type(node) if sides[0] is node.left else _TURNED[type(node)], *sides)
+    return None if sides is None else (type(node) if sides[0] is node.left else TURNED[type(node)], *sides)
