@@ -17,6 +17,7 @@ from deltabook.wire.http.peer import ARROW, HttpPeer, NotFoundError, ProtocolErr
 from deltabook.wire.readers import ChangedReader, NewReader, Readers, ReaderStatus
 from deltabook.wire.service import (
     ASK_PATH,
+    PAGE_ROWS,
     STATISTICS_PATH,
     STATUS_PATH,
     VIEWS_PATH,
@@ -46,16 +47,16 @@ def connect(
     """Return a client of the results service at ``HOST:PORT``; use it as a context manager.
 
     ``token`` is the token that the runtime was started with (``--token-file``). ``ca`` is a PEM file with the authority
-    of its certificate and switches TLS on, as does an address ``https://HOST:PORT``. No request waits longer than
-    ``timeout_s``. Nothing is sent before the first request. Raises `ValueError` for a malformed address, for a token
-    that would be sent to another machine without TLS, and for a file without certificates.
+    of the runtime's certificate; it switches TLS on, as does an address ``https://HOST:PORT``. No request waits longer
+    than ``timeout_s``. Nothing is sent before the first request. Raises `ValueError` for a malformed address, for a
+    token that would be sent to another machine without TLS, and for a file without certificates.
     """
     peer = HttpPeer.of("a runtime's results service", address, token=token, ca_file=str(ca or ""))
     return Client(BlockingPort(peer, timeout_s), patience or Patience())
 
 
 class Client:
-    """Connection to one runtime. Every method raises `ClientError` and may be called from several threads."""
+    """Connection to one runtime. Every method may raise `ClientError`, and may be called from several threads."""
 
     def __init__(self, port: BlockingPort, patience: Patience) -> None:
         self._port = port
@@ -94,7 +95,7 @@ class Client:
         data, headers = self._port.ask("POST", ASK_PATH, msgspec.json.encode(Question(sql, epoch)), accept=ARROW)
         return asked(data, headers.get("content-type", ""))
 
-    def cursor(self, name: str, page_rows: int = 1000, *, is_sorted: bool = True) -> CursorPages:
+    def cursor(self, name: str, page_rows: int = PAGE_ROWS, *, is_sorted: bool = True) -> CursorPages:
         """Open a cursor of a view; see `View.cursor`."""
         return self.view(name).cursor(page_rows, is_sorted=is_sorted)
 
@@ -123,9 +124,10 @@ class Client:
         readers: Sequence[str] = (),
         timeout_s: float = TIMEOUT_SECONDS,
     ) -> Changed:
-        """Add a view to the runtime; returns when its first version is published, or after ``timeout_s`` seconds.
+        """Add a view to the runtime; return when its first version is published, or after ``timeout_s`` seconds.
 
-        Without ``lane`` it is the Spark lane if Spark runs. With ``readers`` the view may only use their relations.
+        Without ``lane`` the view is on the Spark lane if Spark runs, else on the express lane. With ``readers`` the
+        view may only use their relations.
         """
         wanted = AddViews((NewView(name, sql, lane=lane, readers=tuple(readers)),), timeout_s)
         return self._port.change("POST", VIEWS_PATH, wanted, Changed, timeout_s)
@@ -146,7 +148,7 @@ class Client:
     def drop_reader(
         self, name: str, *, rows: Literal["leave", "stay"] = "leave", timeout_s: float = TIMEOUT_SECONDS
     ) -> ChangedReader:
-        """Drop a reader; its rows are removed from the relations, or stay."""
+        """Drop a reader; with ``rows`` "leave" its rows are removed from the relations, with "stay" they remain."""
         path = f"{_READERS_PATH}/{quote(name, safe='')}?rows={rows}&timeout_s={timeout_s:g}"
         return self._port.change("DELETE", path, None, ChangedReader, timeout_s)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from deltabook.wire.http.blocking import BlockingPort
 from deltabook.wire.http.peer import ARROW, ClientError, ProtocolError, RefusedError
-from deltabook.wire.service import PAGE_ROWS, Cursor, NewCursor, ViewLine
+from deltabook.wire.service import LONGEST_PAGE_ROWS, PAGE_ROWS, Cursor, NewCursor, ViewLine
 
 __all__ = ["CursorPages", "View"]
 
@@ -54,7 +54,7 @@ class View:
         except RefusedError as error:
             if error.status != _TOO_MANY:
                 raise
-            with self.cursor(100_000, is_sorted=False) as pages:
+            with self.cursor(LONGEST_PAGE_ROWS, is_sorted=False) as pages:
                 return pa.concat_tables(list(pages))
         return _table(data)
 
@@ -119,7 +119,7 @@ class CursorPages:
 def _table(data: bytes) -> pa.Table:
     try:
         return pa.ipc.open_stream(data).read_all()
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise ProtocolError(f"expected an Arrow stream, was {data[:80]!r}: {error}") from None
 
 

@@ -18,8 +18,8 @@
                                  ▼
                               explain, in words                                                notation
 
-Every view is rewritten first, which finds its errors and types; then it gets the first of these forms that has it, with
-the reason in words, which `explain` shows.
+Every view is rewritten first, which finds its errors and types; then it gets the first of these forms that supports it,
+with the reason in words, which `explain` shows.
 """
 
 from __future__ import annotations

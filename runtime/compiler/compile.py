@@ -1,4 +1,4 @@
-"""SELECTs to a view program: each view in the best class it has, and after the views that it reads.
+"""Compilation of SELECTs to a view program: each view in the first class that supports it, after those that it reads.
 
 Extension of a program by views keeps the compiled bodies of the existing ones, so that no later compiler changes them.
 """
@@ -21,9 +21,8 @@ from runtime.compiler.flow import flow_view
 from runtime.compiler.inlining import Definitions, read_names
 from runtime.compiler.limits import deep_recursion
 from runtime.compiler.linear import linear_view
-from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet, unique
-from runtime.compiler.operands import Candidate
+from runtime.compiler.operands import Candidate, NotIncremental
 from runtime.compiler.parse import Query, parse_select
 from runtime.compiler.reevaluated import QueryRewriter, reevaluated_view, verify
 from runtime.compiler.script import NamedSelect
@@ -93,8 +92,8 @@ class _Compiler:
     def define(self, standing: Sequence[View]) -> None:
         """Add existing views that others may read.
 
-        A view keeps its compiled form whatever becomes of SQL. One that an older version has accepted, and this one
-        refuses, is refused to views that read it, and hinders no others.
+        An existing view keeps its compiled form. If this version refuses SQL that an older version accepted, only new
+        views that read this view are refused.
         """
         by_name = {view.name: view for view in standing}
         selects = [NamedSelect(view.name, view.sql, file=f"view {view.name}") for view in standing]
@@ -138,7 +137,7 @@ class _Compiler:
             body = reevaluated_view(output, rewriter.references, names, self.maps)
             try:
                 verify(body, output.types, names, self.maps.maps, self.describer)
-            except RuntimeError as error:  # a defect of the rewriting, which the owner of the query can only avoid
+            except RuntimeError as error:  # a defect of the rewriting; only other SQL avoids it
                 raise query.error(str(error)) from error
             if rewriter.floats:
                 candidate += f"; not exact integers: {', '.join(rewriter.floats)}"
@@ -204,11 +203,12 @@ def _named(kind: Type) -> str:
 
 def names_read(select: NamedSelect) -> tuple[str, ...]:
     """Return the relations and views that a SELECT names, in the order of its text; raise `SqlError` if invalid."""
-    return tuple(read_names(Query(select).plain))
+    with deep_recursion():
+        return tuple(read_names(Query(select).plain))
 
 
 def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
-    """Return the views, each after those of them that it reads, else in the given order.
+    """Return the views in the given order, but each after those of them that it reads.
 
     Raise `SqlError` with the place of the name for views that read themselves or each other in a circle.
     """

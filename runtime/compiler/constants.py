@@ -1,4 +1,4 @@
-"""Evaluation of an expression of the program for one row, in Python: the value of a view without rows."""
+"""Evaluation of an expression of the program for one row, in Python: used for the row of a view without input."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Bound on what a query becomes when names are replaced by the expressions that they stand for.
+"""Bound on the size of a query after names are replaced by the expressions that they stand for.
 
 A column of a subquery, of a WITH table, of a view or of the same SELECT is replaced by its expression wherever it is
 named, and some operations are written with an operand several times: ``FLOOR``, ``NULLIF``, ``x BETWEEN``, DuckDB's
-macros. Inside each other they double the query with each level, so that a short text becomes one that fills the memory.
-Here sizes are added up without anything being copied.
+macros. Nested in each other they double the query with each level, so that a short text may become one that fills the
+memory. This module adds up the sizes and copies nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from typing import Final
 from sqlglot import exp
 
 from runtime.compiler.describe import macro_copies
+from runtime.compiler.lower import SHORT_LIST
 
 __all__ = ["Sizes", "check_copies"]
 
-MOST_COPIED: Final = 10_000
+_MOST_COPIED: Final = 10_000
 """Greatest number of parts of a query beyond `_FREE` times those of its text."""
 _FREE: Final = 3
-_SHORT_LIST: Final = 8
-"""Greatest length of lists of IN that become comparisons."""
 _BOTH: Final = {"this": 2, "expression": 2}
 _DIVISOR: Final = {"expression": 2}
 _COPIED: Final[dict[type[exp.Expr], Mapping[str, int]]] = {
@@ -54,10 +53,10 @@ def check_copies(
     """
     text = sum(1 for _ in tree.walk())
     size, columns = _Measure(relations).query(tree, {}, [])
-    if size > MOST_COPIED + _FREE * text:
+    if size > _MOST_COPIED + _FREE * text:
         raise fail(
-            f"expected a query that has at most {MOST_COPIED} parts more when names are replaced by their expressions, "
-            f"was about {size:.0e}: name expressions less often inside each other",
+            f"expected a query that has at most {_MOST_COPIED} parts more when names are replaced by their "
+            f"expressions, was about {size:.0e}: name expressions less often inside each other",
             tree,
         )
     return list(columns.values())
@@ -170,7 +169,7 @@ def _copies(node: exp.Expr) -> Mapping[str, int]:
     if isinstance(node, exp.In):
         count = len(node.expressions)
         is_row = isinstance(node.this.unnest(), exp.Tuple)
-        return {"this": max(count, 1)} if is_row or count <= _SHORT_LIST else {}
+        return {"this": max(count, 1)} if is_row or count <= SHORT_LIST else {}
     if isinstance(node, _COMPARISONS) and isinstance(node.this.unnest(), exp.Tuple):
         width = len(node.this.unnest().expressions)
         return {"this": width, "expression": width}

@@ -117,6 +117,7 @@ _WRITTEN: Final = {"UTINYINT": "uint8", "USMALLINT": "uint16", "UINTEGER": "uint
 _INT64_DIGITS = 18
 _INT128_DIGITS = 38
 _SECOND_DIGITS = 6
+_MOST_PORT: Final = 65_535
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.?))", re.DOTALL)
 _ESCAPES = {"t": b"\t", "n": b"\n", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
@@ -321,7 +322,11 @@ def _source(
         name = cursor.string("the path of a file in quotes").text
         return DeclaredFile(name, places(name), position)
     host = cursor.string("the address of a server in quotes").text
-    return DeclaredSocket(host, int(cursor.number("a port").text))
+    token = cursor.number("a port")
+    port = int(token.text)
+    if not 1 <= port <= _MOST_PORT:
+        raise cursor.text.error(token.start, f"expected a port from 1 to {_MOST_PORT}, was {port}")
+    return DeclaredSocket(host, port)
 
 
 def _framing(cursor: TokenCursor) -> bytes:

@@ -47,7 +47,7 @@ CLOSED_SETTINGS: Final = {
 _MEMORY: Final = "2GiB"
 """Memory of DuckDB for all views that a process evaluates; nothing is put on a disk."""
 DESCRIBE_S: Final = 10.0
-"""Time for one description of a query."""
+"""Longest time of one description of a query, in seconds."""
 _INTERRUPT_S: Final = 0.05
 _OUTSIDE: Final = re.compile(
     r"current_setting|getenv|getvariable|nextval|currval|setseed|write_log|glob|query|query_table|pg_sleep|sleep_ms|"
@@ -58,7 +58,10 @@ _OUTSIDE: Final = re.compile(
 
 @cache
 def database() -> duckdb.DuckDBPyConnection:
-    """Return the one empty database of a process: opening one takes 15 ms, a cursor 1 ms, which has its own tables."""
+    """Return the one empty database of a process, whose cursors have tables of their own.
+
+    Opening a database takes 15 ms, a cursor 1 ms.
+    """
     atexit.register(_close)
     connection = duckdb.connect(config={**CLOSED_SETTINGS, "memory_limit": _MEMORY})
     for statement in GUARDS:
@@ -67,7 +70,7 @@ def database() -> duckdb.DuckDBPyConnection:
 
 
 def is_outside(function: str) -> bool:
-    """Return whether a function reaches beyond the rows: settings, the environment, sequences, files, other SQL."""
+    """Return True if a function reads more than the rows: settings, the environment, sequences, files or other SQL."""
     return _OUTSIDE.fullmatch(function.lower()) is not None
 
 
@@ -133,7 +136,7 @@ def _close() -> None:
 
 
 class Describer:
-    """Relations as empty temporary tables of DuckDB, which belong to a cursor."""
+    """Describer of queries over relations, which are empty temporary tables of its cursors."""
 
     def __init__(self, relations: Iterable[Relation]) -> None:
         self._connection = database().cursor()
@@ -151,7 +154,7 @@ class Describer:
             _create(self._narrow, relation.name, _columns(relation, narrow=True))
 
     def close(self) -> None:
-        """Close the cursor."""
+        """Close the cursors."""
         for connection in (self._connection, self._views, self._narrow):
             if connection is not None:
                 connection.close()
@@ -177,7 +180,8 @@ class Describer:
                 for relation in self._relations:
                     _create(self._narrow, relation.name, _columns(relation, narrow=True))
             try:
-                return [row[0] for row in self._narrow.execute(f"DESCRIBE {sql}").fetchall()]
+                with time_limit(self._narrow, DESCRIBE_S):
+                    return [row[0] for row in self._narrow.execute(f"DESCRIBE {sql}").fetchall()]
             except duckdb.Error:
                 raise error from None
 
@@ -195,7 +199,7 @@ class Describer:
             return [(row[0], row[1]) for row in described]
         finally:
             for name in tables:
-                self._views.execute(f'DROP TABLE IF EXISTS "{name}"')
+                self._views.execute(f"DROP TABLE IF EXISTS {quoted_name(name)}")
 
 
 def _columns(relation: Relation, *, narrow: bool = False) -> list[tuple[str, str]]:

@@ -19,14 +19,15 @@ from runtime.compiler.errors import SqlError
 from runtime.compiler.intervals import nanoseconds_of
 from runtime.plan import EPOCH_TIME
 
-__all__ = ["is_now", "number_times", "put_epoch_time", "rises_with_time"]
+__all__ = ["TURNED", "is_now", "number_times", "put_epoch_time", "rises_with_time"]
 
 _META: Final = "now"
 """Key of a node's metadata: the number of the ``now()`` in the query, in all copies of it."""
 _COMPARISONS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE)
-_TURNED: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
+TURNED: Final[dict[type[exp.Expr], type[exp.Binary]]] = {
     exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE,
 }  # fmt: skip
+"""Comparison → the same with its sides exchanged."""
 _MOMENTS: Final = frozenset({"TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPTZ", "TIMESTAMPLTZ", "DATETIME", "DATE"})
 _WHOLE: Final = frozenset({"BIGINT", "INT", "INT128", "SMALLINT", "TINYINT", "DECIMAL"})
 _SUMS: Final = (exp.Add, exp.Sub, exp.Neg, exp.Paren)
@@ -143,7 +144,7 @@ def _arrange(whole: exp.Expr, *, is_moment: bool) -> None:
     lengths = [(sign, node) for sign, node in rest if not is_now(_uncast(node))]
     if is_moment and (len(columns) != 1 or any(nanoseconds_of(node) is None for _, node in lengths)):
         return
-    kind = _TURNED[type(whole)] if turned else type(whole)
+    kind = TURNED[type(whole)] if turned else type(whole)
     whole.replace(kind(this=_sum(columns), expression=_sum([(1, _uncast(times[0][1])), *lengths])))
 
 

@@ -26,6 +26,7 @@ from runtime.compiler.fixedpoint import (
     scaled,
     wrap,
 )
+from runtime.compiler.lower import decimal_scale
 from runtime.compiler.scope import Scope
 from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
 
@@ -64,7 +65,7 @@ _INTEGER_TYPES = {
 }
 _FLOAT_PARTS = frozenset({"EPOCH", "JULIAN"})
 _NARROWER = ("", "BIGINT", "INTEGER")
-"""Types to which the integers of a foreign call are cast, until DuckDB has such a function."""
+"""Types to which the integers of a foreign call are cast, tried in order until DuckDB has such a function."""
 _INT64_MAX = 2**63 - 1
 _LARGEST = 2**126
 
@@ -113,9 +114,9 @@ class Rewriter:
     def foreign(self, node: exp.Expr, *known: tuple[exp.Expr, Value]) -> Value:
         """Leave a function to DuckDB: scaled integers go in as DECIMAL, and DuckDB determines the type of the result.
 
-        They go in as DOUBLE if DuckDB has no such function of decimals, as ROUND to a number of digits from a column.
-        Integers that may be wide go in as they are, or as the widest type that the function takes: a value that does
-        not fit raises an error when it occurs, as in DuckDB. ``known`` has operands that are rewritten already, so
+        They go in as DOUBLE if DuckDB has no such function of decimals, such as ROUND to a number of digits from a
+        column. Integers that may be wide go in as they are, or as the widest type that the function takes: a value that
+        does not fit raises an error when it occurs, as in DuckDB. ``known`` has operands that are rewritten already, so
         that a chain of calls costs no more than its length.
         """
         around = node.parent.parent if isinstance(node.parent, exp.IgnoreNulls) else node.parent
@@ -327,7 +328,7 @@ class Rewriter:
         return self.foreign(exp.Anonymous(this=name, expressions=[like.this, like.expression, node.expression]))
 
     def _quantifier(self, node: exp.Expr) -> Value:
-        """Refuse ANY and ALL of other things than subqueries, which were rewritten before."""
+        """Refuse ANY and ALL of a list or a pattern; those of subqueries were rewritten before."""
         if isinstance(node.parent, (exp.Like, exp.ILike)):
             raise self.error("expected one pattern, was ANY or ALL of several: write LIKE … OR LIKE …", node)
         raise self.error(f"expected a SELECT in {node.key.upper()} (…), or IN (…) for a list of values", node)
@@ -393,10 +394,9 @@ class Rewriter:
         value = self.rewrite(node.this)
         target = node.to
         name = target.this.name
-        sizes = [int(part.name) for part in target.expressions]
         if value.type.kind == "int" and name == "DECIMAL" and type(node) is exp.Cast:
-            scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
-            if scale >= value.type.scale:
+            scale = decimal_scale(target)
+            if scale is not None and scale >= value.type.scale:
                 return Value(huge(value, scale), Type("int", scale, True, value.type.nullable))
         if value.type.kind == "int" and name in _INTEGER_TYPES and not value.type.scale and type(node) is exp.Cast:
             sql = cast(value.sql, _INTEGER_TYPES[name])

@@ -2,9 +2,9 @@
 
 A view that another query names in FROM is replaced by its own query. Where its rows are those of one relation the two
 become one SELECT, and where the query only filters and projects an aggregate its conditions become a HAVING, so that
-the plain forms still have them. Everything else becomes a subquery; a view that is named more than once becomes a table
-of WITH, which each form builds once. Inlined nodes keep the position of the name that they replace, and the view's
-name, for errors.
+the linear and factored forms still support them. Everything else becomes a subquery; a view that is named more than
+once becomes a table of WITH, which each form builds once. Inlined nodes keep the position of the name that they
+replace, and the view's name, for errors.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from sqlglot import exp
 from runtime.compiler.maps import unique
 from runtime.plan import Column, Relation
 
-__all__ = ["VIEW_META", "Definition", "Definitions", "read_names"]
+__all__ = ["VIEW_META", "Definition", "Definitions", "own_tables", "read_names"]
 
 VIEW_META = "view"
 """Key of a node's metadata: the view whose query the node was written in."""
 _ROWWISE = frozenset(("expressions", "from_", "where", "order"))
 """Clauses of a SELECT that returns one row for each row of its relation; its order does not matter."""
 _GROUPED = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order"))
+"""Clauses of a SELECT with GROUP BY into which a filter around it may be merged."""
 _OUTER = frozenset(("expressions", "from_", "where", "order", "limit", "offset"))
 """Clauses of a SELECT whose conditions become a HAVING."""
 
@@ -336,13 +337,14 @@ def _columns_of(select: exp.Select, alias: str) -> Iterator[exp.Column]:
         if column.table != alias:
             continue
         around = column.find_ancestor(exp.Select)
-        while around is not None and around is not select and alias not in _own(around):
+        while around is not None and around is not select and alias not in own_tables(around):
             around = around.find_ancestor(exp.Select)
         if around is select:
             yield column
 
 
-def _own(select: exp.Select) -> set[str]:
+def own_tables(select: exp.Expr) -> set[str]:
+    """Return the names in the FROM of a SELECT."""
     start = select.args.get("from_")
     parts = [] if start is None else [start.this, *(join.this for join in select.args.get("joins") or [])]
     return {part.alias_or_name for part in parts}

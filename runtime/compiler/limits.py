@@ -124,7 +124,7 @@ GUARDS: Final = tuple(
 )
 """Statements that define functions in place of DuckDB's own of these names."""
 _NO_TEXT: Final = re.compile(r"[\ud800-\udfff]")
-"""Halves of characters, which a string of JSON may contain, and UTF-8 does not have."""
+"""Surrogates, halves of characters: a string of JSON may contain them, and UTF-8 cannot encode them."""
 _NUMBERS: Final = re.compile(r"\d+")
 
 Argument = int | str | None
@@ -187,8 +187,8 @@ def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
     return total
 
 
-MOST_BYTES: Final = 1 << 20
-"""Greatest length of a query's text, in characters."""
+MOST_CHARACTERS: Final = 1 << 20
+"""Greatest length of a query's text."""
 MOST_DIGITS: Final = 400
 """Longest number, as many digits as a float may have before its point, and some more."""
 MOST_NESTED: Final = 100
@@ -233,9 +233,9 @@ def deep_recursion() -> Iterator[None]:
 
 
 def check_tokens(text: Text, fail: Fail) -> None:
-    """Raise the error of `fail` if the text is too long or nested too deeply for a recursive parser."""
-    if len(text.text) > MOST_BYTES:
-        raise fail(f"expected a query of at most {MOST_BYTES} characters, was {len(text.text)}", 0)
+    """Raise the error of ``fail`` if the text is too long or nested too deeply for a recursive parser."""
+    if len(text.text) > MOST_CHARACTERS:
+        raise fail(f"expected a query of at most {MOST_CHARACTERS} characters, was {len(text.text)}", 0)
     if (match := _NO_TEXT.search(text.text)) is not None:
         raise fail(f"expected characters of Unicode, was the surrogate {match[0]!r}", match.start())
     depth = run = 0
@@ -254,7 +254,7 @@ def check_tokens(text: Text, fail: Fail) -> None:
 
 
 def check_depth(tree: exp.Expr, fail: Callable[[str, exp.Expr], Exception]) -> None:
-    """Raise the error of `fail` if the tree is deeper than `MOST_DEEP`, such as a chain of too many operators."""
+    """Raise the error of ``fail`` if the tree is deeper than `MOST_DEEP`, such as a chain of too many operators."""
     level: list[exp.Expr] = [tree]
     for _ in range(MOST_DEEP):
         level = [child for node in level for child in node.iter_expressions()]

@@ -1,4 +1,7 @@
-"""Expressions over the columns of one relation, as the view program's own operations on integers and floats."""
+"""Lowering of SQL expressions to the view program's own operations on integers and floats.
+
+A `Leaf` resolves columns, keys and aggregates, so that the same rules serve the rows of one relation, joins and groups.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from runtime.compiler.operands import (
 from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
 from runtime.plan import Col, Expr, Lit
 
-__all__ = ["Lowered", "NotIncremental", "at_type", "columns_leaf", "conjuncts", "lower", "lower_key"]
+__all__ = ["SHORT_LIST", "Leaf", "columns_leaf", "conjuncts", "decimal_scale", "lower", "lower_key"]
 
 _ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.IntDiv: "floordiv", exp.Mod: "mod"}
 _PARTS: dict[type[exp.Expr], str] = {
@@ -39,7 +42,7 @@ _PARTS: dict[type[exp.Expr], str] = {
     exp.Minute: "minute",
     exp.Second: "second",
 }
-_SHORT_LIST = 8
+SHORT_LIST = 8
 """Greatest length of lists of IN that become comparisons: a search costs more."""
 _NAMES = frozenset(_PARTS.values())
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
@@ -222,7 +225,7 @@ def _in(node: exp.In, leaf: Leaf) -> Lowered:
         raise NotIncremental("a subquery")
     value = lower(node.this, leaf)
     items = [lower(item, leaf) for item in node.expressions]
-    constants = _constants(value, items) if len(items) > _SHORT_LIST else None
+    constants = _constants(value, items) if len(items) > SHORT_LIST else None
     if constants is not None:
         target, exprs = constants
         return Lowered(call("in", *exprs), BOOL.with_null(target.nullable))
@@ -339,9 +342,8 @@ def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
     value, name = lower(node.this, leaf), node.to.this.name
     kind = value.type
     if kind.kind == "int" and name == "DECIMAL":
-        sizes = [int(part.name) for part in node.to.expressions]
-        scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
-        if scale >= kind.scale:
+        scale = decimal_scale(node.to)
+        if scale is not None and scale >= kind.scale:
             target = Type("int", scale, True, kind.nullable)
             return Lowered(at_type(value, target), target)
     if kind.kind == "int" and name == "BIGINT" and not kind.wide and not kind.scale:
@@ -358,6 +360,14 @@ def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
     if kind.kind == "date" and name in ("TIMESTAMP", "TIMESTAMPNTZ"):
         return Lowered(call("timestamp", value.expr), Type("timestamp", nullable=kind.nullable))
     raise NotIncremental(f"a CAST to {name}")
+
+
+def decimal_scale(kind: exp.DataType) -> int | None:
+    """Return the scale of a DECIMAL, 3 if it has no sizes, as in DuckDB; None if its sizes are not numbers."""
+    sizes = [part.this for part in kind.expressions]
+    if not all(isinstance(size, exp.Literal) and size.is_int for size in sizes):
+        return None
+    return int(sizes[1].name) if len(sizes) > 1 else (0 if sizes else 3)
 
 
 _SAME = {("string", "VARCHAR"), ("string", "TEXT"), ("bool", "BOOLEAN"), ("date", "DATE"), ("timestamp", "TIMESTAMP"),

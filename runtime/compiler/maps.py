@@ -63,7 +63,7 @@ def key_name(column: str) -> str:
 
 
 def column_keys(relation: Relation, names: set[str]) -> tuple[Key, ...]:
-    """Return keys for these columns; for none a constant, as a table needs a column."""
+    """Return keys for these columns; without any column, one constant key, as a table needs a column."""
     columns = [column for column in relation.columns if column.name in names]
     if not columns:
         return (Key("one", "int64", Lit(1)),)
@@ -87,7 +87,7 @@ class Draft:
     keys: tuple[Key, ...]
     """Keys in the order of their names."""
     copy: int
-    """Number of equal maps that must not be one."""
+    """Number that distinguishes equal maps that must not be shared; 0 for the first."""
     summed: set[Expr] = field(default_factory=set)
     """Summed expressions."""
     number: int = -1

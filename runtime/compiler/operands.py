@@ -93,7 +93,7 @@ def _moment(expr: Expr, target: Type) -> Expr:
     return call(target.kind, Lit(read.date().isoformat() if target.kind == "date" else read.isoformat(" ")))
 
 
-def meeting(left: Lowered, right: Lowered) -> Type | None:
+def _meeting(left: Lowered, right: Lowered) -> Type | None:
     """Return the type in which two values are compared, None if there is none; a literal string is read as the other
     value's type.
     """
@@ -125,7 +125,7 @@ def aligned(left: Lowered, right: Lowered) -> tuple[Lowered, Lowered]:
 
     Raise `NotIncremental` if there is none.
     """
-    target = meeting(left, right)
+    target = _meeting(left, right)
     if target is None or target.kind in ("null", "other"):
         raise NotIncremental("a comparison that only DuckDB supports")
     first, second = (Lowered(at_type(value, target), target.with_null(value.type.nullable)) for value in (left, right))

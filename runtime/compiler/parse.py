@@ -253,6 +253,8 @@ def _is_of_with(table: exp.Table) -> bool:
 def _check_functions(query: Query, *, is_stream: bool) -> None:
     for node in query.tree.find_all(exp.Func):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else node.sql_name().lower()
+        if any(node.arg_types.get(part) and node.args.get(part) is None for part in ("this", "expression")):
+            raise query.error(f"expected an expression in {name.upper()}", node)  # the parser does not check MAX()
         is_unstable = name in _NAMES_OF_CHANCE or name in unstable_functions() or is_outside(name)
         if isinstance(node, _CLOCK_OR_CHANCE) or is_unstable or (is_stream and is_now(node)):
             raise query.error(f"expected functions of the rows alone, was {name}(): a query must have the same answer "

@@ -1,4 +1,4 @@
-"""Re-evaluated views: a query is rewritten over maps of just the rows and columns that it needs.
+"""Re-evaluated views: a query is rewritten to read maps that have only the rows and columns that it needs.
 
 The rewriting covers SELECT, UNION and the like, WITH, and subqueries inside expressions.
 """

@@ -16,7 +16,7 @@ __all__ = ["FromTable", "Reference", "Scope"]
 
 @dataclass(slots=True)
 class Reference:
-    """Place of a query that reads a relation."""
+    """Place in a query at which it reads a relation."""
 
     relation: Relation
     """Relation that is read."""

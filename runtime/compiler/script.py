@@ -15,6 +15,7 @@ import msgspec
 
 from runtime.compiler.declarations import StreamDeclaration, Text, Token, TokenCursor, parse_declaration, tokenise
 from runtime.compiler.errors import MissingFileError, SqlError
+from runtime.compiler.intervals import UNITS_NS
 from runtime.plan import Lane, Relation
 
 __all__ = [
@@ -34,16 +35,7 @@ UNLIMITED_NS: Final = 1 << 62
 _ROWS_OF_INTERVAL: Final = 1_000_000
 """Greatest number of rows for RETAIN INTERVAL alone."""
 _DEFAULT_ROWS: Final = 20_000
-_DEFAULT_NS: Final = 5 * 60 * 1_000_000_000
-_UNITS_NS: Final = {
-    "NANOSECOND": 1,
-    "MICROSECOND": 1_000,
-    "MILLISECOND": 1_000_000,
-    "SECOND": 1_000_000_000,
-    "MINUTE": 60 * 1_000_000_000,
-    "HOUR": 3_600 * 1_000_000_000,
-    "DAY": 86_400 * 1_000_000_000,
-}
+_DEFAULT_NS: Final = 5 * UNITS_NS["minute"]
 
 
 class StreamClauses(msgspec.Struct, frozen=True):
@@ -108,9 +100,9 @@ def _interval(cursor: TokenCursor) -> int:
     if not unit:
         word = cursor.word("a unit of time")
         unit, place = word.text, word.start
-    size = _UNITS_NS.get(unit.strip().upper().removesuffix("S"))
+    size = UNITS_NS.get(unit.strip().lower().removesuffix("s"))
     if size is None:
-        known = ", ".join(_UNITS_NS)
+        known = ", ".join(UNITS_NS).upper()
         raise cursor.text.error(place, f"expected a unit of time ({known}), was {unit.strip()!r}")
     if (length := int(number) * size) >= UNLIMITED_NS:
         raise cursor.text.error(token.start, f"expected an INTERVAL of less than 2^62 nanoseconds, was {length}")
@@ -239,7 +231,7 @@ class _Reader:
             self._add_select(text, start, end, (name or next(stems)).lower(), lane)
 
     def _create(self, cursor: TokenCursor, start: int, folder: Path) -> tuple[str, Lane | None] | None:
-        """Read a declaration; for CREATE VIEW only up to its SELECT; return its name, and its lane if it has one."""
+        """Read a declaration, CREATE VIEW only up to its SELECT; return a view's name and lane, else None."""
         is_replacing = cursor.take("OR")
         if is_replacing:
             cursor.keyword("REPLACE")
@@ -274,7 +266,7 @@ class _Reader:
         sql = text.text[begin:end]
         there = self.derived.get(name)
         if there is not None and (there.select.sql, there.clauses) == (sql, clauses):
-            return  # several files include it
+            return  # the file is included several times
         self._expect_new(text, start, name)
         line, column = text.position(begin)
         self.derived[name] = StreamSelect(NamedSelect(name, sql, line, column, text.name), clauses)

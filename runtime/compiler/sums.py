@@ -1,4 +1,4 @@
-"""Aggregates as sums, counts and extremes, which views keep."""
+"""Lowering of aggregates to sums, counts, extremes and quantiles, which views keep incrementally."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Extreme = Literal["min", "max"]
 
 
 class Accumulator(ABC):
-    """Accumulator of the rows of a group; each method returns a value that is read once the group is."""
+    """Accumulator of the rows of a group; each method returns the expression of one aggregate over the kept group."""
 
     def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
         """Begin with no aggregates.

@@ -1,4 +1,4 @@
-"""The engine: carries out plans of sources and pipelines on worker threads, with barriers through them.
+"""The engine: executes plans of sources and pipelines on worker threads, and passes barriers through them.
 
 ```
 source ──Emitter──▶ Admission ──▶ inbox ─▶ pipeline ──emit──▶ inbox ─▶ pipeline …        RunningSource, RunningNode

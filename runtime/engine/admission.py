@@ -21,7 +21,9 @@ class Ticket:
         self.window = window
         """Window of the input's source; None once the input has left, and for a ticket of several inputs."""
         self.size = size
+        """Size of the input; 0 for a ticket of several inputs."""
         self.parents = parents
+        """Tickets of the inputs, for a ticket of several of them."""
         self.count = count
         """Number of items derived from the input that are not executed yet."""
 
@@ -190,7 +192,7 @@ class Admission:
             ticket = waiting.pop()
             ticket.count -= 1
             if ticket.count:
-                assert ticket.count > 0, "an item was over twice"
+                assert ticket.count > 0, "an item was counted as executed twice"
                 continue
             waiting += ticket.parents
             window, ticket.window = ticket.window, None

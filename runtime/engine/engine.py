@@ -38,9 +38,9 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Greatest sum of the sizes of the inputs of one source in flight."""
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            if getattr(self, name) < 1:
-                raise ValueError(f"expected {name} of at least 1, was {getattr(self, name)}")
+        for name, size in msgspec.structs.asdict(self).items():
+            if size < 1:
+                raise ValueError(f"expected {name} of at least 1, was {size}")
 
 
 class QueryEngine:
@@ -168,9 +168,10 @@ class QueryEngine:
         return None if query is None else query.counters()
 
     def shutdown(self, timeout_s: float) -> None:
-        """End every query at once, without `Pipeline.stop`, and the workers; may be called twice, not by a worker.
+        """End every query at once, without `Pipeline.stop`, and end the workers.
 
-        Raises EngineError if a worker has not ended in time: a call of a source or a pipeline has not returned.
+        It may be called twice, but not by a worker. Raises EngineError if a worker has not ended in time: a call of a
+        source or a pipeline has not returned.
         """
         with self._lock:
             self._is_shut_down = True

@@ -116,7 +116,18 @@ class _NodeCounts:
         self.durations = Durations()
 
     def figures(self, query_id: str, node: str) -> NodeFigures:
-        return NodeFigures(query_id, node, **{name: getattr(self, name) for name in self.__slots__})
+        return NodeFigures(
+            query_id,
+            node,
+            tasks=self.tasks,
+            inputs=self.inputs,
+            size=self.size,
+            emitted=self.emitted,
+            expired=self.expired,
+            busy_s=self.busy_s,
+            longest_s=self.longest_s,
+            durations=self.durations,
+        )
 
 
 class Statistics(StatisticsListener):

@@ -35,7 +35,7 @@ class Crew(Protocol):
     def start(self) -> None:
         """Start running tasks; called once."""
 
-    def join(self, timeout_seconds: float) -> bool:
+    def join(self, timeout_s: float) -> bool:
         """Wait for the end after the queue was closed or is to finish.
 
         Return False if the timeout has passed before.
@@ -57,9 +57,9 @@ class Workers:
         for thread in self._threads:
             thread.start()
 
-    def join(self, timeout_seconds: float) -> bool:
+    def join(self, timeout_s: float) -> bool:
         """Wait for all threads after the queue was closed; return False if a thread still runs after the timeout."""
-        deadline = time.monotonic() + timeout_seconds
+        deadline = time.monotonic() + timeout_s
         others = [thread for thread in self._threads if thread is not threading.current_thread()]
         for thread in others:
             thread.join(max(0.0, deadline - time.monotonic()))

@@ -36,6 +36,7 @@ from runtime.epochs.snapshots import SnapshotDirectory
 __all__ = ["RetentionConfig", "begin_behind", "retire", "retire_epochs", "write_first"]
 
 _BEGUN_WITH: Final = 0
+"""Epoch whose control record is the first program of a log."""
 
 
 class RetentionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +45,7 @@ class RetentionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     epochs: int = 10_000
     """Number of the newest epochs; 0 for none."""
     megabytes: int = 256
-    """Upper bound of their size."""
+    """Greatest total size of these epochs, in units of 10^6 bytes."""
 
 
 def retire(

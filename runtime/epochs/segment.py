@@ -32,6 +32,7 @@ _ALIGNMENT: Final = 64
 _WHOLE_ROWS: Final = 1 << 14
 """Number of rows from which a batch is written unchanged: copying it takes longer than writing one more batch."""
 _JOINED_ROWS: Final = 1 << 16
+"""Greatest number of rows of a batch into which smaller ones are joined."""
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 

@@ -20,7 +20,7 @@ from runtime.epochs.errors import EpochLogError, TornSegmentError
 from runtime.epochs.log import EpochLogReader
 from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 
-__all__ = ["VIEW_SECTION", "SnapshotDirectory", "add_up", "has_snapshot_of", "rows_at"]
+__all__ = ["VIEW_SECTION", "SnapshotDirectory", "add_up", "chosen_columns", "has_snapshot_of", "rows_at"]
 
 VIEW_SECTION: Final = "view/"
 """Prefix of sections that have changes of views, not rows of relations."""
@@ -231,10 +231,12 @@ def rows_at(
 
 
 def _chosen(rows: pa.Table | None, columns: Collection[str] | None) -> pa.Table | None:
-    if rows is None or columns is None:
-        return rows
+    return rows if rows is None or columns is None else chosen_columns(rows, columns)
+
+
+def chosen_columns(rows: pa.Table, columns: Collection[str]) -> pa.Table:
+    """Return these columns of rows, at least one, as a group needs a key; the weight, the last column, stays."""
     *names, _ = rows.column_names
-    # One column at least: a group needs a key.
     places = [place for place, name in enumerate(names) if name in columns] or [0]
     return rows.select([*places, len(names)])
 

@@ -119,8 +119,8 @@ class Decoder:
             self._error = str(error)
             raise
 
-    def finish(self) -> bytes:
-        """End the stream, which adds nothing; raise `CodecError` if a frame lacks its end."""
+    def finish(self) -> None:
+        """End the stream; raise `CodecError` if a frame lacks its end, or if fewer bytes came than are skipped."""
         if self._error is not None:
             raise CodecError(self._error)
         if self._frame is not None:
@@ -132,7 +132,6 @@ class Decoder:
             raise CodecError(
                 f"expected at least {self._codec.skip_bytes} decoded bytes, was {self._decoded} in the whole stream"
             )
-        return b""
 
     def _decode(self, data: bytes) -> bytes:
         name, limit = self._codec.name, self._codec.limit_bytes

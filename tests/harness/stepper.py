@@ -56,9 +56,9 @@ class Stepper:
     def start(self) -> None:
         """See `Crew`."""
 
-    def join(self, timeout_seconds: float) -> bool:
+    def join(self, timeout_s: float) -> bool:
         """Run ready tasks; see `Crew`."""
-        del timeout_seconds
+        del timeout_s
         self.run()
         return True
 

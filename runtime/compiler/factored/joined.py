@@ -10,9 +10,8 @@ from sqlglot import exp
 from runtime.compiler.factored.polynomial import local, owners
 from runtime.compiler.factored.recursion import JoinGraph, Recursion
 from runtime.compiler.factored.tables import Tables, Totals, keys_of
-from runtime.compiler.lower import Lowered, NotIncremental
 from runtime.compiler.maps import BaseMaps, Draft, MapSet, unique
-from runtime.compiler.operands import Candidate
+from runtime.compiler.operands import Candidate, Lowered, NotIncremental
 from runtime.plan import Col, Joined, Key, Occurrence, Relation
 
 __all__ = ["joined_view"]

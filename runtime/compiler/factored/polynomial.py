@@ -1,7 +1,7 @@
 """Expressions over several relations as sums of products of factors over one relation each: with CASE and NULL.
 
-A condition becomes a factor that is 1 or 0, of AND the product of several; a value that may be NULL becomes 0 where it
-is, and so does a sum of relations' values of which one is NULL.
+A condition becomes a factor that is 1 or 0, and an AND the product of the factors of its parts. A value that may be
+NULL counts as 0 where it is NULL, and so does a sum of values of several relations if one of them is NULL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 _MOST = 64
 """More products than this in one sum cost more than they save."""
 _MOST_EXPANDED = 1024
-"""Greatest number of products of two sums: each sum more in a product multiplies them."""
+"""Greatest number of products when two sums are multiplied: each further factor multiplies their number."""
 Product = tuple[tuple[str, Expr], ...]
 """Pairs of relation and factor over its columns, at most one for each, in the order of their names; empty for 1."""
 

@@ -1,7 +1,8 @@
 """Conditions that compare one integer of a relation with one of another, as intervals of either.
 
 Every comparison is brought to the form ``p × x + q × y ∈ intervals`` with p and q without a common divisor; so any
-combination of comparisons with the same p and q by AND, OR and NOT is a set of intervals, too.
+combination of comparisons with the same p and q by AND, OR and NOT is a set of intervals, too. `is_monotone` finds the
+conditions on aggregates whose truth changes at most once along the key.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
         return False
     terms = _terms(Call("sub", condition.args), directions)
     if terms is None:
-        ways = [_way(arg, directions) for arg in condition.args]
-        return None not in ways and 0 in ways
+        moves = [_moves(arg, directions) for arg in condition.args]
+        return None not in moves and False in moves
     known: set[int] = set()
     unknown = 0
     for product, coefficient in terms.items():
@@ -58,21 +59,21 @@ def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
     return unknown + len(known) <= 1
 
 
-def _way(expr: Expr, directions: Mapping[str, int]) -> int | None:
-    """Return 1 or -1 if the expression is monotone along the key, 0 if it is constant; None if that is not known."""
+def _moves(expr: Expr, directions: Mapping[str, int]) -> bool | None:
+    """Return False if the expression is the same for all keys, True if it is monotone along them; None if unknown."""
     if directions.keys().isdisjoint(columns_read(expr)):
-        return 0
+        return False
     if isinstance(expr, Col):
-        return directions[expr.name]
+        return True
     assert isinstance(expr, Call)
-    first = _way(expr.args[0], directions)
+    first = _moves(expr.args[0], directions)
     if expr.op == "neg":
-        return None if first is None else -first
+        return first
     divisor = expr.args[1] if len(expr.args) == 2 else None
     if expr.op == "div" and isinstance(divisor, Lit) and isinstance(divisor.value, (int, float)) and divisor.value > 0:
         return first
     terms = _terms(expr, directions)
-    return 1 if terms is not None and is_monotone(Call("lt", (expr, Lit(0))), directions) else None
+    return True if terms is not None and is_monotone(Call("lt", (expr, Lit(0))), directions) else None
 
 
 def _terms(expr: Expr, directions: Mapping[str, int]) -> Mapping[_Product, int] | None:

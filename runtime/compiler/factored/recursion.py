@@ -50,7 +50,7 @@ class JoinGraph:
         """Keys of each relation by slot: columns that are equal between relations share one slot."""
         self._slots = 0
         self.equal = 0
-        """Bound of the slots that members share."""
+        """Number of the slots that members share by equality; these slots come first."""
         for group in self._classes:
             for name, expr in group.members.items():
                 self._add_key(name, self._slots, expr, group.type)
@@ -184,7 +184,7 @@ class Recursion:
     def auxiliaries(
         self, slots: Sequence[int], names: Sequence[str], sums: dict[str, tuple[Monomial, ...]]
     ) -> tuple[Auxiliary, ...]:
-        """Return all of them, the smaller joins first; the result, with these keys and sums, last."""
+        """Return all auxiliary maps, those of smaller joins first; the last is the result, with these keys and sums."""
         result = self._new(tuple(self._order), tuple(slots), tuple(names), unique("result", self._order))
         result.sums = sums
         done: list[Auxiliary] = []
@@ -300,7 +300,7 @@ class Recursion:
             key = tuple(columns)
             totals[key] = totals.get(key, 0) + monomial.coefficient
         terms = tuple(Term(bounded(factor), key) for key, factor in totals.items() if factor)
-        return terms or (Term(0, ()),)  # as of SUM(a - a)
+        return terms or (Term(0, ()),)  # for example for SUM(a - a)
 
     def _factor(self, name: str, product: Product) -> str:
         expr = dict(product).get(name)

@@ -11,9 +11,9 @@ from runtime.compiler.factored.polynomial import Monomial, column_of, local, own
 from runtime.compiler.factored.ranges import is_monotone, line
 from runtime.compiler.factored.subqueries import Correlated, Subqueries
 from runtime.compiler.factored.tables import Tables, Totals, keys_of
-from runtime.compiler.lower import Lowered, NotIncremental, lower
+from runtime.compiler.lower import lower
 from runtime.compiler.maps import BaseMaps, Draft, MapSet, named_key
-from runtime.compiler.operands import Candidate, as_condition
+from runtime.compiler.operands import Candidate, Lowered, NotIncremental, as_condition
 from runtime.plan import Call, Col, Expr, Factor, Key, Lit, Nested, Relation, Selected, Term, columns_read, renamed
 
 __all__ = ["selected_view"]
@@ -43,7 +43,7 @@ def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapS
         if part.find(exp.Query) is None:
             raise NotIncremental("a join besides conditions on aggregates")
         free += _condition(part, tables, subqueries, factors)
-    if free:  # as true for one row as for any: a constant is a key, too
+    if free:  # they read no relation, so that any factor may have them; without an ordered key it gets a constant
         factor = next((factor for factor in factors.values() if factor.key is not None), next(iter(factors.values())))
         factor.key = factor.key or Lit(0)
         factor.conditions += free

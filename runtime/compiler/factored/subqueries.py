@@ -11,16 +11,16 @@ from sqlglot import exp
 from runtime.compiler.factored.polynomial import bounded, local, owners
 from runtime.compiler.factored.ranges import MIRRORED, Comparison, comparison
 from runtime.compiler.factored.tables import Tables, not_null
-from runtime.compiler.lower import Lowered, NotIncremental, lower
+from runtime.compiler.lower import lower
 from runtime.compiler.maps import BaseMaps, Draft, named_key
-from runtime.compiler.operands import as_condition
+from runtime.compiler.operands import Lowered, NotIncremental, as_condition
 from runtime.compiler.sums import Sums, group_leaf
 from runtime.plan import Call, Col, Expr, Relation, columns_read
 
 __all__ = ["Correlated", "Subqueries"]
 
 _INNER = "inner "
-"""Prefix of inner names: no alias has a blank at its end and is used besides."""
+"""Name of a subquery's relation; the blank at its end distinguishes it from the aliases of a query."""
 _Compare = Literal["lt", "le", "gt", "ge"]
 
 

@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from runtime.compiler.constants import Constant, empty_row
 from runtime.compiler.factored.polynomial import Monomial, Summands, column_of, local, owners
-from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower, lower_key
+from runtime.compiler.lower import conjuncts, lower, lower_key
 from runtime.compiler.maps import Draft, unique
-from runtime.compiler.operands import as_condition, call
+from runtime.compiler.operands import Lowered, NotIncremental, as_condition, call
 from runtime.compiler.parse import group_keys
 from runtime.compiler.sums import Sums, group_leaf
 from runtime.compiler.types import Type
@@ -103,7 +103,8 @@ class Tables:
             kind = self.type_of(name, expr.name)
             return kind.kind == "int" and not kind.wide
         if isinstance(expr, Call) and expr.op in ("floordiv", "mod"):
-            return self.is_narrow(name, expr.args[0]) and getattr(expr.args[1], "value", 0) not in (0, -1)
+            divisor = expr.args[1]
+            return self.is_narrow(name, expr.args[0]) and isinstance(divisor, Lit) and divisor.value not in (0, -1)
         return False
 
     def is_nullable(self, name: str, expr: Expr) -> bool:
@@ -119,8 +120,9 @@ class Tables:
             return all(nullable)
         if expr.op == "case":
             return any(nullable[1::2]) or nullable[-1]
-        divides = expr.op in ("floordiv", "mod", "div")
-        return any(nullable) or (divides and getattr(expr.args[1], "value", 0) == 0)
+        if any(nullable) or expr.op not in ("floordiv", "mod", "div"):
+            return any(nullable)
+        return not isinstance(expr.args[1], Lit) or expr.args[1].value == 0
 
     def push_down(self) -> list[exp.Expr]:
         """Take the conditions on one relation's own rows; return the others."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from runtime.compiler.flow.graph import Graph, Rows
+from runtime.compiler.inlining import own_tables
 from runtime.compiler.lower import Leaf
 from runtime.compiler.operands import Lowered, NotIncremental
 from runtime.plan import Col, Expr, Lit, renamed
@@ -24,7 +25,6 @@ __all__ = [
     "SubqueryJoiner",
     "free_columns",
     "outermost_queries",
-    "own_tables",
     "sides_of",
     "tables_of",
 ]
@@ -140,13 +140,6 @@ class QueryBuilder(Protocol):
 
     def one_row(self) -> Rows:
         """Return the row of a SELECT without FROM."""
-
-
-def own_tables(select: exp.Expr) -> set[str]:
-    """Return the names in the FROM of a SELECT."""
-    start = select.args.get("from_")
-    parts = [] if start is None else [start.this, *(join.this for join in select.args.get("joins") or [])]
-    return {part.alias_or_name for part in parts}
 
 
 def free_columns(node: exp.Expr) -> list[exp.Column]:

@@ -164,7 +164,7 @@ class Graph:
     def _limited(self, number: int, where: Expr | None) -> tuple[int, Expr | None]:
         """Return a node with the rows that satisfy conditions on rankings, and the remaining conditions."""
         rest = []
-        for part in conjuncts_of(where):
+        for part in _conjuncts_of(where):
             bound = _bound_of(part)
             limited = None if bound is None else self._limit(number, bound[0], bound[1])
             if limited is None:
@@ -337,12 +337,12 @@ def _may_merge(node: SelectNode, where: Expr | None, outputs: Outputs) -> bool:
                for column, expr in zip(node.columns, node.outputs, strict=True))  # fmt: skip
 
 
-def conjuncts_of(where: Expr | None) -> list[Expr]:
+def _conjuncts_of(where: Expr | None) -> list[Expr]:
     """Return the conjuncts of a condition."""
     if where is None:
         return []
     if isinstance(where, Call) and where.op == "and":
-        return [part for argument in where.args for part in conjuncts_of(argument)]
+        return [part for argument in where.args for part in _conjuncts_of(argument)]
     return [where]
 
 

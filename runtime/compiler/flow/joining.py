@@ -14,7 +14,7 @@ __all__ = ["attach", "outer_join", "paired", "semi_of"]
 Pairs = Sequence[tuple[str, str]]
 
 
-def null_safe(value: Lowered) -> list[Lowered]:
+def _null_safe(value: Lowered) -> list[Lowered]:
     """Return values that are equal if and only if the value is, or is NULL on both sides."""
     if not value.type.nullable:
         return [value]
@@ -43,7 +43,7 @@ def outer_join(
     """Return the LEFT or FULL JOIN on equalities, and on conditions over the columns of both."""
     if not conditions and (on or not full):
         return _equal_join(graph, left, right, on, {}, full=full)
-    # Whether a row has a partner follows from its columns that the conditions use: those tell which rows are alone.
+    # Whether a row has a partner follows from the columns that the conditions use, so that rows are matched by these.
     matched = graph.filter(graph.join(left, right, on), conditions)
     used = {name for pair in on for name in pair}.union(*map(columns_read, conditions))
     arms = [matched]
@@ -99,6 +99,6 @@ def paired(own: Sequence[Lowered], theirs: Sequence[Lowered]) -> tuple[list[Lowe
     mine, others = [], []
     for left, right in zip(own, theirs, strict=True):
         nullable = left.type.nullable or right.type.nullable
-        mine += null_safe(Lowered(left.expr, left.type.with_null(nullable)))
-        others += null_safe(Lowered(right.expr, right.type.with_null(nullable)))
+        mine += _null_safe(Lowered(left.expr, left.type.with_null(nullable)))
+        others += _null_safe(Lowered(right.expr, right.type.with_null(nullable)))
     return mine, others

@@ -1,4 +1,5 @@
-"""FROM and WHERE of one SELECT: its sources joined, conditions where they cost least, outer joins made of inner ones.
+"""FROM and WHERE of one SELECT: joins of its sources, with each condition where it costs least, and outer joins built
+of inner ones.
 
 For a subquery, the links to the query around it are read too.
 """
@@ -17,12 +18,12 @@ from runtime.compiler.flow.blocks import (
     QueryBuilder,
     free_columns,
     outermost_queries,
-    own_tables,
     sides_of,
     tables_of,
 )
 from runtime.compiler.flow.graph import Rows
 from runtime.compiler.flow.joining import outer_join, paired, semi_of
+from runtime.compiler.inlining import own_tables
 from runtime.compiler.lower import conjuncts, lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition
 from runtime.plan import Col, Expr, columns_read

@@ -9,20 +9,20 @@ from typing import Literal
 from sqlglot import exp
 
 from runtime.compiler.constants import Constant, evaluate_constant
-from runtime.compiler.epochtime import rises_with_time
+from runtime.compiler.epochtime import TURNED, rises_with_time
 from runtime.compiler.flow.blocks import (
     Block,
     Link,
     QueryBuilder,
     free_columns,
     outermost_queries,
-    own_tables,
     sides_of,
 )
 from runtime.compiler.flow.graph import Bound, Rows
 from runtime.compiler.flow.groups import aggregates_of, group
 from runtime.compiler.flow.joining import attach
 from runtime.compiler.flow.reading import read
+from runtime.compiler.inlining import own_tables
 from runtime.compiler.lower import conjuncts, lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition, call, choose
 from runtime.compiler.types import BOOL, INT, NULL
@@ -37,7 +37,6 @@ _OPERATORS: dict[type[exp.Expr], Literal["lt", "le", "gt", "ge"]] = {
     exp.GT: "gt",
     exp.GTE: "ge",
 }
-_TURNED: dict[type[exp.Expr], type[exp.Binary]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 
 
 class Subqueries:
@@ -45,7 +44,7 @@ class Subqueries:
 
     def __init__(self, queries: QueryBuilder) -> None:
         self._queries = queries
-        self._made: list[exp.Expr] = []  # kept, as nodes are known by their identity
+        self._made: list[exp.Expr] = []  # kept alive, because `Block.known` refers to nodes by their identity
 
     def condition(self, around: Block, node: exp.Expr) -> None:
         """Keep the rows for which a condition with subqueries is true."""
@@ -249,7 +248,7 @@ class Subqueries:
                      self._bound(around, exp.LTE, node.this, node.args["high"])]  # fmt: skip
         elif isinstance(node, (exp.LT, exp.LTE, exp.GT, exp.GTE)):
             sides = [self._bound(around, type(node), node.left, node.right)]
-            sides = sides if sides[0] else [self._bound(around, _TURNED[type(node)], node.right, node.left)]
+            sides = sides if sides[0] else [self._bound(around, TURNED[type(node)], node.right, node.left)]
         else:
             return False
         bounds = [bound for bound in sides if bound is not None]
@@ -315,7 +314,7 @@ def _of_nothing(groups: Block, value: Lowered) -> Constant:
     try:
         return evaluate_constant(value.expr, row | {name: default.value for name, default in groups.defaults.items()})
     except NotIncremental:
-        return False  # something: what it is does not matter
+        return False  # a value other than NULL; which one does not matter
 
 
 def _rejects_null(node: exp.Expr) -> bool:
@@ -362,8 +361,8 @@ def _extreme_test(node: exp.Expr) -> exp.Binary | None:
 
 def _bound(node: exp.Expr, own: set[str]) -> tuple[type[exp.Binary], exp.Expr, exp.Expr] | None:
     """Return the kind of an inequality of an inner and an outer expression, and both sides; else None."""
-    if type(node) not in _TURNED or outermost_queries(node):
+    if type(node) not in TURNED or outermost_queries(node):
         return None
     assert isinstance(node, exp.Binary)
     sides = sides_of(node, own)
-    return None if sides is None else (type(node) if sides[0] is node.left else _TURNED[type(node)], *sides)
+    return None if sides is None else (type(node) if sides[0] is node.left else TURNED[type(node)], *sides)

@@ -60,7 +60,7 @@ def attach_windows(queries: QueryBuilder, block: Block, select: exp.Select, node
     specs: dict[str, list[exp.Window]] = {}
     for window in windows:
         specs.setdefault(_spec_text(window), []).append(window)
-    # Those over an opposite order come last: results of the others then tell equal rows apart in the opposite way too.
+    # Windows over an opposite order come last, so that results of the others break ties of equal rows in it, too.
     for members in sorted(specs.values(), key=lambda windows: _is_reversed(windows[0])):
         _Windows(queries, block, members[0], ties).add(members)
 
@@ -251,8 +251,8 @@ class _Windows:
         if frame == _WHOLE:
             return self._of_partition(window, partition)
         if frame is not None and frame[1] is None:
-            frame = (None, frame[0])  # of the opposite order
-        into = _FrameAggregates(self, frame, zero=self.queries.zero)  # type: ignore[arg-type]  # its end is no None
+            frame = (None, frame[0])  # the same frame in the opposite order
+        into = _FrameAggregates(self, frame, zero=self.queries.zero)  # type: ignore[arg-type]  # its end is not None
         return accumulate(window.this, self.block.leaf, into)
 
     def _of_partition(self, window: exp.Window, partition: Sequence[str]) -> Lowered:

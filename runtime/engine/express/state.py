@@ -41,9 +41,8 @@ class _Run(msgspec.Struct, frozen=True, array_like=True):
 class ExpressState:
     """Saved state of the express lane, a `runtime.state.chains.RunHolder`.
 
-    A run with a program depends on no earlier run.
-
-    Not thread-safe: owned by the worker that runs the pipeline. `Results` names the owner of `results`.
+    A run with a program depends on no earlier run. Not thread-safe: owned by the worker that runs the pipeline; for the
+    owner of `results` see `Results`.
     """
 
     _log = Logger()
@@ -94,7 +93,7 @@ class ExpressState:
         return self.results.close(changes)
 
     def stepped(self) -> None:
-        """Note that the shard has added rows; a base is smaller if more rows were added than the shard keeps."""
+        """Note that the shard has added rows; once those since a save exceed the last base, a base is due."""
         if self.shard.keeps_taken and self.shard.taken_bytes > self._base_bytes:
             self.shard.forget_taken()
             self._is_new = True

@@ -20,6 +20,7 @@ from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.engine.plan import Context, Pipeline
 from runtime.epochs import Cut, EpochLogError, EpochLogReader, SnapshotDirectory, add_up, rows_at
 from runtime.epochs.consolidating import consolidate
+from runtime.epochs.snapshots import chosen_columns
 from runtime.plan import Program, decode_program, lane_program, new_views
 from runtime.views.filling import columns_to_fill
 from runtime.views.materialised import PendingChanges, overdue
@@ -79,7 +80,7 @@ def with_open_epoch(filled: Filled, deltas: Mapping[str, Sequence[pa.RecordBatch
     tables: dict[str, pa.Table] = {}
     for name, wanted in filled.columns.items():
         base, batches = filled.tables[name], deltas.get(name, ())
-        rows = _chosen(pa.Table.from_batches(batches), wanted) if batches else None
+        rows = chosen_columns(pa.Table.from_batches(batches), wanted) if batches else None
         whole = _together(base, rows)
         if whole is not None and whole.num_rows:
             tables[name] = whole.combine_chunks()
@@ -90,13 +91,6 @@ def _together(base: pa.Table | None, rows: pa.Table | None) -> pa.Table | None:
     if base is None or rows is None:
         return rows if base is None else base
     return consolidate(pa.concat_tables([base, rows]))
-
-
-def _chosen(rows: pa.Table, columns: Collection[str]) -> pa.Table:
-    """Return the columns that `add_up` would choose; at least one."""
-    *names, _ = rows.column_names
-    places = [place for place, name in enumerate(names) if name in columns] or [0]
-    return rows.select([*places, len(names)])
 
 
 _MOST_DELTAS: Final = 1024

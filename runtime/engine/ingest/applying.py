@@ -14,7 +14,7 @@ import pyarrow as pa
 from runtime.compiler.relations import MARKET_RELATIONS, MARKET_TIMES, TOUCHES, TRADES
 from runtime.engine.barriers import Barrier
 from runtime.engine.errors import EngineError
-from runtime.engine.ingest.deltas import Completed, Deltas, Mark, MarkKind
+from runtime.engine.ingest.deltas import MOST_LETTERS, Completed, Deltas, Mark, MarkKind
 from runtime.engine.ingest.eventtimes import EpochTime, EventTimes, fills_trades
 from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.turnover import OriginTable, Turnover
@@ -42,7 +42,6 @@ _SEALED_TIMES: Final = {TRADES.name: MARKET_TIMES[TRADES.name]}
 _UNASKED: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
 """Relations that derived streams receive only if one of them reads them."""
 _LARGE_ROWS: Final = 1 << 16
-_MOST_LETTERS: Final = 10_000
 
 
 class StreamsNode(Pipeline):
@@ -435,7 +434,7 @@ class OpenEpoch:
     def set_aside(self, letters: tuple[DeadLetter, ...], count: int) -> None:
         """Add ``count`` malformed tuples, of which ``letters`` describe some."""
         if count:
-            room = max(0, _MOST_LETTERS - self._described)
+            room = max(0, MOST_LETTERS - self._described)
             self._letters += letters[:room]
             self._described += len(letters[:room])
             self._malformed += count

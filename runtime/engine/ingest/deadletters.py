@@ -201,8 +201,8 @@ class Passed(msgspec.Struct, frozen=True):
 class MalformedTuples:
     """Malformed tuples in stream order that wait for a cut after them; without one, a restart reads them again.
 
-    Each tuple is reported once, with the first epoch whose cut is after it. Some thousand tuples at most are described.
-    If more than a million wait, as in input without well-formed tuples, the others are only counted.
+    Each tuple is reported once, with the first epoch whose cut is after it. At most a thousand pending tuples are
+    described. If more than a million wait, as in input without well-formed tuples, the others are only counted.
     """
 
     def __init__(self) -> None:

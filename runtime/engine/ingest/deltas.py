@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -18,7 +19,10 @@ import pyarrow as pa
 from runtime.epochs import Cut
 from runtime.formats import DeadLetter, FormattedBatch
 
-__all__ = ["Completed", "Deltas", "Mark", "MarkKind", "Sections"]
+__all__ = ["MOST_LETTERS", "Completed", "Deltas", "Mark", "MarkKind", "Sections"]
+
+MOST_LETTERS: Final = 10_000
+"""Greatest number of malformed tuples of an epoch that have a description."""
 
 
 class Deltas(msgspec.Struct, frozen=True, eq=False):

@@ -34,8 +34,8 @@ _SCHEMA: Final = pa.schema(
 class EventTimes:
     """Latest time of each origin, by relation; owned by the applying step.
 
-    The latest time of a market's feed is that of its last message of any kind, so that a quiet relation does not hold
-    back the others. The latest time of any other relation is the largest time of its rows.
+    The latest time of a market's feed is the largest of its messages of any kind, so that a quiet relation does not
+    hold back the others. The latest time of any other relation is the largest time of its rows.
     """
 
     def __init__(self) -> None:

@@ -15,9 +15,8 @@ __all__ = ["CODEC_WEIGHT", "Formatting"]
 
 CODEC_WEIGHT: Final = 8
 """Factor by which a byte of compressed text counts, because it decodes to about eight bytes."""
-_CODEC_SHARE: Final = (
-    4  # a task's share of compressed bytes, in blocks: text decodes to some four to eight times as much
-)
+_CODEC_SHARE: Final = 4
+"""Factor by which a call takes fewer compressed bytes than a block has: text decodes to four to eight times as much."""
 _MOST_BUFFERS: Final = 16_384
 
 
@@ -32,7 +31,7 @@ class Formatting(Pipeline):
     and the next one decodes the following buffers while the first one parses. Otherwise one worker would decode all
     buffers while the others are idle.
 
-    `_repeats` is accessed with `_lock` held; an origin is put into `_failed` by any worker, and never taken out.
+    `_repeats` is changed with `_lock` held; an origin is put into `_failed` by any worker, and never taken out.
     """
 
     def __init__(self, formatter: InputFormatter, workers: int, *, takes_turns: bool = False) -> None:
@@ -110,7 +109,7 @@ class Formatting(Pipeline):
         return Formatted(batches, [raw for raw in formatted.again if raw.origin_id not in at_fault])
 
     def _before_fault(self, raws: list[RawBuffer]) -> list[FormattedBatch]:
-        """Return the batches that the failed origin's buffers complete before the error, including this call's."""
+        """Format the failed origin's buffers one by one, and return the batches that are complete before the error."""
         batches: list[FormattedBatch] = []
         errors: list[FormatError] = []
         for raw in sorted(raws, key=lambda each: each.sequence_number) if len(raws) > 1 else ():

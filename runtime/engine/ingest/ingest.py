@@ -132,7 +132,7 @@ class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     epoch_messages: int = 0
     """Number of messages at which an epoch is closed, or at the next place where it may be cut; 0 for no such limit."""
     epoch_most_messages: int = 1_000_000
-    """Number of messages after which an epoch is closed at the first place where it may be cut, however young it is."""
+    """Number of messages at which an epoch is closed likewise if `epoch_messages` is 0, however young it is."""
 
     def __post_init__(self) -> None:
         if self.workers < 1 or not 1 <= self.in_flight <= _MOST_IN_FLIGHT:
@@ -161,7 +161,7 @@ class IngestListener:
         """Called when a view's pipeline has raised; the ingest continues without it."""
 
     def on_lost(self, origin_id: int, reason: str) -> None:
-        """Called when an origin's connection broke; the ingest has asked it to reconnect."""
+        """Called when an origin's connection broke; it is asked to reconnect once its earlier input is applied."""
 
 
 INGEST: Final = "ingest"

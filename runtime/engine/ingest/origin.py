@@ -211,7 +211,7 @@ class Origin:
             ends = self._waiting_ends + ends
             self._waiting = None
         prepared = self.adaptor.prepare(rows, ends)
-        # As for all adaptors but those of feeds: no slicing, which matters with ten thousand small sources.
+        # True for all adaptors but those of feeds: nothing is sliced, which matters with ten thousand small sources.
         if prepared.cuttable.all():
             self._ready = prepared if len(prepared.cuttable) else None
             return

@@ -27,7 +27,7 @@ import pyarrow as pa
 from deltabook.wire.durations import Durations
 from runtime.engine.barriers import Barrier
 from runtime.engine.ingest.deadletters import EpochDeadLetters, LettersMark
-from runtime.engine.ingest.deltas import Deltas, Sections
+from runtime.engine.ingest.deltas import MOST_LETTERS, Deltas, Sections
 from runtime.engine.plan import Context, Pipeline
 from runtime.epochs import (
     LOCAL_DISK,
@@ -52,7 +52,6 @@ _TERM: Final = 1
 """Key of the claim's term in the same table; the epoch's record has key 0."""
 TERM: Final = "term"
 """Attribute of a segment with the term of the directory in which it was written."""
-_MOST_LETTERS: Final = 10_000
 _JOINED_BATCHES: Final = 64
 """Number of small batches of a relation from which they are joined into one."""
 _SMALL_ROWS: Final = 4_096
@@ -260,7 +259,7 @@ class EpochWriter:
 
     def set_aside(self, letters: tuple[DeadLetter, ...], messages: int) -> None:
         """Add malformed tuples to the open epoch: all are counted, and the first 10,000 of the epoch written out."""
-        self._letters += letters[: max(0, _MOST_LETTERS - len(self._letters))]
+        self._letters += letters[: max(0, MOST_LETTERS - len(self._letters))]
         self._malformed += messages
 
     def seal(self, cuts: Mapping[str, Cut], control: bytes = b"") -> Footer:

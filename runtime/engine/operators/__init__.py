@@ -4,7 +4,7 @@
 plans: SQL ──▶ steps ──▶ derived: operators in work, closed at every barrier
                             │
 rowwise: filter, project, flatten       unnest       counting: limit, row number
-eventtime/: order, windows, the row before, duplicates, union        aggregation/: windows' groups
+eventtime/: order, windows, the row before, duplicates, union        aggregation: windows' groups
 joins/: merge, as-of, lookup in a table
 evaluate: expressions over columns      columns, keys: types, exact integers, codes      keyedrows: state by key
 ```

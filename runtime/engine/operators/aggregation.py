@@ -24,10 +24,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.columns import concat, inward, outward, take, ticks_of, time_array
 from runtime.engine.operators.keyedrows import KeyedRows
 from runtime.engine.operators.keys import group_codes, order_codes
-from runtime.engine.operators.operator import ENDED, MOST_ROWS, Batches, Operator, OperatorError, PlanError, pieces
+from runtime.engine.operators.operator import ENDED, MOST_ROWS, Batches, Operator, OperatorError, pieces
 from runtime.state import WIDE, CorruptStateError, ObjectSpace, StateOverflowError, decimals_of_integers
 
 __all__ = ["WindowAggregate", "WindowAggregation", "WindowSpan"]
@@ -89,7 +90,7 @@ def exact_of(array: pa.Array) -> Exact:
 
 
 def _of_integers(values: Sequence[int]) -> Exact:
-    """Return Python integers as a column: int64 if all of them fit."""
+    """Return Python integers as a column: int64 if all of them are below 2^62 in magnitude."""
     if all(-_ROOM < value < _ROOM for value in values):
         return np.array(values, np.int64)
     result = np.empty(len(values), object)
@@ -178,7 +179,6 @@ class Cells:
 _CELLS: Final[dict[str, tuple[str, ...]]] = {
     "count_rows": ("add",),
     "count": ("add",),
-    "count_distinct": ("add",),
     "sum": ("add", "add"),
     "avg": ("add", "add"),
     "min": ("min",),
@@ -252,7 +252,7 @@ def _added(column: pa.Array, codes: Integers, groups: int) -> pa.Array:
     try:
         return arrow_of(sums)
     except StateOverflowError as error:
-        raise OperatorError(f"expected sums that an aggregation can hold, was {error}") from None
+        raise OperatorError(str(error)) from None
 
 
 def _picked(kind: str, column: pa.Array, codes: Integers, groups: int) -> pa.Array:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.compiler.types import BOOL, FLOAT, INT, STRING, Type
-from runtime.engine.operators.operator import OperatorError, PlanError
+from runtime.engine.errors import PlanError
+from runtime.engine.operators.operator import OperatorError
 from runtime.state import WIDE, decimals_of_words, unscaled_as, words_of_decimals
 
 __all__ = [

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.columns import outward, unscaled
-from runtime.engine.operators.operator import PlanError
 from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, decode_words, encode_words, width_of
 
 __all__ = ["KeyedRows"]

@@ -23,7 +23,9 @@ Flags = npt.NDArray[np.bool_]
 
 _ROOM: Final = 2**62
 _DENSE_LEAST: Final = 1 << 12
+"""Number of codes up to which an array with a place for each is used, however few rows there are."""
 _DENSE_PER_ROW: Final = 4
+"""Number of codes for each row up to which such an array is used."""
 
 
 def null_rows(columns: Sequence[pa.Array]) -> Flags | None:

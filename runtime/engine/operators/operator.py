@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from runtime.engine.errors import EngineError, PlanError
+from runtime.engine.errors import EngineError
 
 __all__ = [
     "ENDED",
@@ -19,7 +19,6 @@ __all__ = [
     "Operator",
     "OperatorError",
     "OtherPlanError",
-    "PlanError",
     "pieces",
 ]
 

@@ -26,7 +26,7 @@ def computed(exprs: Sequence[Expr], batch: pa.RecordBatch, schema: pa.Schema) ->
     try:
         return [outward(evaluate(expr, columns, rows), field.type) for expr, field in zip(exprs, schema, strict=True)]
     except (OperatorError, pa.ArrowException) as error:
-        raise OperatorError(f"expected values of {', '.join(schema.names)}, was {error}") from None
+        raise OperatorError(f"the columns {', '.join(schema.names)} cannot be computed: {error}") from None
 
 
 class Filter(Operator):
@@ -42,7 +42,7 @@ class Filter(Operator):
         try:
             chosen = mask(self._where, columns, batch.num_rows)
         except (OperatorError, pa.ArrowException) as error:
-            raise OperatorError(f"expected a condition that can be computed, was {error}") from None
+            raise OperatorError(f"a condition cannot be computed: {error}") from None
         return pieces(batch.filter(chosen), self.most_rows)
 
 
@@ -98,9 +98,9 @@ class Unnest(Operator):
     """Operator that repeats every row for each element of its longest list, with the elements in place of the lists.
 
     Several lists are expanded in parallel, the shorter ones padded with NULL. A row without elements yields no row, or
-    with ``outer`` one whose elements are NULL. ``ordinality`` names a column of the element's number, from 1, which
-    becomes the last one. A batch that expands a lot is expanded piece by piece; the caller takes all pieces before a
-    barrier, so that no row is half expanded there.
+    with ``outer`` one whose elements are NULL. With ``ordinality`` the last column is the element's number, from 1,
+    NULL if there is no element. A batch that expands a lot is expanded piece by piece; the caller takes all pieces
+    before a barrier, so that no row is half expanded there.
     """
 
     def __init__(

@@ -36,6 +36,8 @@ __all__ = ["QueryCounters", "RunningQuery"]
 
 
 class _State(Enum):
+    """State of a query; the states after RUNNING end with ENDED."""
+
     REGISTERED = 0
     STARTING = 1
     RUNNING = 2

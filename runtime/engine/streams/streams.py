@@ -16,11 +16,12 @@ from twisted.logger import Logger
 
 from runtime.compiler import NamedSelect, SqlError
 from runtime.engine.barriers import Barrier
+from runtime.engine.errors import PlanError
 from runtime.engine.express import Update
 from runtime.engine.ingest.applying import StreamsNode
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.engine.operators.columns import outward
-from runtime.engine.operators.operator import ENDED, OtherPlanError, PlanError
+from runtime.engine.operators.operator import ENDED, OtherPlanError
 from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.plan import Context
 from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns

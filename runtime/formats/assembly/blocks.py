@@ -59,7 +59,7 @@ def batch_of(stream: OriginStream, parts: Sequence[TuplePart], rows: Any, length
 
 
 class Cutting:
-    """One parsed block and its groups; the ends of tuples are computed only if there is more than one group."""
+    """One parsed block and its groups; the ends of tuples are computed once, when something first needs them."""
 
     def __init__(
         self, groups: Sequence[Group], block: Block, parsed: ParsedBlock, malformed: Malformed, described: int

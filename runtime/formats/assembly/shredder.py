@@ -2,8 +2,8 @@
 
 Raw buffers of one origin are processed by several threads in any order. A tuple that starts in one buffer and ends in
 another belongs to exactly one of them: to the thread that adds the last missing buffer of the span. Two bits per buffer
-suffice: *delimiter* (the buffer has one) and *used* (nothing can start in it any more: it has no
-delimiter, or the tuple after its last delimiter has been found)::
+suffice: *delimiter* (the buffer has one) and *used* (nothing can start in it any more: it has no delimiter, or the
+tuple after its last delimiter has been found)::
 
     sequence      1 2 3 4 5 6 7
     delimiter     1 0 0 0 0 0 1
@@ -111,7 +111,7 @@ class SequenceShredder:
     def position(self, sequence_number: int) -> int:
         """Return the number without wrap: the one that is not before the tail and at most a period away.
 
-        Raise `DuplicateSequenceError` for a number that was entered before. A position is its own position.
+        A position is returned unchanged. Raise `DuplicateSequenceError` for a number that was entered before.
         """
         base = self._tail * SLOT_BITS or 1
         position = base + (sequence_number - base) % self._period
@@ -167,7 +167,10 @@ class SequenceShredder:
         return completed
 
     def holds(self, start: int, stop: int) -> bool:
-        """Return True if a buffer at one of these positions was entered; raise `DuplicateSequenceError` if left."""
+        """Return True if a buffer at one of these positions was entered.
+
+        Raise `DuplicateSequenceError` if ``start`` has left the ring, as it was entered before.
+        """
         with self._lock:
             start = self.position(start)
             size = len(self._used)

@@ -132,7 +132,9 @@ class OriginStream:
         self._broken: FormatError | None = None
 
     def units(self, raws: Sequence[RawBuffer], again: list[RawBuffer]) -> list[Unit]:
-        """Return neighbours as units; append those beyond the shredder's range to ``again``. Takes no lock.
+        """Return neighbours as units; append those beyond the shredder's range to ``again``.
+
+        The caller does not hold the lock, which is taken here only if buffers are processed in stream order.
 
         Raise `DuplicateSequenceError` for a number that was given twice, and `CodecError` for a buffer that
         cannot be decoded.
@@ -218,13 +220,12 @@ class OriginStream:
         return self._spanning.last(span), self._settling.end_state(span.last)
 
     def rest(self) -> list[Unit]:
-        """Return the units that the decoder still has at the end of the stream; raise `CodecError` for a cut stream."""
+        """Return the units that were put back, at the end of the stream; raise `CodecError` for a cut stream."""
         self._check_sound()
         with self.lock:
             units, self._ready = self._ready, []
-        if self._decoder is not None and (data := self._decoder.finish()):
-            units.append(self._in_order(self._next, [data]))
-            self._next += 1
+        if self._decoder is not None:
+            self._decoder.finish()
         return units
 
     def put_back(self, units: Sequence[Unit]) -> None:
@@ -287,7 +288,7 @@ class OriginStream:
         pieces: list[bytes] = []
         try:
             for raw in raws:
-                pieces += (self._decoded(raw.data),)
+                pieces.append(self._decoded(raw.data))  # noqa: PERF401 (pieces before an error stay)
         except FormatError as error:
             self._broken = error
         if pieces:

@@ -1,4 +1,4 @@
-"""Conversion of texts of one type to values, by columns: Arrow's reader of CSV, and the errors that it makes."""
+"""Conversion of a column of texts to values of one type: by Arrow's reader of CSV, with corrections of its errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Conversion(Protocol):
         """Return which texts are surely no values, by pattern; the reader judges the others."""
 
     def suspects(self, tokens: Any) -> dict[int, bool]:
-        """Return the texts of a few that seem to be no values, each with whether that is sure."""
+        """Return the index of each of a few texts that seems to be no value → True if that is certain."""
 
     def values(self, tokens: Any, skip: Any) -> Any:
         """Return the values, NULL for skipped ones; raise `UnreadError` if the reader refuses one."""

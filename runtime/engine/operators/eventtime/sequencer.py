@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.columns import concat, ticks_of
 from runtime.engine.operators.keys import order_codes
-from runtime.engine.operators.operator import ENDED, PlanError, pieces
+from runtime.engine.operators.operator import ENDED, pieces
 from runtime.state import KindError, ObjectSpace, Run, decode_run, encode_run
 
 __all__ = ["Sequencer"]
@@ -31,7 +32,9 @@ class _Part(NamedTuple):
     """Rows that arrived one after another, with the range of their times."""
 
     rows: pa.RecordBatch
+    """The rows, in the order in which they arrived."""
     times: Integers
+    """Time of each row, in ticks of its column."""
     first: int
     """The least of the times."""
     last: int
@@ -177,7 +180,7 @@ class Sequencer:
 
     @property
     def held_bytes(self) -> int:
-        """Number of bytes of the rows that wait."""
+        """Number of bytes of the rows that wait, without those that have arrived since the last release or save."""
         return sum(part.rows.nbytes for parts in (self._stored, self._fresh) for part in parts)
 
     @property

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.columns import concat, matched, take
 from runtime.engine.operators.keyedrows import KeyedRows
 from runtime.engine.operators.keys import group_codes, order_codes
-from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, OperatorError, PlanError, pieces
+from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, OperatorError, pieces
 from runtime.state import ObjectSpace
 
 __all__ = ["LOOKUP_KINDS", "LookupJoin", "LookupKind", "TableIndex"]

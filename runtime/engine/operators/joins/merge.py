@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.columns import concat, matched, take
 from runtime.engine.operators.keys import null_rows, order_codes
-from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, PlanError, pieces
+from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
 
 __all__ = [
     "JOIN_KINDS",

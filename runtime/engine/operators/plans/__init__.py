@@ -1,10 +1,10 @@
 """Plans of derived streams: from SQL to running operators.
 
 ```
-sql: SELECT (sqlsources, sqlscope, grouping, expressions; dialect)
+sql: SELECT (sqlsources, sqlscope, grouping; expressions has the dialect)
    │ building: checks of inputs, times and order of the output
    ▼
-steps ──▶ derived: operators in work, rows as they come, a close at every barrier        drawing: `explain`
+steps ──▶ derived: the running operators, rows as they come, a close at every barrier, and the text for `explain`
 ```
 """
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runtime.compiler.operands import Lowered
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.aggregation import WindowAggregate, WindowAggregation, WindowSpan
 from runtime.engine.operators.columns import matched, type_of
 from runtime.engine.operators.counting import Limit, RowNumber
@@ -14,7 +15,6 @@ from runtime.engine.operators.eventtime import Deduplicate, InOrder, Previous, S
 from runtime.engine.operators.joins.asof import AsofJoin
 from runtime.engine.operators.joins.lookup import LookupJoin, LookupKind, TableIndex
 from runtime.engine.operators.joins.merge import JoinKind, MergeJoin, join_schema
-from runtime.engine.operators.operator import PlanError
 from runtime.engine.operators.plans.expressions import column_of, schema_of
 from runtime.engine.operators.plans.steps import Place, Port, Step
 from runtime.engine.operators.rowwise import Filter, Flatten, Project, Unnest, flattened

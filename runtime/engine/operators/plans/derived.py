@@ -23,8 +23,10 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from runtime.compiler.limits import deep_recursion
 from runtime.compiler.parse import Query, check_query
 from runtime.compiler.script import NamedSelect
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.columns import as_schema, canonical, ticks_of
 from runtime.engine.operators.eventtime import Sequencer
 from runtime.engine.operators.operator import (
@@ -35,7 +37,6 @@ from runtime.engine.operators.operator import (
     Operator,
     OperatorError,
     OtherPlanError,
-    PlanError,
 )
 from runtime.engine.operators.plans import building
 from runtime.engine.operators.plans.expressions import StreamDialect, column_of
@@ -92,13 +93,14 @@ class DerivedQuery:
         of another plan.
         """
         space = ObjectSpace(MemoryStore()) if space is None else space
-        query = Query(select, dialect=StreamDialect)
-        check_query(query, {}, is_stream=True)
         inputs = {relation.lower(): each for relation, each in inputs.items()}
-        used = _names_in(query)
-        scans = {relation: _scan(query, relation, each) for relation, each in inputs.items() if relation in used}
-        others = {relation: Step("stream", relation, pa.schema([])) for relation in inputs if relation not in used}
-        step = plan_query(query, {**others, **{relation: _read(scan, used) for relation, scan in scans.items()}})
+        with deep_recursion():
+            query = Query(select, dialect=StreamDialect)
+            check_query(query, {}, is_stream=True)
+            used = _names_in(query)
+            scans = {relation: _scan(query, relation, each) for relation, each in inputs.items() if relation in used}
+            others = {relation: Step("stream", relation, pa.schema([])) for relation in inputs if relation not in used}
+            step = plan_query(query, {**others, **{relation: _read(scan, used) for relation, scan in scans.items()}})
         if step.time is None or step.time[0] not in step.schema.names:
             raise query.error("expected the time of the rows in SELECT, as it is in an input or as window_end: a "
                               "stream needs one; add it as t")  # fmt: skip

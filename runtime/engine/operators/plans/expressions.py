@@ -22,8 +22,8 @@ from runtime.compiler.intervals import UNITS_NS, nanoseconds_of
 from runtime.compiler.lower import Leaf, lower
 from runtime.compiler.operands import Lowered, NotIncremental
 from runtime.compiler.parse import Query
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.columns import field_of, type_of
-from runtime.engine.operators.operator import PlanError
 from runtime.plan import Col
 
 __all__ = [

@@ -12,9 +12,9 @@ from runtime.compiler.lower import Leaf
 from runtime.compiler.operands import Lowered, choose
 from runtime.compiler.sums import is_accumulated
 from runtime.compiler.types import INT, NULL
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.aggregation import Kind, WindowAggregate, WindowSpan
 from runtime.engine.operators.columns import type_of
-from runtime.engine.operators.operator import PlanError
 from runtime.engine.operators.plans import building
 from runtime.engine.operators.plans.expressions import condition, first_free, lowered, numbered_names
 from runtime.engine.operators.plans.sqlscope import HIDDEN

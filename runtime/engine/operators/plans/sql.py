@@ -13,8 +13,8 @@ from sqlglot import exp
 from runtime.compiler.lower import conjuncts
 from runtime.compiler.operands import Lowered, NotIncremental, alike
 from runtime.compiler.parse import Query
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.columns import type_of
-from runtime.engine.operators.operator import PlanError
 from runtime.engine.operators.plans import building
 from runtime.engine.operators.plans.expressions import (
     WindowCall,
@@ -175,16 +175,17 @@ class _Selection:
         self._sources = sources
         self._scope = sources.scope
         self._scope.tables.setdefault(HIDDEN, {})
-        self._known_before: dict[tuple[str, ...], str] = {}
-        """(time, keys and column) → name of the column with its value in the row before."""
+        self._known_before: dict[tuple[str, tuple[str, ...], str], str] = {}
+        """Time, keys and column → name of the column with its value in the row before."""
 
     def planned(self, node: exp.Select) -> Step:
         """Return the step with the rows that the SELECT yields."""
         node = node.copy()
         self._check_windows(node)
-        qualify = [] if node.args.get("qualify") is None else conjuncts(node.args["qualify"].this)
-        self._with_previous(node, qualify := [exp.Paren(this=part) for part in qualify])
-        qualify = [part.this for part in qualify]
+        clause = node.args.get("qualify")
+        roots = [] if clause is None else [exp.Paren(this=part) for part in conjuncts(clause.this)]
+        self._with_previous(node, roots)  # roots, as a part that is a LAG as a whole is replaced, too
+        qualify = [root.this for root in roots]
         firsts = [part for part in qualify if self._deduplicated(part)]
         if len(firsts) > 1:  # the second would apply to the rows that the first keeps
             raise self._query.error("expected one ROW_NUMBER() = 1 in QUALIFY, were more: write a subquery in FROM "
@@ -197,7 +198,7 @@ class _Selection:
         outputs = self._outputs(node)
         having, group = node.args.get("having"), node.args.get("group")
         nodes = [part for _, part in outputs] + ([] if having is None else [having.this])
-        if group is not None or having is not None or self._aggregates(nodes):
+        if group is not None or having is not None or _has_aggregate(nodes):
             step = self._grouped(node, outputs)
         else:
             step = self._projected(node, outputs)
@@ -215,11 +216,6 @@ class _Selection:
         if qualify is not None and numbers:
             raise self._query.error("expected no ROW_NUMBER() OVER () beside QUALIFY, as SQL numbers all rows before "
                                     "it: write a subquery in FROM", numbers[0])  # fmt: skip
-
-    def _aggregates(self, nodes: Sequence[exp.Expr]) -> bool:
-        return any(_is_time_weighted(part) for node in nodes for part in node.walk()) or any(
-            True for node in nodes for _ in aggregates_of([part for part in [node] if not part.find(exp.Window)])
-        )
 
     def _projected(self, node: exp.Select, outputs: list[tuple[str, exp.Expr]]) -> Step:
         for place, (name, part) in enumerate(outputs):
@@ -306,16 +302,16 @@ class _Selection:
         """Return columns with the values of the row before."""
         named: list[tuple[str, str]] = []
         for column in columns:
-            if (time, *keys, "", column) in self._known_before:
+            if (time, tuple(keys), column) in self._known_before:
                 continue
             taken = {*self._scope.step.schema.names, *(new for _, new in named)}
             new = first_free((f"previous {number}" for number in itertools.count()), taken)
             named.append((column, new))
-            self._known_before[(time, *keys, "", column)] = new
+            self._known_before[time, tuple(keys), column] = new
         if named:
             with about(self._query, node):
                 self._scope.step = building.with_previous(self._scope.step, time, keys, named)
-        return [self._hidden(self._known_before[(time, *keys, "", column)]) for column in columns]
+        return [self._hidden(self._known_before[time, tuple(keys), column]) for column in columns]
 
     def _deduplicated(self, node: exp.Expr) -> bool:
         """Apply a part of QUALIFY that is ROW_NUMBER() OVER (…) = 1, and return True.
@@ -484,6 +480,13 @@ class _Selection:
                 f" + CASE WHEN LAST({last.sql()}) IS NULL THEN 0 ELSE {rest} END)"
             )
             node.replace(exp.paren(sqlglot.parse_one(text, read="duckdb")))
+
+
+def _has_aggregate(nodes: Sequence[exp.Expr]) -> bool:
+    """Return True if an expression has an aggregate; one with a window function is refused elsewhere."""
+    if any(_is_time_weighted(part) for node in nodes for part in node.walk()):
+        return True
+    return next(aggregates_of([node for node in nodes if not node.find(exp.Window)]), None) is not None
 
 
 def _is_time_weighted(node: exp.Expr) -> bool:

@@ -32,6 +32,7 @@ Pair = tuple[exp.Expr, exp.Expr]
 _FILTERS_RIGHT: Final = frozenset(("inner", "left", "semi", "anti"))
 """Joins in which a condition on right rows alone may be applied to them first."""
 _FILTERS_LEFT: Final = frozenset(("inner", "right", "semi"))
+"""Joins in which a condition on left rows alone may be applied to them first."""
 
 
 class Sources:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ from runtime.compiler import (
     Relation,
     SqlError,
     compile_program,
+    describe,
     explain,
     extend_program,
     read_script,
@@ -88,6 +90,33 @@ def test_refusals_say_where_and_what(sql: str, message: str) -> None:
 def test_names_are_taken_once() -> None:
     with pytest.raises(SqlError, match="expected a new name for the view, was 'bids'"):
         compile_program([NamedSelect("bids", "SELECT 1 FROM asks")], MARKET_RELATIONS)
+
+
+def test_sizes_of_a_decimal_are_numbers() -> None:
+    with pytest.raises(SqlError, match="DuckDB refuses CAST"):
+        program("SELECT CAST(price AS DECIMAL(a, 1)) AS x FROM bids")
+
+
+@pytest.mark.parametrize("call", ["MAX()", "MIN()", "ARG_MIN(price)", "FLOOR()", "SUM()"])
+def test_a_call_without_its_argument_is_refused(call: str) -> None:
+    with pytest.raises(SqlError, match=f"expected an expression in {call.partition('(')[0]}"):
+        program(f"SELECT {call} AS x FROM bids")
+
+
+def test_every_description_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB has CHR of narrow integers only, so that the query is described a second time, over narrow columns."""
+    limits: list[float] = []
+
+    def time_limit(connection: object, seconds: float) -> AbstractContextManager[None]:
+        del connection
+        limits.append(seconds)
+        return nullcontext()
+
+    monkeypatch.setattr(describe, "time_limit", time_limit)
+    describer = describe.Describer([Relation("numbers", (Column("x", "int64"),))])
+    assert describer.names("SELECT CHR(x) AS c FROM numbers") == ["c"]
+    assert limits == [describe.DESCRIBE_S] * 2
+    describer.close()
 
 
 @pytest.mark.parametrize(

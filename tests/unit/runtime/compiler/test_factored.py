@@ -20,8 +20,8 @@ from queries import query_path
 from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Program, Relation, View, read_script
 from runtime.compiler.describe import Describer
 from runtime.compiler.factored import joined_view, selected_view
-from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
+from runtime.compiler.operands import NotIncremental
 from runtime.compiler.parse import parse_select
 from runtime.compiler.reevaluated import QueryRewriter, reevaluated_view
 from runtime.plan import Joined, Selected, decode_program, encode_program

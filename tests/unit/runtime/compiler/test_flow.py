@@ -14,9 +14,8 @@ import pytest
 from runtime.compiler import Column, NamedSelect, Relation
 from runtime.compiler.describe import Describer
 from runtime.compiler.flow import flow_view
-from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
-from runtime.compiler.operands import Candidate
+from runtime.compiler.operands import Candidate, NotIncremental
 from runtime.compiler.parse import parse_select
 from runtime.compiler.reevaluated import QueryRewriter
 from runtime.plan import Flow

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, SqlError, compile_program
-from runtime.compiler.limits import MOST_BYTES, MOST_NESTED
+from runtime.compiler.limits import MOST_CHARACTERS, MOST_NESTED
 from runtime.plan import Call, decode_program, encode_program
 from runtime.views.shard import ShardState
 
@@ -162,8 +162,8 @@ def test_the_deepest_brackets_are_accepted() -> None:
 
 
 def test_a_query_too_long_is_refused() -> None:
-    with pytest.raises(SqlError, match=f"at most {MOST_BYTES} characters"):
-        compiled(f"SELECT COUNT(*) AS n FROM bids --{'x' * MOST_BYTES}")
+    with pytest.raises(SqlError, match=f"at most {MOST_CHARACTERS} characters"):
+        compiled(f"SELECT COUNT(*) AS n FROM bids --{'x' * MOST_CHARACTERS}")
 
 
 def depth(part: object) -> int:

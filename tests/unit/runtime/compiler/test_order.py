@@ -6,6 +6,7 @@ import pytest
 
 from runtime.compiler import NamedSelect, SqlError, names_read
 from runtime.compiler.compile import in_order
+from runtime.compiler.limits import MOST_NESTED
 
 
 def select(name: str, *read: str) -> NamedSelect:
@@ -34,4 +35,10 @@ def test_a_circle_is_refused_where_it_is_closed() -> None:
 def test_a_table_of_with_is_no_view() -> None:
     own = NamedSelect("a", "WITH a AS (SELECT 1 AS x FROM bids) SELECT x FROM a")
     assert in_order([own]) == [own]
+    assert names_read(own) == ("bids",)
+
+
+def test_names_are_read_from_the_deepest_brackets() -> None:
+    """The parser needs more nested calls for them than Python allows by default."""
+    own = NamedSelect("a", f"SELECT {'(' * MOST_NESTED}price{')' * MOST_NESTED} AS x FROM bids")
     assert names_read(own) == ("bids",)

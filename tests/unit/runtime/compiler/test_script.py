@@ -135,6 +135,8 @@ def test_a_missing_include_names_the_places(tmp_path: Path) -> None:
         ("CREATE STREAM x(a INT, A INT) FROM FILE 'x'", "some.sql:1:24: expected column names once each, was 'A'"),
         ("CREATE STREAM x(a INT FROM FILE 'x'", "some.sql:1:23: expected ',' or ')', was 'FROM'"),
         ("CREATE STREAM x(a INT) FROM 'x'", "some.sql:1:29: expected FILE or SOCKET, was 'x'"),
+        ("CREATE STREAM x(a INT) FROM SOCKET 'h' 65536", "some.sql:1:40: expected a port from 1 to 65535, was 65536"),
+        ("CREATE STREAM x(a INT) FROM SOCKET 'h' 0", "some.sql:1:40: expected a port from 1 to 65535, was 0"),
         ("CREATE STREAM x(a DECIMAL(39)) FROM FILE 'x'", "some.sql:1:19: expected at most 38 digits, no more of them"),
         ("CREATE STREAM x(a DECIMAL(4,6)) FROM FILE 'x'", "some.sql:1:19: expected at most 38 digits, no more of them"),
         ("CREATE STREAM x(a TIMESTAMP(9)) FROM FILE 'x'", "some.sql:1:19: expected at most 6 digits of a second"),

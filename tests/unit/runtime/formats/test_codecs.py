@@ -38,7 +38,8 @@ def codec(name: str, **options: object) -> Codec:
 def decoded(of: Codec, data: bytes, step: int) -> bytes:
     decoder = of.decoder()
     parts = [decoder.decode(data[start : start + step]) for start in range(0, len(data), step)]
-    return b"".join(parts) + decoder.finish()
+    decoder.finish()
+    return b"".join(parts)
 
 
 @names
@@ -52,7 +53,8 @@ def test_a_stream_is_decoded_whatever_its_pieces(name: str, step: int) -> None:
 def test_empty_buffers_are_no_error(name: str) -> None:
     data, decoder = COMPRESS[name](TEXT), codec(name).decoder()
     pieces = [b"", b"", data[:9], b"", b"", b"", data[9:1000], b"", b"", data[1000:], b"", b""]
-    assert b"".join(map(decoder.decode, pieces)) + decoder.finish() == TEXT
+    assert b"".join(map(decoder.decode, pieces)) == TEXT
+    decoder.finish()
 
 
 @names
@@ -91,7 +93,8 @@ def test_a_stream_that_breaks_off_is_an_error_at_its_end(name: str) -> None:
 @names
 def test_an_empty_stream_has_no_bytes(name: str) -> None:
     decoder = codec(name).decoder()
-    assert decoder.decode(b"") + decoder.finish() == b""
+    assert decoder.decode(b"") == b""
+    decoder.finish()
 
 
 @names

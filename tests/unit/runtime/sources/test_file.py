@@ -94,7 +94,8 @@ def test_a_compressed_file_is_decoded_by_who_formats_it(
     codec = FileSource(path, 7).codec_at(Position(offset=offset))
     assert codec is not None
     decoder = codec.decoder()
-    assert b"".join([decoder.decode(raw.data) for raw in sink.taken]) + decoder.finish() == data[offset:]
+    assert b"".join([decoder.decode(raw.data) for raw in sink.taken]) == data[offset:]
+    decoder.finish()
 
 
 def frames(*parts: bytes, name: Literal["gzip", "zstd", "lz4"] = "zstd") -> bytes:

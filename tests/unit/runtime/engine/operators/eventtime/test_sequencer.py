@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.engine.errors import PlanError
 from runtime.engine.operators.eventtime import Sequencer, sequencer
-from runtime.engine.operators.operator import ENDED, PlanError
+from runtime.engine.operators.operator import ENDED
 from runtime.state import MemoryStore, ObjectSpace
 
 SCHEMA = pa.schema([("t", pa.int64()), ("v", pa.string())])

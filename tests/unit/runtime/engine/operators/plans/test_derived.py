@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.compiler.errors import SqlError
+from runtime.compiler.limits import MOST_NESTED
 from runtime.compiler.script import NamedSelect
 from runtime.engine.operators import DerivedQuery, OperatorError, StreamInput
 
@@ -177,6 +178,12 @@ def test_explain_names_operators_keys_and_state() -> None:
     assert "as-of join left on t ≥ t_1 by symbol = symbol_1 within 5000000000" in text
     assert "│ keeps rows until both inputs have passed them, the last right row of each key" in text
     assert "stream quotes → t int64, symbol string, bid int64" in text
+
+
+def test_the_deepest_brackets_are_accepted() -> None:
+    """The parser needs more nested calls for them than Python allows by default."""
+    made = query(f"SELECT t, {'(' * MOST_NESTED}price + 1{')' * MOST_NESTED} AS p FROM trades")
+    assert made.schema.names == ["t", "p"]
 
 
 def test_the_same_row_before_is_kept_once() -> None:
