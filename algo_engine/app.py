@@ -165,7 +165,7 @@ class AlgoProcess:
             self._reactor.callLater(_POLL_S, self._wait_for_cancellations, done, until_s)
             return
         if open_orders:
-            self._log.warn("{n} orders may still be in the market; a restart finds them again", n=open_orders)
+            self._log.warn("{n} orders may still be in the market; the next start recovers them", n=open_orders)
         done.callback(None)
 
     def _close(self, _: None) -> Deferred[None]:

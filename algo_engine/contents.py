@@ -31,7 +31,7 @@ class ViewChange(msgspec.Struct, frozen=True):
     removed: tuple[Row, ...]
     """Removed rows, each as often as it was removed."""
     time_ns: int = 0
-    """Time at which the version was published, in nanoseconds since the UTC epoch."""
+    """Time at which the version was published, in nanoseconds since the UTC epoch; 0 if it is not known."""
 
 
 class ViewContents:
@@ -91,6 +91,7 @@ class ViewContents:
         """Return the distinct rows with these values, in no order.
 
         The first call for a set of columns makes an index over them, in O(rows); later calls cost O(rows returned).
+        Raise `ValueError` for a column that the view does not have.
         """
         columns = tuple(sorted(key))
         index = self._indexes.get(columns)

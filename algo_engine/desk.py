@@ -7,17 +7,26 @@ strategy ◀─ events ◀──── blotter, portfolio ◀─ journal (append
 
 `algo_engine.order_sync` describes how durably a request is written before it is sent: *before* waits for the disk,
 *behind* for the operating system, and syncs to disk afterwards. State after the end of the process or a power loss,
-by the step that it interrupts:
+by the two steps between which it happens:
 
-| between | on disk | at the exchange | after the restart | |---|---|---|---| | append, write | nothing, or the intent |
-nothing | *never sent*, by the fence (see `algo_engine.blotter`) | | write, send | the intent; *behind*, after a power
-loss: perhaps | nothing | *never sent*, or unknown here and there | | send, answer | the same | perhaps an order | its
-answer is in the private stream, else as above | | answer, its record | the same | an order | the stream is requested
-from the last position on disk | | record, fsync | the same, perhaps the answer | an order | the same; what is known is
-skipped by its number | | reservation, its fsync | nothing, or the reservation | nothing of its numbers | numbers
-continue above those on disk | | fsync behind, its end | all that was written | orders | as after the fsync | | an fsync
-behind that fails | perhaps all | orders | the desk is broken at once: it cancels, and sends no orders | | in a
-compaction | the old journal or the new one, never both | unchanged | the same state |
+```
+between                   on disk                   at the exchange  after the restart
+append, write             nothing, or the request   nothing          *never sent*, by the fence (`algo_engine.blotter`)
+write, send               the request; see (1)      nothing          *never sent*; without its record: no trace of it
+send, answer              the same                  perhaps an order its answer is in the private stream, else as above
+answer, its record        the same                  an order         the stream is requested from the last message on
+                                                                     disk
+record, fsync             the same, and perhaps     an order         the same; known messages are skipped by number
+                          the answer
+reservation, its fsync    nothing, or the           no request of    request numbers continue above those on disk
+                          reservation               its numbers
+fsync behind, its end     all requests; see (1)     orders           as after the fsync
+compaction, its end       the old or the new        unchanged        the same state
+                          journal, complete
+(1) In *behind*, a power loss may take it.
+```
+
+After an fsync behind that fails, the desk writes nothing more, and sends only cancellations.
 """
 
 from __future__ import annotations
@@ -58,10 +67,11 @@ from deltabook.wire.text import (
 __all__ = ["Desk"]
 
 COMPACT_BYTES = 4 * 1024 * 1024
+"""Size of the journal in bytes from which on it is compacted."""
 
 
 class Desk:
-    """Own orders of one broker; their state is completely in the journal.
+    """Order manager of one broker; the state of its orders is completely in the journal.
 
     ``listener`` receives every event once it is written, and may call the desk; ``on_failure`` receives an error after
     which the desk cannot continue. ``background`` runs syncs of sent requests and compactions of the journal in a
@@ -226,8 +236,9 @@ class Desk:
     def remember(self, name: str, data: bytes) -> None:
         """Write down the strategy's memory under a name; empty data deletes it.
 
-        Requests of the same turn are durable only after it, so that no order exists without its memory. Without
-        requests it survives the end of the process, and reaches the disk with the next request.
+        The requests of the same turn are sent only when the memory is durable, so that no order exists without its
+        memory. In a turn without requests the memory is only written: it survives the end of the process, and is
+        durable with the next request.
         """
         if data or name in self._memories:
             self._has_remembered = True
@@ -494,7 +505,7 @@ class Desk:
                 self._request(Intent(intent_id, "D", 0, 0, order.symbol, order.order_id, client_id))
 
     def _unwant_refused(self, message: Received) -> None:
-        """Drop an unwanted order's cancellation that the exchange refused.
+        """Stop trying to cancel an order if the exchange refused its cancellation.
 
         A cancellation that never reached the exchange is repeated, and so is one that a replacement overtook, since the
         order has another order id by now.

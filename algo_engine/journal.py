@@ -94,7 +94,7 @@ class MemoryJournal(Journal):
         self._in_system = 0
         """Number of those records that would survive the end of the process."""
         self._removed = 0
-        """Number of records written before the last compaction."""
+        """Number of records that compactions removed, less the checkpoints in their place."""
 
     def read(self) -> list[Record]:
         """See `Journal.read`."""

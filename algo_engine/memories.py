@@ -77,7 +77,7 @@ class Memories:
             self._events += events
 
     def recovered(self) -> list[Recovered]:
-        """Return all memories, oldest first; none after `end_recovery`."""
+        """Return all memories, in the order in which their names were first used; none after `end_recovery`."""
         if not self._is_starting:
             return []
         self._is_read = True

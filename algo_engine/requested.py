@@ -1,4 +1,4 @@
-"""Views of strategies' own, declared or requested while they run: their subscribers and their SQL."""
+"""Views that strategies define, in their queries or while they run: their subscribers and their SQL."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class RequestedViews:
         """
         if given(view):
             host.view_refused(
-                view, f"expected a name that is not in views, was {view}; what queries has needs no other mention"
+                view,
+                f"expected a name that no strategy has in `views`, was {view}; `queries` needs no entry there",
             )
             return
         known = self._views.get(view)

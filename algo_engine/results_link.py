@@ -40,7 +40,7 @@ _offers = msgspec.json.Decoder(list[_Offer])
 def check_offer(data: bytes, wanted: Mapping[str, Iterable[str]]) -> None:
     """Compare the runtime's list of views with the wanted views and columns.
 
-    Raise `ViewNotOffered` for a missing one.
+    Raise `ViewNotOffered` for a missing view or column, and for data of another form.
     """
     try:
         offered = {offer.name: [column.name for column in offer.columns] for offer in _offers.decode(data)}
@@ -192,7 +192,7 @@ class ResultsLink:
         error: object = failure.value
         if isinstance(error, RefusedError) and error.status in _NOT_LET_IN:
             error = ResultsRefused(
-                f"expected the runtime to let us in (--results-token-file), was HTTP {error.status}: {error}"
+                f"expected access to the runtime (--results-token-file), was HTTP {error.status}: {error}"
             )
         if isinstance(error, AlgoError):
             self._is_stopped = True

@@ -211,7 +211,7 @@ class RuntimeViews:
 
         def answered(answer: tuple[int, str]) -> None:
             if answer[0] >= 400:
-                self._log.warn("view {view} is not dropped: {said}", view=view, said=answer[1])
+                self._log.warn("view {view} is not dropped: {reason}", view=view, reason=answer[1])
             self._disown(view)
 
         sent = self._port.begin("DELETE", f"/v1/views/{quote(view, safe='')}")

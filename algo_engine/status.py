@@ -95,6 +95,7 @@ class FillLog:
 
 
 _LONGEST_REASON = 200
+"""Longest reason of a kill switch in characters; a longer one is cut."""
 
 
 class UnknownStrategyError(AlgoError, LookupError):

@@ -47,7 +47,7 @@ SPOOL: Final = "trades.spool"
 """File name of a strategy's trades, in its folder."""
 _ROWS_AT_ONCE: Final = 65_536
 _MARK: Final = b",#"
-"""Separator before a checksum; no number begins with it, and no other field of a trade."""
+"""Separator before a checksum; it occurs last in a line, since the field before it is a number."""
 _CHECKSUM_DIGITS: Final = 8
 
 
@@ -136,7 +136,7 @@ class FileSpool:
     """Fills of one strategy in one file; other processes can read each fill as soon as it is added."""
 
     def __init__(self, path: Path, strategy: str, broker_id: int) -> None:
-        """Open or create the file; raise `JournalDamaged` for a file of another format."""
+        """Open or create the file, and cut a line without end; raise `JournalDamaged` for a damaged line."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._strategy, self._broker_id = path, strategy, broker_id
         self._last, self._checksum, end = _end_of(path)

@@ -115,8 +115,8 @@ class _Near:
 class NearBooks:
     """Sums of the orders within some distance of the last price, from ``book_depth``.
 
-    The window moves with the last price and is summed again then; a change of a level inside it costs no more than a
-    dictionary look-up. Bids above the last price and asks below it count too.
+    The window moves with the last price and is summed again then; a change of a level inside it only adds to the sums
+    or subtracts from them. Bids above the last price and asks below it count too.
     """
 
     def __init__(self, depth_bps: int) -> None:

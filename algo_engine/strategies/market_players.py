@@ -2,9 +2,9 @@
 
 A broker that sells a little just above the market and at the same time bids much below it wants to buy: its small offer
 keeps the price down while its bids wait. The bids support the price for orders in front of them, whose owner can sell
-to the broker again. So the strategy bids one tick above the largest of its bids, and offers the lots that it bought one
-tick below the small offer. When the broker's orders have ended, the price has no more support, and the strategy sells
-at the market. It does the reverse for a broker that bids a little and offers much.
+to the broker again. So the strategy bids one tick above the largest of these bids, and offers the lots that it bought
+one tick below the small offer. When the broker's orders have ended, the price has no more support, and the strategy
+sells at the market. It does the reverse for a broker that bids a little and offers much.
 """
 
 from __future__ import annotations
