@@ -238,8 +238,9 @@ class Desk:
 
         The requests of the same turn are sent only when the memory is durable, so that no order exists without its
         memory. In a turn without requests the memory is only written: it survives the end of the process, and is
-        durable with the next request.
+        durable with the next request. Raise `ValueError` for memories beyond `MOST_MEMORY_BYTES`.
         """
+        self._memories.check_room(name, data)
         if data or name in self._memories:
             self._has_remembered = True
             self._enter(Memory(name, data))
@@ -531,7 +532,7 @@ class Desk:
         if is_busy or self._journal.size_bytes < self._compact_at_bytes:
             return
         state = msgspec.structs.replace(
-            self._blotter.checkpoint(), holdings=self.portfolio.holdings, memories=self._memories.data
+            self._blotter.checkpoint(), holdings=self.portfolio.holdings, memories=dict(self._memories.data)
         )
         try:
             sync_trades, replace_journal = self._spool.begin_sync(), self._journal.begin_compaction(state)
