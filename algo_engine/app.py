@@ -123,12 +123,11 @@ class AlgoProcess:
             metrics = AlgoMetrics(reports, self._reconnects, self._stages, config.run_id)
             site = status_site(reports, metrics, config.security.access())
             self._port = config.security.listen(self._reactor, config.http_port, site, config.http_interface)
+            where = self._port.getHost()
+            listening = Listening(os.getpid(), where.host, where.port, is_secure=bool(config.security.tls_cert))
+            (config.directory / PORTS_FILE).write_bytes(msgspec.json.encode(listening))
         except (AccessError, OSError, CannotListenError) as error:
             self.fail(error)
-            return
-        where = self._port.getHost()
-        listening = Listening(os.getpid(), where.host, where.port, is_secure=bool(config.security.tls_cert))
-        (config.directory / PORTS_FILE).write_bytes(msgspec.json.encode(listening))
 
     def _reconnects(self) -> dict[str, int]:
         lost = sum(link.reconnects for link in self._orders_links)
@@ -181,13 +180,13 @@ class AlgoProcess:
             except OSError as error:  # the exchange sends missing trades again at the next start
                 self._log.error("expected to write journals and trades at the end, was {error}", error=error)
         closed = self._views.stop().addTimeout(self._config.stop_s, self._reactor).addErrback(lambda _: None)
-        return closed.addCallback(self._say_the_end)
+        return closed.addCallback(self._report_end)
 
     def _write_trades(self) -> None:
         path = self._config.directory / "trades.csv"
         self._log.info("{n} trades in {path}", n=write_trades(path, read_trades(self._spools())), path=path)
 
-    def _say_the_end(self, _: Any) -> None:
+    def _report_end(self, _: Any) -> None:
         if self.failure is None:
             self._reporter.stopped(self._end)
 

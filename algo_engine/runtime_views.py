@@ -105,7 +105,8 @@ class RuntimeViews:
                     self._on_failure(error)
                     return
             sent = self._port.begin("POST", "/v1/views", body)
-            sent.addCallback(self._read_answer).addCallbacks(answered, unreachable)
+            processed = sent.addCallback(self._read_answer).addCallbacks(answered, unreachable)
+            processed.addErrback(lambda failure: self._on_failure(failure.value))  # the disk has no room for the file
 
         def unreachable(failure: Failure) -> None:
             if not isinstance(failure.value, ConnectError):
