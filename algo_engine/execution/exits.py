@@ -98,7 +98,7 @@ class OneCancelsOther(_Stopping):
         Raise `ValueError` if the target is not better than the stop, or a price is below 1 tick.
         """
         super().__init__(context, side, symbol, lots, stop_ticks)
-        if not ((stop_ticks - target_ticks) * side.sign > 0 < min(stop_ticks, target_ticks)):
+        if (stop_ticks - target_ticks) * side.sign <= 0 or min(stop_ticks, target_ticks) <= 0:
             order = "a target below the stop" if side is Side.BUY else "a target above the stop"
             raise ValueError(
                 f"expected {order}, both above 0, was a target of {target_ticks} and a stop of {stop_ticks}"
