@@ -237,6 +237,7 @@ def restore(backup: Path, directory: Path) -> Manifest:
         if directory.exists():
             directory.rmdir()
         stage.rename(directory)
+        _sync(directory.parent)
     except OSError as error:
         raise BackupError(f"expected to write {directory}, was: {error.strerror or error}") from None
     finally:
