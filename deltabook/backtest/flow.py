@@ -44,7 +44,7 @@ __all__ = ["Flow", "SourceFigures", "detect_format", "time_text"]
 _EARLY_RECORDS: Final = 10_000
 """Number of records after which a file with a crossed book may be refused before its end."""
 _MAX_CROSSED_PERCENT: Final[dict[RecordingFormat, float]] = {"lobster": 5.0, "itch": 5.0}
-"""Largest default percentage of crossed rows, by format."""
+"""Default of the largest percentage of crossed records, by format; other formats have no limit."""
 _ORDERED: Final = frozenset("BSU")
 """Actions whose price is the price of an order."""
 _SYMBOL: Final = re.compile(r"[!-+\--~]{1,16}")

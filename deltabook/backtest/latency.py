@@ -42,6 +42,7 @@ _QUOTES_NS: Final = 1_000
 apart.
 """
 _LONGEST_NS: Final = 3600 * 1_000_000_000
+"""Longest latency in nanoseconds; a longer draw is cut to it."""
 
 
 class Latency:

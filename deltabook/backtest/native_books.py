@@ -48,8 +48,7 @@ _COUNTERS: Final = {
 
 
 class Books(Structure):
-    """Arrays that the kernel `runtime.native.library.matching` works on: orders, price levels, retained trades,
-    numbers.
+    """Arrays that the kernel `runtime.native.library.matching` works on: orders, levels, retained trades, numbers.
 
     While the kernel is used, the books of the market are `NativeBook`s over these arrays. `hand_over` replaces them by
     ordinary books with the same orders in the same queues.

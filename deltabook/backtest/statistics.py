@@ -148,7 +148,7 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 def falls(profits: Iterable[int]) -> list[int]:
-    """Return how far each profit is below the highest one before it, as numbers up to 0; the first highest one is 0."""
+    """Return how far each profit is below the highest one so far, as numbers up to 0; the highest one begins at 0."""
     highest, drops = 0, []
     for profit in profits:
         highest = max(highest, profit)

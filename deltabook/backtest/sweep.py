@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["BacktestExperiment", "Experiment", "Point", "Sweep", "SweepResult", "run_point"]
 
 _POLL_S: Final = 0.1
+"""Time between two looks at Spark's finished tasks, in seconds."""
 
 Classes = Mapping[str, type[Strategy[Any]]]
 """Strategies that are in no file, by name."""

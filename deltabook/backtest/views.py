@@ -86,7 +86,7 @@ def _find(names: Sequence[str], given: Mapping[str, str], folder: Path) -> list[
             continue
         path = folder / f"{name}.sql"
         if not path.is_file():
-            files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]  # these have none
+            files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]  # without views
             known = sorted({*given, *files})
             meant = did_you_mean(name, known)
             raise ConfigurationError(f"expected one of the views {', '.join(known)}, was {name}{meant}")
