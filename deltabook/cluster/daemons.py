@@ -118,7 +118,7 @@ def spark_home() -> Path:
 
 
 def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
-    """Write the settings and return what to start.
+    """Write the settings, and return the process to start.
 
     Raise `ClusterError` for settings that cannot be used, `SparkLaneError` for a secret that cannot be read, and
     `JavaNotFoundError` if there is no Java.

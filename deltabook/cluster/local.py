@@ -4,7 +4,7 @@
 
 ```
 start ──▶ master ──its address──▶ workers ──all registered──▶ ready
-a worker ends: said, counted, not replaced;  the master ends: the cluster has failed
+a worker ends: reported, counted, not replaced;  the master ends: the cluster has failed
 stop ──▶ workers, then the master: SIGTERM, and SIGKILL to those that have not ended in time
 ```
 """
@@ -38,8 +38,11 @@ _PORTS: Final = {
 }
 _REGISTERED: Final = re.compile(rb"Successfully registered with master")
 _LONGEST_LINE: Final = 64 * 1024
+"""Largest number of bytes that are kept of a line without its end."""
 _READY_SECONDS: Final = 120.0
+"""Time limit for all workers to be registered."""
 _STOP_SECONDS: Final = 10.0
+"""Time after which a process that does not end is killed."""
 
 
 class LocalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -53,6 +53,7 @@ class Made(msgspec.Struct, frozen=True):
     """Names of the files that were made and kept, without their contents."""
 
     directory: str
+    """Path of the folder."""
     made: tuple[str, ...]
     """Files that were missing, and certificates that had to be renewed."""
     kept: tuple[str, ...]

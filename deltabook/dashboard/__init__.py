@@ -8,7 +8,7 @@
     strategies ──▶ Algos ──────────────────────────────┤   └─▶ sections ─┘                └─▶ page
     exchange ──▶ Exchange: phases, ticks and lots ─────┘
 
-`deltabook.dashboard.followers` has `Results`, `Algos` and `Exchange`, which send requests through
+`deltabook.dashboard.followers` has a follower of each of the three, which sends requests through
 `deltabook.dashboard.peers`. Peers are followed and histories kept whether a page is open or not. A page *pulls*: it
 requests the next frame when it has drawn the last. A frame holds the changes since the page's last frame, each part
 encoded once for all pages (`deltabook.dashboard.frames`), so that a page that does not change costs nothing and does

@@ -26,6 +26,7 @@ from deltabook.wire.symbols import Instrument
 __all__ = ["Dashboard", "DashboardConfig"]
 
 _SAMPLE_S: Final = 1.0
+"""Time between two samples of the histories, in seconds."""
 _NEAR_NS: Final = 120 * 10**9
 """Largest difference, in nanoseconds, between the newest trade and this machine's clock at which the market is live."""
 _ALL: Final[Scope] = ("all", "")
@@ -43,6 +44,7 @@ class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scales: dict[str, Instrument] = {}
     """Worth of a tick and of a lot by symbol; ``*`` for all other symbols. They override the exchange's scales."""
     interface: str = "127.0.0.1"
+    """Address that the page is served on."""
     http_port: int = 0
     """Port of the page; 0: any free one."""
     security: PortSecurity = PortSecurity()
@@ -147,8 +149,8 @@ class Dashboard:
         return self._now_ns() // 1_000_000
 
     def _refusal(self, token: str) -> str:
-        """Return why a page's token is refused, or nothing; the page sends it on its socket, whose origin was checked
-        before.
+        """Return why a page's token is refused, else an empty text; the page sends it on its socket, whose origin was
+        checked before.
         """
         refusal = self.access.refusal("127.0.0.1", f"Bearer {token}", None)
         return refusal[1] if refusal else ""

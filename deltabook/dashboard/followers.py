@@ -26,6 +26,7 @@ from deltabook.wire.symbols import Instrument
 __all__ = ["MOST_FILLS", "Algos", "ExchangeFollower", "ResultsFollower", "ViewDescription"]
 
 _EXCHANGE_ROUND_S: Final = 1.0
+"""Time between two rounds of requests, in seconds."""
 _MOST_PAGES: Final = 10
 """Largest number of pages of the list of symbols."""
 _MOST_NEW: Final = 50
@@ -39,6 +40,7 @@ class _Status(msgspec.Struct, frozen=True):
     """Fields of the exchange's status."""
 
     up_s: float
+    """Age of its process in seconds."""
 
 
 _status: Final = msgspec.json.Decoder(_Status)
@@ -85,6 +87,7 @@ class ExchangeFollower:
 
 
 _ALGO_ROUND_S: Final = 0.3
+"""Time between two rounds of requests, in seconds."""
 _ORDERS_EVERY: Final = 3
 """Number of rounds between two requests for the orders."""
 MOST_FILLS: Final = 2_000
@@ -105,6 +108,7 @@ class Algos:
         self.strategies: Strategies | None = None
         """State of the strategies; None before the first answer."""
         self.orders = Orders(())
+        """Newest own orders."""
         self.fills: deque[FillLine] = deque(maxlen=MOST_FILLS)
         """Fills, oldest first."""
         self._unplaced: deque[tuple[FillLine, bool]] = deque(maxlen=MOST_FILLS)
@@ -169,6 +173,7 @@ class Algos:
 
 
 _RUNTIME_ROUND_S: Final = 0.5
+"""Time between two rounds of requests, in seconds."""
 _VIEWS_EVERY: Final = 4
 """Number of rounds between requests of `/v1/views`, whose row counts the runtime has to compute."""
 _SILENCE_S: Final = 4.0
@@ -176,36 +181,52 @@ _SILENCE_S: Final = 4.0
 _DEAD_S: Final = 20.0
 """Seconds without a message after which a subscription is started again."""
 LANES: Final = ("express", "spark", "stream")
+"""Lanes of views; each has a subscription of its own."""
 
 
 class ViewColumn(msgspec.Struct, frozen=True):
     """One column of a view."""
 
     name: str
+    """Name of the column."""
     type: str = ""
+    """Type of its values, such as ``int64``."""
     scale: int = 0
+    """Digits after the point of a scaled integer, otherwise 0."""
 
 
 class SparkRecord(msgspec.Struct, frozen=True):
     """The runtime's description of an express view's record on Spark."""
 
     comparison: str = "none"
+    """Result of comparing both lanes' rows: ``none``, ``equal`` or ``differs``."""
 
 
 class ViewDescription(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """The runtime's description of one view."""
 
     name: str
+    """Name of the view."""
     view_class: str = ""
+    """Class of the view, such as ``linear``."""
     lane: str = "spark"
+    """Lane: ``express``, ``spark``, or ``stream`` for a derived stream."""
     reason: str = ""
+    """Reason for the class."""
     columns: tuple[ViewColumn, ...] = ()
+    """Columns in their order."""
     rows: int = 0
+    """Number of rows at the newest version."""
     epoch: int = 0
+    """Epoch of the newest version."""
     step: int = 0
+    """Step of the newest version of a view of the express lane, otherwise 0."""
     since: int = 0
+    """Epoch from which on the view is maintained."""
     failed: str | None = None
+    """Reason why the view is not maintained any more; None if it is."""
     sql: str = ""
+    """SELECT of the view."""
     record: SparkRecord | None = None
     """State of an express view's record on Spark; None if Spark keeps none."""
 

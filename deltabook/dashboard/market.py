@@ -38,24 +38,33 @@ class DisplayedLevel(msgspec.Struct, frozen=True):
     """Displayed orders at one price."""
 
     price_ticks: int
+    """Price in ticks."""
     volume_lots: int
+    """Total number of lots."""
     orders: int
+    """Number of orders; 0 if only the best prices are known."""
 
 
 class Quote(msgspec.Struct, frozen=True):
     """Best bid and ask; None on a side without orders."""
 
     bid_ticks: int | None
+    """Best bid in ticks."""
     bid_lots: int | None
+    """Number of lots at the best bid."""
     ask_ticks: int | None
+    """Best ask in ticks."""
     ask_lots: int | None
+    """Number of lots at the best ask."""
 
 
 class Average(msgspec.Struct, frozen=True):
     """The two sums of a volume-weighted average price."""
 
     price_volume: int
+    """Sum of price × volume, in ticks × lots."""
     volume: int
+    """Sum of the volumes, in lots."""
 
 
 class DisplayedMarket:

@@ -21,6 +21,7 @@ from deltabook.wire.http.reactor import ReactorPort
 __all__ = ["HttpAsker", "Link", "LinkLine", "LinkState", "Peer", "PeerRequests", "Rounds", "one_line"]
 
 _MOST_ADDRESS_BYTES = 64 * 1024
+"""Number of bytes that are read of a file of addresses."""
 
 
 class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -146,7 +147,9 @@ class Link:
 
 
 _TIMEOUT_S: Final = 5.0
+"""Time limit of a request, in seconds."""
 _LONGEST_REASON: Final = 300
+"""Longest reason on a page in characters; a longer one is cut."""
 
 
 class PeerRequests(Protocol):

@@ -48,7 +48,7 @@ _GAUGES: Final = (
 )
 _COUNTED: Final = (
     ("frames_sent", "Frames that were sent to pages."),
-    ("frames_encoded", "Sections that were encoded for frames."),
+    ("frames_encoded", "Frames that were encoded; pages with the same state share one."),
     ("bytes_sent", "Bytes of the frames that were sent."),
 )
 """Figures, which are also metrics' names, with their help texts."""
@@ -74,7 +74,7 @@ class DashboardMetrics:
 
 
 MOST_MESSAGE_BYTES: Final = 4_096
-"""Largest size of a message of a page."""
+"""Largest message of a page in bytes; a connection is closed at more than twice as many without a whole message."""
 _MOST_CONNECTIONS: Final = MOST_PAGES + 64
 
 

@@ -1,6 +1,6 @@
 """Sections of frames: the lists that every page shows, and the panels of one symbol.
 
-The lists are links, engine, symbols, views, strategies, orders and fills. The panels combine the runtime's and the
+The lists are engine, money, symbols, views, strategies, orders and fills. The panels combine the runtime's and the
 strategies' data on a symbol.
 """
 
@@ -29,6 +29,7 @@ __all__ = ["Lists", "SymbolPanels"]
 DEPTH: Final = 10
 """Number of levels of a side."""
 SIDES: Final = ("B", "S")
+"""Bids and asks."""
 MOST_TRADES: Final = 30
 """Greatest number of rows of the tape."""
 MOST_READ: Final = 300

@@ -32,17 +32,20 @@ _LOG_TAIL_BYTES: Final = 16 * 1024
 class Child:
     """A running child process and its latest status.
 
-    No method blocks: call `read` when standard output has data, and `poll` at any time.
+    No method but `close` blocks: call `read` when standard output has data, and `exit_code` at any time.
     """
 
     def __init__(self, role: str, command: Sequence[str], log_path: Path, environ: Mapping[str, str]) -> None:
+        """Start the process; ``role`` names it in reasons, and its standard error is appended to ``log_path``."""
         self.role = role
         self.log_path = log_path
         self.ready: Ready | None = None
         self.stopped: Stopped | None = None
         self.failed: Failed | None = None
         self.figures: dict[str, int | float | str | None] = {}
+        """Latest value of each figure of the status events."""
         self.statuses = 0
+        """Number of status events."""
         self._line = b""
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(
@@ -84,7 +87,7 @@ class Child:
         try:
             event: Event = parse_event(line)
         except msgspec.MsgspecError:
-            return  # printed by a library, no status event
+            return  # the line was printed by a library
         match event:
             case Ready():
                 self.ready = event
