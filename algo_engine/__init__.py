@@ -5,12 +5,13 @@ runtime ──HTTP──▶ results_link ──frames──▶ mirror (contents)
                                                 └─▶ quotes ─▶ risk gate     │ ▲
                                                                             ▼ │ order events
 exchange ◀─text─▶ orders_link ◀──────────────── desk ◀── buy, sell, cancel, reduce
-                                                 ├─▶ journal (records)     written before anything is sent, synced
-                                                 │                         before or behind (order_sync)
-                                                 ├─▶ memories              data that a strategy keeps over restarts
-                                                 ├─▶ blotter (order)       every own order through its life
-                                                 ├─▶ portfolio (fees)      position, profit and fees in integers
-                                                 └─▶ trades                the list of own trades (trade_recovery)
+                                                 └─▶ desk_state
+                                                      ├─▶ journal (records)   written before anything is sent, synced
+                                                      │                       before or behind (order_sync)
+                                                      ├─▶ memories            data that a strategy keeps over restarts
+                                                      ├─▶ blotter (order)     every own order through its life
+                                                      ├─▶ portfolio (fees)    position, profit and fees in integers
+                                                      └─▶ trades              the list of own trades (trade_recovery)
 engine starts, feeds and stops the hosts; requested has the requested views and their subscribers, view_link is the
 interface for requests, and runtime_views sends them to a runtime. status serves the state of strategies and the kill
 switch over HTTP. app assembles the process on a reactor by config; loader loads strategies and their parameters;
