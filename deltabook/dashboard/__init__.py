@@ -2,11 +2,11 @@
 
 ::
 
-    runtime ──/v1/changes── Results ─▶ market ─▶ bars ─┐
-       │  └──/v1/status, views ──▶ Results ────────────┤   ┌─▶ history ──┐                ┌─▶ page
+    runtime ──/v1/changes ──▶ market ─▶ bars ──────────┐
+       │  └──/v1/status, views ──▶ ResultsFollower ────┤   ┌─▶ history ──┐                ┌─▶ page
        └──/v1/changes ──▶ opened (a page's view) ──────┼───┤             ├▶ frames ─▶ pages ─▶ page
-    strategies ──▶ Algos ──────────────────────────────┤   └─▶ sections ─┘                └─▶ page
-    exchange ──▶ Exchange: phases, ticks and lots ─────┘
+    strategies ──▶ AlgoFollower ───────────────────────┤   └─▶ sections ─┘                └─▶ page
+    exchange ──▶ ExchangeFollower: phases, scales ─────┘
 
 `deltabook.dashboard.followers` has a follower of each of the three, which sends requests through
 `deltabook.dashboard.peers`. Peers are followed and histories kept whether a page is open or not. A page *pulls*: it

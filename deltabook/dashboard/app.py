@@ -10,9 +10,9 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from deltabook.dashboard.bars import Bars
-from deltabook.dashboard.followers import Algos, ExchangeFollower, ResultsFollower
+from deltabook.dashboard.followers import AlgoFollower, ExchangeFollower, ResultsFollower
 from deltabook.dashboard.frames import Frames, Scope
-from deltabook.dashboard.history import MOST_SYMBOLS, History, Series
+from deltabook.dashboard.history import MOST_CHARTED, History, Series
 from deltabook.dashboard.market import DisplayedMarket
 from deltabook.dashboard.opened import OpenViews
 from deltabook.dashboard.pages import Pages
@@ -75,10 +75,10 @@ class Dashboard:
         asker = ask(config.results, reactor)
         self.results = ResultsFollower(asker, results, self._market, reactor, self._lists_changed)
         self.opened = OpenViews(asker, reactor, self._next_number)
-        self.algos: Algos | None = None
+        self.algos: AlgoFollower | None = None
         self.exchange: ExchangeFollower | None = None
         if config.algo:
-            self.algos = Algos(ask(config.algo, reactor), algo, reactor, self._lists_changed)
+            self.algos = AlgoFollower(ask(config.algo, reactor), algo, reactor, self._lists_changed)
         if config.exchange:
             asker = ask(config.exchange, reactor)
             self.exchange = ExchangeFollower(asker, exchange, self.scales, self._market.has, reactor)
@@ -174,12 +174,12 @@ class Dashboard:
             is_live_market = abs(self._now_ns() - self._market_time_ns) < _NEAR_NS
             if is_live_market != self._is_live_market:
                 self._is_live_market = is_live_market
-                self._history.begin_anew(self._next_number())
+                self._history.restart(self._next_number())
         number, time_s = self._next_number(), self._market_ns() // 10**9
         is_live = self.results.link.state == "live"
         if self.results.link.state != "connecting":
             self._history.follow(number, time_s, is_live=is_live)
-        for symbol in self._market.symbols[:MOST_SYMBOLS] if is_live else ():
+        for symbol in self._market.symbols[:MOST_CHARTED] if is_live else ():
             charted = self._history.of(symbol)
             if charted is not None:
                 charted.add_line(number, self._panels.line(symbol, time_s))

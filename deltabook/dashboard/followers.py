@@ -23,7 +23,7 @@ from deltabook.wire.strategies import FILLS_PATH, ORDERS_PATH, FillLine, Fills, 
 from deltabook.wire.strategies import STATUS_PATH as STRATEGIES_STATUS_PATH
 from deltabook.wire.symbols import Instrument
 
-__all__ = ["MOST_FILLS", "Algos", "ExchangeFollower", "ResultsFollower", "ViewDescription"]
+__all__ = ["MOST_FILLS", "AlgoFollower", "ExchangeFollower", "ResultsFollower", "ViewDescription"]
 
 _EXCHANGE_ROUND_S: Final = 1.0
 """Time between two rounds of requests, in seconds."""
@@ -100,7 +100,7 @@ _fills: Final = msgspec.json.Decoder(Fills)
 _orders: Final = msgspec.json.Decoder(Orders)
 
 
-class Algos:
+class AlgoFollower:
     """Follower of one process of strategies. The last known state stays when the connection is lost."""
 
     def __init__(self, asker: PeerRequests, link: Link, clock: Any, on_round: Callable[[], None]) -> None:
@@ -239,11 +239,11 @@ class _Changes(Protocol):
 
     def __init__(self, results: ResultsFollower, views: tuple[str, ...]) -> None:
         self._results, self.views = results, views
-        self.heard_s = results.clock.seconds()
+        self.received_s = results.clock.seconds()
         self._decoder = FrameDecoder()
 
     def dataReceived(self, data: bytes) -> None:
-        self.heard_s = self._results.clock.seconds()
+        self.received_s = self._results.clock.seconds()
         try:
             for frame in self._decoder.feed(data):
                 self._results.market.apply(frame)
@@ -294,7 +294,7 @@ class ResultsFollower:
     def stop(self) -> None:
         """Stop the rounds."""
         self._rounds.stop()
-        for changes in self._changes.values():
+        for changes in tuple(self._changes.values()):
             changes.abort()
 
     def broken(self, changes: _Changes, reason: str) -> None:
@@ -319,7 +319,7 @@ class ResultsFollower:
         wanted = self._wanted()
         for lane in LANES:
             await self._subscribe(lane, wanted.get(lane, ()))
-        self._say(wanted)
+        self._report_state(wanted)
         self._on_round()
 
     async def _ask_statistics(self) -> dict[str, Any]:
@@ -355,19 +355,26 @@ class ResultsFollower:
 
     async def _subscribe(self, lane: str, views: tuple[str, ...]) -> None:
         current = self._changes.get(lane)
-        silent_s = self.clock.seconds() - current.heard_s if current else 0.0
+        silent_s = self.clock.seconds() - current.received_s if current else 0.0
         if current is not None and (current.views != views or silent_s >= _DEAD_S):
             del self._changes[lane]
             current.abort()
             current = None
         if current is None and views:
-            changes = _Changes(self, views)
-            await self._asker.listen(f"/v1/changes?views={','.join(quote(view, safe='') for view in views)}", changes)
-            self._changes[lane] = changes
+            # The subscription is entered before the request, whose answer may end at once.
+            changes = self._changes[lane] = _Changes(self, views)
+            try:
+                names = ",".join(quote(view, safe="") for view in views)
+                await self._asker.listen(f"/v1/changes?views={names}", changes)
+            except BaseException:
+                self.ended(changes)
+                raise
 
-    def _say(self, wanted: Mapping[str, tuple[str, ...]]) -> None:
+    def _report_state(self, wanted: Mapping[str, tuple[str, ...]]) -> None:
         now_s = self.clock.seconds()
-        silent = [lane for lane in wanted if lane in self._changes and now_s - self._changes[lane].heard_s > _SILENCE_S]
+        silent = [
+            lane for lane in wanted if lane in self._changes and now_s - self._changes[lane].received_s > _SILENCE_S
+        ]
         if self.figures.get("spark") == "starting":
             silent = [lane for lane in silent if lane != "spark"]  # Spark's views follow once it is up
         if silent:

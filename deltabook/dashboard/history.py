@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 __all__ = [
-    "MOST_SYMBOLS",
+    "MOST_CHARTED",
     "Charted",
     "Depth",
     "EnginePoint",
@@ -26,7 +26,7 @@ __all__ = [
     "Series",
 ]
 
-MOST_SYMBOLS: Final = 100
+MOST_CHARTED: Final = 100
 """Greatest number of symbols with histories, in the order in which they were first seen."""
 MOST_SECONDS: Final = 960
 """Number of rows of a second each: the second widest range of a chart is a quarter of an hour."""
@@ -248,9 +248,9 @@ class History:
         }
 
     def of(self, symbol: str) -> Charted | None:
-        """Return the histories of a symbol; None beyond `MOST_SYMBOLS`."""
+        """Return the histories of a symbol; None beyond `MOST_CHARTED`."""
         charted = self._symbols.get(symbol)
-        if charted is None and len(self._symbols) < MOST_SYMBOLS:
+        if charted is None and len(self._symbols) < MOST_CHARTED:
             charted = self._symbols[symbol] = Charted()
         return charted
 
@@ -260,7 +260,7 @@ class History:
         minute = money.time_s // 60 * 60
         self.money_1m.put(number, minute, msgspec.structs.replace(money, time_s=minute))
 
-    def begin_anew(self, number: int) -> None:
+    def restart(self, number: int) -> None:
         """Clear the histories in market time except the candles: the market turned out to have another clock."""
         series = [self.money_1s, self.money_1m, self.gaps]
         for charted in self._symbols.values():

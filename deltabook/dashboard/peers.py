@@ -78,6 +78,7 @@ class LinkLine(msgspec.Struct, frozen=True):
     """State of one peer, as the page shows it."""
 
     state: LinkState
+    """State of the connection."""
     words: str
     """Reason why it is not live; empty if it is."""
     address: str
@@ -215,7 +216,7 @@ class Rounds:
         self._call = None
         if not self._is_stopped:
             self._round = Deferred.fromCoroutine(_awaited(self._act()))
-            self._round.addErrback(self._tell).addBoth(lambda _: self._again())
+            self._round.addErrback(self._report).addBoth(lambda _: self._again())
 
     def stop(self) -> None:
         """Stop the rounds."""
@@ -229,7 +230,7 @@ class Rounds:
         if not self._is_stopped:
             self._call = self._clock.callLater(self._every_s, self.start)
 
-    def _tell(self, failure: Failure) -> None:
+    def _report(self, failure: Failure) -> None:
         if self._is_stopped:
             return
         is_expected = isinstance(failure.value, OSError | ValueError | ClientError)

@@ -76,6 +76,7 @@ class DashboardMetrics:
 MOST_MESSAGE_BYTES: Final = 4_096
 """Largest message of a page in bytes; a connection is closed at more than twice as many without a whole message."""
 _MOST_CONNECTIONS: Final = MOST_PAGES + 64
+"""Greatest number of connections: those of pages, and short ones."""
 
 
 @implementer(IPushProducer)

@@ -19,6 +19,7 @@ _MORE_DIGITS = 2
 _MONEY_DIGITS = 2
 """Minimum number of digits of money after the point."""
 _EVERY = "*"
+"""Symbol that stands for all others."""
 MOST_SCALES: Final = 1_000
 """Maximum number of scales that a page is sent, for the rows of views."""
 
