@@ -46,6 +46,7 @@ __all__ = ["AlgoProcess", "run_process"]
 
 ROLE: Final = "algo"
 _POLL_S: Final = 0.02
+"""Time between two looks at the orders that are still open at the end, in seconds."""
 _VIEWS_FILE: Final = "views.json"
 """File name of the views that strategies have added."""
 _KEPT_FILLS: Final = 10_000
@@ -68,6 +69,7 @@ class AlgoProcess:
         self._config, self._reactor, self._now_ns = config, reactor, now_ns
         self._shut_down = shut_down or reactor.stop
         self.failure: Exception | None = None
+        """Error that ended the process; None if there was none."""
         self._end = "signal"
         self._is_ending = False
         self._is_subscribed = False

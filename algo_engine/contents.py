@@ -51,6 +51,7 @@ class ViewContents:
     def __init__(self, view: str, columns: tuple[str, ...], scales: Mapping[str, int] | None = None) -> None:
         self.view = view
         self.columns = columns
+        """Names of the columns, in the order of the cells."""
         self.scales: dict[str, int] = dict(scales or {})
         """Digits after the point of columns that are scaled integers."""
         self.epoch = 0

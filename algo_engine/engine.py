@@ -57,6 +57,7 @@ class Engine:
         self._last_loss = 0
         self._is_stopping = False
         self.view_changes = 0
+        """Number of view changes that have arrived."""
         self._stages = stages or OrderStages(clock.seconds)
         self._requested = RequestedViews(view_link or NoViewLink(), mirror, is_kept=keep_views)
         self._given = {view for host in hosts for view in (QUOTE_VIEW, *host.loaded.strategy.views)}

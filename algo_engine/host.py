@@ -88,11 +88,14 @@ class StrategyHost(Context):
         self.views = {QUOTE_VIEW, *loaded.strategy.views, *self.queries}
         """Names of the views that the strategy reads; grows with added views."""
         self.on_view_wanted: Callable[[str, str, Lane], None] = lambda view, sql, lane: None
+        """Callback for the name, SQL and lane of a view that the strategy adds."""
         self.is_started = False
         self.failure = ""
+        """Reason why the strategy was stopped permanently; empty if it was not."""
         self.error: Exception | None = None
         """Error that the strategy raised, if any."""
         self.on_failed: Callable[[], None] = lambda: None
+        """Callback, called once when the strategy has failed."""
         self.on_fill: Callable[[OrderEvent], None] = lambda event: None
         """Callback for every execution and every void trade, also before the start."""
         self._strategy = loaded.strategy

@@ -30,6 +30,7 @@ _PREFIX: Final = struct.Struct("!II")
 JOURNAL: Final = "orders.log"
 """File name of a strategy's journal, in its folder."""
 RECORD_LIMIT_BYTES: Final = 64 * 1024 * 1024
+"""Longest record in bytes; a longer one counts as damage."""
 
 
 class Journal(Protocol):

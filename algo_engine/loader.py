@@ -31,6 +31,7 @@ BUILT_IN: Final = {
     "volatile_sobi": "algo_engine.strategies.volatile_sobi",
 }
 _RISK: Final = "risk"
+"""First part of the names of parameters that are limits."""
 
 
 class LoadedStrategy(msgspec.Struct, frozen=True):

@@ -46,6 +46,7 @@ __all__ = [
 SPOOL: Final = "trades.spool"
 """File name of a strategy's trades, in its folder."""
 _ROWS_AT_ONCE: Final = 65_536
+"""Number of rows in a batch of a Parquet file."""
 _MARK: Final = b",#"
 """Separator before a checksum; it occurs last in a line, since the field before it is a number."""
 _CHECKSUM_DIGITS: Final = 8
@@ -114,6 +115,7 @@ class MemorySpool:
 
     def __init__(self) -> None:
         self.fills: list[OrderEvent] = []
+        """Fills and void trades, oldest first."""
 
     def add(self, event: OrderEvent) -> None:
         """See `TradeSpool.add`."""

@@ -75,6 +75,7 @@ class Ledger:
         self.positions: dict[str, int] = {}
         """Position in lots, by symbol."""
         self.void_trades = 0
+        """Number of executions that were declared void."""
         self._void_matches: set[tuple[str, int]] = set()
         self._executed: dict[tuple[int, int, int], list[StandingOrder]] = {}
         """Orders as they were before each execution that is not void, by order number, lots and price."""
@@ -272,6 +273,7 @@ class JournalledDesk:
                 elif isinstance(record, Received) and record.void is not None:
                     portfolio.restate(record.symbol, record.void.holding)
         self.holdings: dict[str, Holding] = portfolio.holdings
+        """Holdings by symbol."""
         # The trades are read after the journal and before the exchange. So, if the strategy is running, the list has at
         # least what the journal has, and nothing that the exchange has not published.
         self.trades: list[Trade] = list(read_trades([folder / SPOOL]))

@@ -22,8 +22,11 @@ from algo_engine.strategy import Context
 __all__ = ["Distances", "ShapeParameters", "ShapeTaker"]
 
 LAST_VIEW: Final = "trades_1s"
+"""View with the last prices."""
 WHOLE_VIEW: Final = "vwap_book"
+"""View with the sums of whole books."""
 NEAR_VIEW: Final = "book_depth"
+"""View with the levels of books, for sums of the levels near the last price."""
 
 
 class Distances(msgspec.Struct, frozen=True, gc=False):

@@ -28,6 +28,7 @@ from queries import query_text
 __all__ = ["MarketPlayers", "MarketPlayersParameters"]
 
 LEVELS_VIEW: Final = "broker_levels"
+"""View with the levels of each broker."""
 _IMMEDIATE: Final = OrderOptions(immediate=True)
 
 
@@ -58,6 +59,7 @@ class Player(msgspec.Struct, frozen=True, gc=False):
     """A broker that wants to trade on one side and displays a small order on the other."""
 
     broker_id: int
+    """Broker id of the player."""
     wanted_lots: int
     """Number of lots of the broker's orders behind the best price, on the side on which it wants to trade."""
     wall_ticks: int

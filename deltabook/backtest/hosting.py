@@ -88,6 +88,7 @@ def simulated_engine(
 
 
 SESSION: Final = "BACKTEST"
+"""Session of the private streams of a simulated market."""
 
 
 class SimulatedSession:

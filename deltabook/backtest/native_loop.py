@@ -64,6 +64,7 @@ _IDS: Final = (
     (m.C_NEW_FILE, m.C_NEW, attrgetter("new_id")),
 )
 _FILE_SHIFT: Final = 64
+"""Bits by which `deltabook.backtest.flow` shifts the number of a file in an id."""
 _MASK: Final = 2**_FILE_SHIFT - 1
 
 

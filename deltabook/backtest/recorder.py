@@ -19,6 +19,7 @@ _FIRST_STEP_NS: Final = 1_000_000
 """Least time between two samples at first, in nanoseconds."""
 _DAY_NS: Final = 86_400 * 10**9
 _LONGEST_STEP_NS: Final = 366 * _DAY_NS
+"""Greatest interval between samples, in nanoseconds: samples of days alone may exceed the limit."""
 _NUMBER: Final = re.compile(r"-?\d+")
 _OWN: Final = frozenset({EventKind.SUBMITTED, EventKind.REFUSED})
 

@@ -63,6 +63,7 @@ _INTERVALS_S: Final = (86_400.0, 3_600.0, 600.0, 60.0, 10.0, 1.0, 0.1)
 _ENOUGH: Final = 30
 """Number of changes that is enough for a standard deviation."""
 _MOST_POINTS: Final = 1_000_000
+"""Greatest number of intervals."""
 
 
 class Measures(msgspec.Struct, frozen=True):

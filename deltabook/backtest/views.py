@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["BacktestViews", "Change", "RunViews", "find_views", "named_sql", "wanted_views"]
 
 _LONGEST_WAIT_S: Final = 60.0
+"""Longest wait for compiled kernels, in seconds."""
 _INTERPRETED_S: Final = 1e-4
 """Approximate duration of a step of the shipped views with interpreted kernels, in seconds."""
 

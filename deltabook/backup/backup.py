@@ -105,6 +105,7 @@ _COPIES: Final[dict[Kind, Callable[[Part, Stage], dict[str, str | int]]]] = {
     "exchange": copy_exchange,
 }
 _ATTEMPTS: Final = 4
+"""Number of times that a part, and all parts together, are copied before a backup fails."""
 
 
 class BackedUp(msgspec.Struct, frozen=True):
@@ -218,6 +219,7 @@ def _sync(path: Path) -> None:
 
 _CHUNK_BYTES: Final = 1 << 20
 _MOST_MANIFEST_BYTES: Final = 1 << 30
+"""Number of bytes that are read of a manifest."""
 
 
 def restore(backup: Path, directory: Path) -> Manifest:

@@ -139,6 +139,7 @@ def copy_algo(part: Part, stage: Stage) -> dict[str, str | int]:
 
 _SEGMENTS: Final = "[0-9]*.inputs"
 _ROUNDS: Final = 20
+"""Number of times that the segments are listed before the copy is started again."""
 
 
 def copy_exchange(part: Part, stage: Stage) -> dict[str, str | int]:
@@ -187,10 +188,15 @@ def _copy_inputs(part: Part, stage: Stage) -> None:
 
 
 STATE: Final = "state.db"
+"""File name of the state of a runtime."""
 _LOG: Final = "state.db-wal"
+"""File name of the write-ahead log of the state."""
 _HEAD_BYTES: Final = 32
+"""Size of the head of a write-ahead log in bytes."""
 _LETTERS: Final = "dead-letters.jsonl"
+"""File name of the dead letters."""
 _ATTEMPTS: Final = 5
+"""Number of times that the state is copied before the part is copied again."""
 
 
 def copy_runtime(part: Part, stage: Stage) -> dict[str, str | int]:

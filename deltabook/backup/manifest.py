@@ -41,6 +41,7 @@ class MovedError(Exception):
 MANIFEST: Final = "backup.json"
 """Name of the manifest's file, which is the first one of an archive."""
 _FORMAT: Final = 1
+"""Version of the manifest."""
 _CHUNK_BYTES: Final = 1 << 20
 
 Kind = Literal["algo", "runtime", "exchange"]
@@ -124,7 +125,9 @@ def files_below(directory: Path) -> Iterator[Path]:
 
 _ORDER: Final[Mapping[Kind, int]] = {"algo": 0, "runtime": 1, "exchange": 2}
 _MOST_PARTS: Final = 100
+"""Greatest number of parts."""
 _CONSUMERS: Final = "consumers"
+"""Folder in which a runtime's consumers are registered."""
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -38,7 +38,9 @@ __all__ = [
 ANY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::"})
 """Interfaces with which a process listens on every address of its machine."""
 _TIMEOUT_SECONDS: Final = 30.0
+"""Time limit of a request, in addition to the time that the service may take."""
 _NO_TOKEN: Final = 401
+"""Status of an answer to a request without the right token."""
 _PATHS: Final = {kind: path for path, kind in admin.CHANGES.items()}
 """Path of each kind of change on the admin port."""
 

@@ -52,6 +52,7 @@ logger.spark.name = org.apache.spark.deploy
 logger.spark.level = info
 """
 _A_DAY_OF_RETRIES: Final = "8640"
+"""Number of retries every 10 s on average in a day."""
 
 
 class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

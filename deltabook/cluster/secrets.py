@@ -42,6 +42,7 @@ CERTIFICATES: Final = {
 """Services that use each certificate; each also covers this machine's own names, which health checks use."""
 _OURS: Final = {*TOKENS, *(f"{name}.{end}" for name in ("ca", *CERTIFICATES) for end in ("pem", "key"))}
 _AUTHORITY_DAYS: Final = 3650
+"""Validity of the authority in days."""
 _CERTIFICATE_DAYS: Final = 398
 """Validity in days; some programs reject a longer one."""
 _LEAST_DAYS: Final = 30

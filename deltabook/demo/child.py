@@ -26,7 +26,9 @@ __all__ = ["LINE_LIMIT_BYTES", "Child"]
 LINE_LIMIT_BYTES: Final = 64 * 1024
 """Longest status line in bytes; a longer line is dropped."""
 _READ_BYTES: Final = 64 * 1024
+"""Number of bytes read at once."""
 _LOG_TAIL_BYTES: Final = 16 * 1024
+"""Number of bytes at the end of the log from which lines are taken."""
 
 
 class Child:
@@ -40,8 +42,11 @@ class Child:
         self.role = role
         self.log_path = log_path
         self.ready: Ready | None = None
+        """Event with which the process has reported its ports; None before."""
         self.stopped: Stopped | None = None
+        """Event of a clean end; None before."""
         self.failed: Failed | None = None
+        """Event of a failure; None if there was none."""
         self.figures: dict[str, int | float | str | None] = {}
         """Latest value of each figure of the status events."""
         self.statuses = 0
