@@ -8,17 +8,17 @@ strategy ◀─ events ◀──── state (append) ◀─ private stream
 `algo_engine.desk_state` has the state: the journal, and what follows from its records.
 
 `algo_engine.order_sync` describes how durably a request is written before it is sent: *before* waits for the disk,
-*behind* for the operating system, and syncs to disk afterwards. State after the end of the process or a power loss,
-by the two steps between which it happens:
+*behind* for the operating system, and syncs to disk afterwards. The table has the state after the end of the process or
+a power loss, by the two steps between which it happens:
 
 ```
 between                   on disk                   at the exchange  after the restart
 append, write             nothing, or the request   nothing          *never sent*, by the fence (`algo_engine.blotter`)
 write, send               the request; see (1)      nothing          *never sent*; without its record: no trace of it
-send, answer              the same                  perhaps an order its answer is in the private stream, else as above
+send, answer              the same                  maybe an order   its answer is in the private stream, else as above
 answer, its record        the same                  an order         the stream is requested from the last message on
                                                                      disk
-record, fsync             the same, and perhaps     an order         the same; known messages are skipped by number
+record, fsync             the same, and maybe       an order         the same; known messages are skipped by number
                           the answer
 reservation, its fsync    nothing, or the           no request of    request numbers continue above those on disk
                           reservation               its numbers
