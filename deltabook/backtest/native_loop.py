@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltabook.backtest.deltas import DeltaEncoder
+from deltabook.backtest.flow import FILE_SHIFT
 from deltabook.backtest.native_books import Books
 from deltabook.backtest.simulation import BacktestLoop
 from exchange_server.matching import AnyInput
@@ -63,9 +64,7 @@ _IDS: Final = (
     (m.C_FILE, m.C_ORDER, attrgetter("order_id")),
     (m.C_NEW_FILE, m.C_NEW, attrgetter("new_id")),
 )
-_FILE_SHIFT: Final = 64
-"""Bits by which `deltabook.backtest.flow` shifts the number of a file in an id."""
-_MASK: Final = 2**_FILE_SHIFT - 1
+_MASK: Final = 2**FILE_SHIFT - 1
 
 
 def columns_of(records: Sequence[Record], locates: Mapping[str, int]) -> list[Words] | None:
@@ -92,7 +91,7 @@ def _ids(ids: Sequence[int]) -> tuple[Words, Words]:
     try:
         numbers = np.array(ids, np.int64)
     except OverflowError:  # the ids of every file but the first
-        files = [number >> _FILE_SHIFT for number in ids]
+        files = [number >> FILE_SHIFT for number in ids]
         low = np.array([number & _MASK for number in ids], np.uint64).view(np.int64)
         if min(files) < 0:
             raise

@@ -154,7 +154,7 @@ COMMANDS: Final = {
 }
 """Location of each sub-command, a module of this package and an attribute of it, and its summary."""
 
-REMEDY: Final = "`deltabook repair DIR` recreates the files that it can, and says what else to do"
+REMEDY: Final = "`deltabook repair DIR` recreates the files that it can, and prints what else to do"
 """Text that follows every error about a damaged file."""
 _PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
 """Packages that define expected errors; built-in errors that describe a wrong input count as expected too."""
@@ -219,7 +219,7 @@ def _with_help(error: click.UsageError) -> str:
     text = " ".join(error.format_message().split())
     if error.ctx is None:
         return text
-    return f"{text} (`{error.ctx.command_path} --help` shows what there is)"
+    return f"{text} (`{error.ctx.command_path} --help` lists commands and options)"
 
 
 def _fail(reason: str, error: BaseException, *, role: str, code: int = 1) -> NoReturn:
