@@ -119,7 +119,7 @@ class AlgoProcess:
         earlier = deque(read_trades(self._spools()), maxlen=_KEPT_FILLS)
         fills = FillLog(_KEPT_FILLS, earlier)
         for host in self._hosts:
-            host.on_fill = _entering(fills, host)
+            host.on_fill = _fill_callback(fills, host)
         reports = Reports(self.engine, fills, self._reactor, self._now_ns)
         try:
             metrics = AlgoMetrics(reports, self._reconnects, self._stages, config.run_id)
@@ -288,7 +288,7 @@ def _folder(config: AlgoConfig, loaded: LoadedStrategy) -> Path:
     return config.directory / loaded.name
 
 
-def _entering(fills: FillLog, host: StrategyHost) -> Callable[[OrderEvent], None]:
+def _fill_callback(fills: FillLog, host: StrategyHost) -> Callable[[OrderEvent], None]:
     return lambda event: fills.add(trade_of(event, host.name, host.desk.broker_id))
 
 

@@ -22,7 +22,8 @@ from deltabook.wire.results import Frame, FrameDecoder, FrameError
 __all__ = ["ResultsLink", "check_offer"]
 
 
-_NOT_LET_IN = (401, 403)
+_ACCESS_REFUSED = (401, 403)
+"""Statuses of an answer that refuses access."""
 
 
 class _Column(msgspec.Struct, frozen=True):
@@ -190,7 +191,7 @@ class ResultsLink:
         if self._is_stopped:
             return
         error: object = failure.value
-        if isinstance(error, RefusedError) and error.status in _NOT_LET_IN:
+        if isinstance(error, RefusedError) and error.status in _ACCESS_REFUSED:
             error = ResultsRefused(
                 f"expected access to the runtime (--results-token-file), was HTTP {error.status}: {error}"
             )

@@ -64,7 +64,7 @@ class Pace:
             context.set_timer(symbol, -(-wait_ns // 1_000_000))
         return False
 
-    def rang(self, symbol: str) -> None:
+    def timer_due(self, symbol: str) -> None:
         """Note that the timer of the symbol was due."""
         self._awaited.discard(symbol)
 

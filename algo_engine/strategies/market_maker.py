@@ -74,7 +74,7 @@ class MarketMaker(Strategy[MarketMakerParameters]):
 
     def on_timer(self, name: str) -> None:
         """Quote again after the interval."""
-        self._pace.rang(name)
+        self._pace.timer_due(name)
         self._requote(name)
 
     def _requote(self, symbol: str) -> None:

@@ -106,7 +106,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
 
     def on_timer(self, name: str) -> None:
         """Evaluate the symbol after the interval."""
-        self._pace.rang(name)
+        self._pace.timer_due(name)
         self._look(name)
 
     def _look(self, symbol: str) -> None:

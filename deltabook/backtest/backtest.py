@@ -205,7 +205,7 @@ class Backtest:
                 self.simulation,
                 self.encoder,
                 graph,
-                lambda changes: self._publish(self.views.took(changes)),
+                lambda changes: self._publish(self.views.enter_changes(changes)),
                 kernel,
             )
             self.simulation.play_natively(loop)

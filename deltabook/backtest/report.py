@@ -98,8 +98,8 @@ def _failures(result: Result) -> str:
     words = failure_words(result)
     return (
         section(
-            "To be noticed",
-            table(["what"], [[each] for each in words], name="To be noticed", kind="words"),
+            "Notices",
+            table(["what"], [[each] for each in words], name="Notices", kind="words"),
             kind="wide notice",
         )
         if words
@@ -120,7 +120,7 @@ def result_tiles(result: Result) -> list[tuple[str, str, str]]:
         ("Own trades", f"{f.own_trades:,}", ""),
         ("As maker", _share(makers, fills), ""),
         ("Orders", f"{sum(o.submitted for o in orders):,}", ""),
-        ("Lots filled of asked", _share(filled, asked), ""),
+        ("Share of ordered lots filled", _share(filled, asked), ""),
         ("View changes", f"{f.view_changes:,}", ""),
     ]
 

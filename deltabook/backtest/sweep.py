@@ -273,8 +273,8 @@ class Sweep:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         self._check_parameters()
-        if unseen := _unseen(self.config, self._experiment):
-            raise SweepError(f"expected a file at {unseen}, was none")
+        if missing := _missing_file(self.config, self._experiment):
+            raise SweepError(f"expected a file at {missing}, was none")
         target, place = "" if folder is None else str(folder.resolve()), str(Path.cwd())
         tasks = [(self.config_of(values), n, values, target, place) for n, values in enumerate(self.points, 1)]
         unordered = self._run_tasks(tasks, spark or SparkConfig(), on_progress, jobs)
@@ -315,7 +315,7 @@ class Sweep:
         raise SweepError(f"expected a point that can be run, was none: {reason}")
 
 
-def _unseen(config: Any, experiment: type[Experiment]) -> str:
+def _missing_file(config: Any, experiment: type[Experiment]) -> str:
     """Return the first missing file of a configuration; empty if none is missing."""
     files = [*experiment.files(config), *(Path(name) for name in config.strategies if name.endswith(".py"))]
     return next((str(path) for path in files if not path.exists()), "")
@@ -406,8 +406,8 @@ def _point_at(  # noqa: PLR0917 - the parts of a task
     """
     try:
         with chdir(place):
-            if unseen := _unseen(config, experiment):
-                return Point(number, values, error=_not_here(unseen))
+            if missing := _missing_file(config, experiment):
+                return Point(number, values, error=_not_here(missing))
             if folder and not Path(folder).is_dir():
                 return Point(number, values, error=_not_here(folder))
             return run_point(config, number, values, folder, classes, experiment=experiment)

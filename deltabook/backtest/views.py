@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from algo_engine.loader import LoadedStrategy
 from algo_engine.quotes import QUOTE_VIEW
+from algo_engine.requested import same_sql
 from algo_engine.view_link import Lane
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
@@ -52,7 +53,7 @@ def wanted_views(views: Mapping[str, str], strategies: Iterable[LoadedStrategy])
     for loaded in strategies:
         names += [*loaded.strategy.views, *loaded.strategy.queries]
         for name, sql in loaded.strategy.queries.items():
-            if given.setdefault(name, sql).split() != sql.split():
+            if not same_sql(given.setdefault(name, sql), sql):
                 raise ConfigurationError(f"expected one view {name}, was another of the strategy {loaded.name}")
     return names, given
 
@@ -137,7 +138,7 @@ class _Group:
         else:
             if deltas:
                 return []
-        return self.took(self._state.step_rows(deltas))
+        return self.enter_changes(self._state.step_rows(deltas))
 
     def sources(self) -> list[str]:
         """Return the kernel sources of its views."""
@@ -147,7 +148,7 @@ class _Group:
         """Return its graph for a kernel that runs it; None if DuckDB computes one of its views."""
         return self._state.driven()
 
-    def took(self, changes: list[tuple[str, Row, int]]) -> list[tuple[str, Row, int]]:
+    def enter_changes(self, changes: list[tuple[str, Row, int]]) -> list[tuple[str, Row, int]]:
         """Bring the rows of the views up to date; raise `ConfigurationError` if a view has failed."""
         if self._state.has_failed:
             view, reason = next(iter(self._state.failed.items()))
@@ -236,8 +237,8 @@ class BacktestViews:
         )
 
     def driven(self) -> DrivenGraph | None:
-        """Return the graph of all views for a kernel whose changes are passed to `took`; None if there is no such
-        graph.
+        """Return the graph of all views for a kernel whose changes are passed to `enter_changes`; None if there is no
+        such graph.
         """
         graph = self._groups[0].driven() if len(self._groups) == 1 else None
         if graph is not None:
@@ -252,11 +253,11 @@ class BacktestViews:
             sources = [source for group in self._groups for source in group.sources()]
             self._kernels.wait(sources, min(_LONGEST_WAIT_S, steps * _INTERPRETED_S))
 
-    def took(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
+    def enter_changes(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
         """Return the changes by view that another kernel has computed; raise `ConfigurationError` if a view has
         failed.
         """
-        return self._by_view(self._groups[0].took(changes))
+        return self._by_view(self._groups[0].enter_changes(changes))
 
     def _by_view(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
         if not changes:

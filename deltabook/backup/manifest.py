@@ -14,6 +14,9 @@ from typing import IO, Final, Literal
 
 import msgspec
 
+from algo_engine.journal import JOURNAL
+from algo_engine.trades import SPOOL
+
 __all__ = [
     "MANIFEST",
     "BackupError",
@@ -152,7 +155,7 @@ def kind_of(directory: Path) -> Kind | None:
     if (directory / "epochs").is_dir():
         return "runtime"
     if directory.is_dir() and any(
-        (child / name).is_file() for child in directory.iterdir() for name in ("orders.log", "trades.spool")
+        (child / name).is_file() for child in directory.iterdir() for name in (JOURNAL, SPOOL)
     ):
         return "algo"
     return None
