@@ -156,7 +156,7 @@ class SweepResult(msgspec.Struct, frozen=True):
     def plot(self, figure: str = "profit", across: str = "", down: str = "") -> Figure:
         """Draw a figure of the points over two parameters, by default the first two, or over a single one.
 
-        If there are more parameters, a field shows the best value over the others. Raises `PlottingError` if matplotlib
+        If there are more parameters, a field shows the best value over the others. Raise `PlottingError` if matplotlib
         is not installed, and `ConfigurationError` for an unknown figure or parameter.
         """
         from deltabook.backtest.plotting import sweep_plot
@@ -266,7 +266,7 @@ class Sweep:
         """Run all points in ``jobs`` processes (1: in this process; 0: on Spark).
 
         ``folder`` receives each point's result as JSON. ``on_progress`` is called on this thread with the numbers of
-        finished points and of all points. Raises `SweepError` if Spark or processes cannot be started, or if every
+        finished points and of all points. Raise `SweepError` if Spark or processes cannot be started, or if every
         point fails.
         """
         begin_s = time.perf_counter()

@@ -47,7 +47,7 @@ def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
 def wanted_views(views: Mapping[str, str], strategies: Iterable[LoadedStrategy]) -> tuple[list[str], dict[str, str]]:
     """Return the names of all views of a run, and the SQL of those that come with its configuration or a strategy.
 
-    Raises `ConfigurationError` for two views of one name.
+    Raise `ConfigurationError` for two views of one name.
     """
     names, given = [QUOTE_VIEW], dict(views)
     for loaded in strategies:
@@ -60,7 +60,7 @@ def wanted_views(views: Mapping[str, str], strategies: Iterable[LoadedStrategy])
 
 def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QUERIES_DIR) -> list[NamedSelect]:
     """Return the SELECTs of these views and of those that they read: from ``given`` (name → SQL), else from the file of
-    that name. Raises `ConfigurationError` for an unknown name and for SQL that cannot be parsed.
+    that name. Raise `ConfigurationError` for an unknown name and for SQL that cannot be parsed.
     """
     selects: list[NamedSelect] = []
     wanted = sorted(dict.fromkeys(names))

@@ -63,7 +63,7 @@ def write_archive(path: Path, directory: Path, names: list[str]) -> None:
 def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Yield every file of an archive with its bytes, which must be read before the next file; call it within `reading`.
 
-    Raises `BackupError` for an archive that has entries other than files.
+    Raise `BackupError` for an archive that has entries other than files.
     """
     with _opened(path, "r") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
@@ -123,7 +123,7 @@ def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time
     """Copy a run directory, or all of those directly below a directory, to ``target``: a new directory, or ``.tar``,
     ``.tar.zst``.
 
-    Its processes may be running. Raises `BackupError`, and removes the incomplete target then.
+    Its processes may be running. Raise `BackupError` on failure, and then remove the incomplete target.
     """
     parts = find_parts(directory)
     if target.exists() or target.is_symlink():
@@ -225,7 +225,7 @@ _MOST_MANIFEST_BYTES: Final = 1 << 30
 def restore(backup: Path, directory: Path) -> Manifest:
     """Restore a backup into a directory that is empty or does not exist; compare every byte with the manifest.
 
-    Raises `BackupError`, and leaves nothing there then.
+    Raise `BackupError` on failure, and then leave nothing there.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BackupError(f"expected an empty directory or none, was {directory}")

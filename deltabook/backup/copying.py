@@ -145,7 +145,7 @@ _ROUNDS: Final = 20
 def copy_exchange(part: Part, stage: Stage) -> dict[str, str | int]:
     """Copy a journal and read every record of it; return its position.
 
-    Raises `MovedError` if so much was removed meanwhile that no market can start from the rest.
+    Raise `MovedError` if so much was removed meanwhile that no market can start from the rest.
     """
     source = part.directory
     stage.copy_some(source / "snapshots", names_in(source / "snapshots", "[0-9]*"), is_final=True)
@@ -202,7 +202,7 @@ _ATTEMPTS: Final = 5
 def copy_runtime(part: Part, stage: Stage) -> dict[str, str | int]:
     """Copy a run directory as of its newest committed epoch and check all of it; return its position.
 
-    Raises `MovedError` if something that belongs to the epoch was removed before it was copied.
+    Raise `MovedError` if something that belongs to the epoch was removed before it was copied.
     """
     source = part.directory
     _copy_state(source, stage)

@@ -64,7 +64,7 @@ class CliPort:
         errors. With ``ca_file``, a PEM file of the certificate authorities of the port's certificate, the connection
         uses TLS.
 
-        Raises `ConfigFileError` for an invalid address and for invalid files.
+        Raise `ConfigFileError` for an invalid address and for invalid files.
         """
         address(where, option)
         self.where = where
@@ -77,7 +77,7 @@ class CliPort:
     def ask(self, method: str, path: str, body: bytes | None = None, timeout: float = 0.0) -> bytes:
         """Return the whole answer, for which the service itself may take up to ``timeout`` seconds.
 
-        Raises `ConfigFileError` with the port's own message, or a general one if it has none.
+        Raise `ConfigFileError` with the port's own message, or a general one if it has none.
         """
         with _one_line():
             return self._port.ask(method, path, body, wait_s=timeout)[0]

@@ -45,7 +45,7 @@ _VARIABLE: Final = "_DELTABOOK_COMPLETE"
 def install_completion(command: click.Command, shell: str, environ: Mapping[str, str] = os.environ) -> list[Path]:
     """Write the script of a shell, and make the shell read it at its start; return the files that were written.
 
-    A second call changes only the script. Raises `OSError` if a file cannot be written.
+    A second call changes only the script. Raise `OSError` if a file cannot be written.
     """
     home = Path(environ.get("HOME") or Path.home())
     made = get_completion_class(shell)
@@ -115,7 +115,7 @@ def _defaults(
 def read_defaults(path: Path, command: click.Command, context: click.Context) -> dict[str, object]:
     """Return the `default_map` of `command` from the file at `path`.
 
-    Raises `ConfigFileError`, naming the file, if it cannot be read, is not TOML or has an unknown key.
+    Raise `ConfigFileError`, naming the file, if it cannot be read, is not TOML or has an unknown key.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -67,7 +67,7 @@ def make_secrets(directory: Path, hosts: Sequence[str] = (), now: datetime | Non
     """Make the missing files; existing ones stay, so that a running cluster continues.
 
     ``hosts`` are further names of the services in every certificate. A certificate that expires within thirty days, or
-    lacks a name, is renewed by the same authority. Raises `SecretsError` if a file cannot be read or written.
+    lacks a name, is renewed by the same authority. Raise `SecretsError` if a file cannot be read or written.
     """
     now = now or datetime.now(UTC)
     try:

@@ -43,14 +43,14 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def where(self) -> str:
         """Return the present address as HOST:PORT; empty if the file does not have it.
 
-        Raises `DashboardError` for an invalid file.
+        Raise `DashboardError` for an invalid file.
         """
         return self._read().get(self.name, "") if self.listed_in else self.address
 
     def news(self) -> str:
         """Return why the peer is not available, if its file has ``NAME.news``, else an empty text.
 
-        Raises `DashboardError` for an invalid file.
+        Raise `DashboardError` for an invalid file.
         """
         return self._read().get(f"{self.name}.news", "") if self.listed_in else ""
 

@@ -27,7 +27,7 @@ MOST_SCALES: Final = 1_000
 def parse_scales(options: Iterable[str]) -> dict[str, Instrument]:
     """Parse options ``SYMBOL=TICK,LOT`` into symbol → instrument; ``*`` stands for all others.
 
-    Raises `DashboardError` for other text.
+    Raise `DashboardError` for other text.
 
     >>> parse_scales(["BTCUSD=0.01,0.00000001"])["BTCUSD"].lot_size
     '0.00000001'
