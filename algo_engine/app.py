@@ -46,6 +46,7 @@ __all__ = ["AlgoProcess", "run_process"]
 
 ROLE: Final = "algo"
 _POLL_S: Final = 0.02
+"""Time between two looks at the orders that are still open at the end, in seconds."""
 _VIEWS_FILE: Final = "views.json"
 """File name of the views that strategies have added."""
 _KEPT_FILLS: Final = 10_000
@@ -68,6 +69,7 @@ class AlgoProcess:
         self._config, self._reactor, self._now_ns = config, reactor, now_ns
         self._shut_down = shut_down or reactor.stop
         self.failure: Exception | None = None
+        """Error that ended the process; None if there was none."""
         self._end = "signal"
         self._is_ending = False
         self._is_subscribed = False
@@ -117,18 +119,17 @@ class AlgoProcess:
         earlier = deque(read_trades(self._spools()), maxlen=_KEPT_FILLS)
         fills = FillLog(_KEPT_FILLS, earlier)
         for host in self._hosts:
-            host.on_fill = _entering(fills, host)
+            host.on_fill = _fill_callback(fills, host)
         reports = Reports(self.engine, fills, self._reactor, self._now_ns)
         try:
             metrics = AlgoMetrics(reports, self._reconnects, self._stages, config.run_id)
             site = status_site(reports, metrics, config.security.access())
             self._port = config.security.listen(self._reactor, config.http_port, site, config.http_interface)
+            where = self._port.getHost()
+            listening = Listening(os.getpid(), where.host, where.port, is_secure=bool(config.security.tls_cert))
+            (config.directory / PORTS_FILE).write_bytes(msgspec.json.encode(listening))
         except (AccessError, OSError, CannotListenError) as error:
             self.fail(error)
-            return
-        where = self._port.getHost()
-        listening = Listening(os.getpid(), where.host, where.port, is_secure=bool(config.security.tls_cert))
-        (config.directory / PORTS_FILE).write_bytes(msgspec.json.encode(listening))
 
     def _reconnects(self) -> dict[str, int]:
         lost = sum(link.reconnects for link in self._orders_links)
@@ -165,7 +166,7 @@ class AlgoProcess:
             self._reactor.callLater(_POLL_S, self._wait_for_cancellations, done, until_s)
             return
         if open_orders:
-            self._log.warn("{n} orders may still be in the market; a restart finds them again", n=open_orders)
+            self._log.warn("{n} orders may still be in the market; the next start recovers them", n=open_orders)
         done.callback(None)
 
     def _close(self, _: None) -> Deferred[None]:
@@ -181,13 +182,13 @@ class AlgoProcess:
             except OSError as error:  # the exchange sends missing trades again at the next start
                 self._log.error("expected to write journals and trades at the end, was {error}", error=error)
         closed = self._views.stop().addTimeout(self._config.stop_s, self._reactor).addErrback(lambda _: None)
-        return closed.addCallback(self._say_the_end)
+        return closed.addCallback(self._report_end)
 
     def _write_trades(self) -> None:
         path = self._config.directory / "trades.csv"
         self._log.info("{n} trades in {path}", n=write_trades(path, read_trades(self._spools())), path=path)
 
-    def _say_the_end(self, _: Any) -> None:
+    def _report_end(self, _: Any) -> None:
         if self.failure is None:
             self._reporter.stopped(self._end)
 
@@ -287,7 +288,7 @@ def _folder(config: AlgoConfig, loaded: LoadedStrategy) -> Path:
     return config.directory / loaded.name
 
 
-def _entering(fills: FillLog, host: StrategyHost) -> Callable[[OrderEvent], None]:
+def _fill_callback(fills: FillLog, host: StrategyHost) -> Callable[[OrderEvent], None]:
     return lambda event: fills.add(trade_of(event, host.name, host.desk.broker_id))
 
 

@@ -1,4 +1,4 @@
-"""Delays between attempts to reach a peer, and the time without data after which its connection is given up."""
+"""Delays between attempts to reach a peer, and the time without data after which its connection is closed."""
 
 from __future__ import annotations
 

@@ -47,13 +47,21 @@ class Blotter:
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
         self.session = ""
+        """Session of the private stream; empty before the first login."""
         self.sequence = 0
+        """Number of the last message of the private stream."""
         self.last_client_id = 0
+        """Highest request number used."""
         self.fills = 0
+        """Number of executions."""
         self.filled_orders = 0
+        """Number of orders filled completely."""
         self.sent = 0
+        """Number of requests to buy or sell."""
         self.rejected = 0
+        """Number of orders that the exchange rejected."""
         self.void_trades = 0
+        """Number of executions that were declared void."""
         self._void_matches: dict[tuple[str, int], None] = {}
         """Latest void trades, by match and the exchange's order id: a trade may be declared void again."""
         self.refused = 0

@@ -31,7 +31,7 @@ class ViewChange(msgspec.Struct, frozen=True):
     removed: tuple[Row, ...]
     """Removed rows, each as often as it was removed."""
     time_ns: int = 0
-    """Time at which the version was published, in nanoseconds since the UTC epoch."""
+    """Time at which the version was published, in nanoseconds since the UTC epoch; 0 if it is not known."""
 
 
 class ViewContents:
@@ -51,6 +51,7 @@ class ViewContents:
     def __init__(self, view: str, columns: tuple[str, ...], scales: Mapping[str, int] | None = None) -> None:
         self.view = view
         self.columns = columns
+        """Names of the columns, in the order of the cells."""
         self.scales: dict[str, int] = dict(scales or {})
         """Digits after the point of columns that are scaled integers."""
         self.epoch = 0
@@ -91,6 +92,7 @@ class ViewContents:
         """Return the distinct rows with these values, in no order.
 
         The first call for a set of columns makes an index over them, in O(rows); later calls cost O(rows returned).
+        Raise `ValueError` for a column that the view does not have.
         """
         columns = tuple(sorted(key))
         index = self._indexes.get(columns)

@@ -1,48 +1,58 @@
 """The order manager of one strategy: writes down, sends, and follows every order to its end.
 
 ```
-strategy ─▶ risk gate ─▶ journal (append) ─▶ blotter ─▶ outbox ── once a reactor turn: write_down(), then send
-strategy ◀─ events ◀──── blotter, portfolio ◀─ journal (append) ◀─ private stream
+strategy ─▶ risk gate ─▶ state (append) ─▶ outbox ── once a reactor turn: write_down(), then send
+strategy ◀─ events ◀──── state (append) ◀─ private stream
 ```
 
-`algo_engine.order_sync` describes how durably a request is written before it is sent: *before* waits for the disk,
-*behind* for the operating system, and syncs to disk afterwards. State after the end of the process or a power loss,
-by the step that it interrupts:
+`algo_engine.desk_state` has the state: the journal, and what follows from its records.
 
-| between | on disk | at the exchange | after the restart | |---|---|---|---| | append, write | nothing, or the intent |
-nothing | *never sent*, by the fence (see `algo_engine.blotter`) | | write, send | the intent; *behind*, after a power
-loss: perhaps | nothing | *never sent*, or unknown here and there | | send, answer | the same | perhaps an order | its
-answer is in the private stream, else as above | | answer, its record | the same | an order | the stream is requested
-from the last position on disk | | record, fsync | the same, perhaps the answer | an order | the same; what is known is
-skipped by its number | | reservation, its fsync | nothing, or the reservation | nothing of its numbers | numbers
-continue above those on disk | | fsync behind, its end | all that was written | orders | as after the fsync | | an fsync
-behind that fails | perhaps all | orders | the desk is broken at once: it cancels, and sends no orders | | in a
-compaction | the old journal or the new one, never both | unchanged | the same state |
+`algo_engine.order_sync` describes how durably a request is written before it is sent: *before* waits for the disk,
+*behind* for the operating system, and syncs to disk afterwards. The table has the state after the end of the process or
+a power loss, by the two steps between which it happens:
+
+```
+between                   on disk                   at the exchange  after the restart
+append, write             nothing, or the request   nothing          *never sent*, by the fence (`algo_engine.blotter`)
+write, send               the request; see (1)      nothing          *never sent*; without its record: no trace of it
+send, answer              the same                  maybe an order   its answer is in the private stream, else as above
+answer, its record        the same                  an order         the stream is requested from the last message on
+                                                                     disk
+record, fsync             the same, and maybe       an order         the same; known messages are skipped by number
+                          the answer
+reservation, its fsync    nothing, or the           no request of    request numbers continue above those on disk
+                          reservation               its numbers
+fsync behind, its end     all requests; see (1)     orders           as after the fsync
+compaction, its end       the old or the new        unchanged        the same state
+                          journal, complete
+(1) In *behind*, a power loss may take it.
+```
+
+After an fsync behind that fails, the desk writes nothing more, and sends only cancellations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import index
 
 import msgspec
-from twisted.logger import Logger
 
 from algo_engine.blotter import Blotter
 from algo_engine.clocks import Clock
-from algo_engine.errors import JournalDamaged, LoginRefused
+from algo_engine.desk_state import COMPACT_BYTES, DeskState
+from algo_engine.errors import LoginRefused
 from algo_engine.fees import FREE, FeeSchedule
 from algo_engine.journal import Journal
-from algo_engine.memories import Memories, Recovered
+from algo_engine.memories import Recovered
 from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.order_sync import Background, OrderSync
 from algo_engine.portfolio import Portfolio
 from algo_engine.quotes import Quotes
-from algo_engine.records import Checkpoint, Intent, Memory, Noted, Opened, Received, Record, VoidTrade
+from algo_engine.records import Intent, Memory, Noted, Opened, Received, Record
 from algo_engine.risk import Exposure, RiskGate
 from algo_engine.stages import OrderStages
-from algo_engine.trades import TradeSpool, trade_of
-from algo_engine.void_trades import TradeHistory
+from algo_engine.trades import TradeSpool
 from deltabook.wire.text import (
     PLAIN,
     Accepted,
@@ -57,19 +67,15 @@ from deltabook.wire.text import (
 
 __all__ = ["Desk"]
 
-COMPACT_BYTES = 4 * 1024 * 1024
-
 
 class Desk:
-    """Own orders of one broker; their state is completely in the journal.
+    """Order manager of one broker.
 
     ``listener`` receives every event once it is written, and may call the desk; ``on_failure`` receives an error after
     which the desk cannot continue. ``background`` runs syncs of sent requests and compactions of the journal in a
     thread; without it requests are durable before they are sent, and the journal is compacted within the call. With
     ``syncs_before`` requests are durable before they are sent in any case.
     """
-
-    _log = Logger()
 
     def __init__(
         self,
@@ -91,19 +97,24 @@ class Desk:
         self.broker_id = broker_id
         self.gate = gate
         self.quotes = quotes
+        """Latest quotes, against which orders are checked."""
         self.is_killed = False
+        """True once the kill switch was triggered."""
         self.suspended = ""
         """Reason for which new orders are refused; empty if they are accepted."""
         self.on_synchronised: Callable[[], None] = lambda: None
-        self._journal, self._spool, self._clock = journal, spool, clock
-        self._listener, self._on_failure, self._fees = listener, on_failure, fees
-        self._compact_bytes = self._compact_at_bytes = compact_bytes
-        self._blotter = Blotter(broker_id)
-        self._memories = Memories()
+        """Callback, called whenever the state of every order has become known."""
+        self._clock, self._listener, self._fees = clock, listener, fees
+        self._state = DeskState(
+            broker_id=broker_id,
+            journal=journal,
+            spool=spool,
+            on_failure=on_failure,
+            compact_bytes=compact_bytes,
+            background=background,
+        )
+        self._blotter = self._state.blotter
         self._has_remembered = False
-        self.portfolio = Portfolio()
-        self._history: TradeHistory | None = None
-        """Own trades, loaded when a trade is first declared void."""
         self._send: Callable[[bytes], None] | None = None
         self._outbox: list[Intent] = []
         self._is_flush_due = False
@@ -116,16 +127,13 @@ class Desk:
             stages=self._stages,
             background=None if syncs_before else background,
             reserve=self._enter,
-            on_failure=self._break,
+            on_failure=self._state.fail,
         )
         self._unwanted: dict[int, None] = {}
         self._fence_id = 0
         self._is_synchronised = False
-        self._is_broken = self._is_compacting = False
-        self._background = background or _at_once
         self.kill_reason = ""
         """Reason of the kill switch, empty unless it was triggered."""
-        self._recover()
 
     # -- calls of the strategy
 
@@ -133,6 +141,11 @@ class Desk:
     def blotter(self) -> Blotter:
         """All orders, for reading."""
         return self._blotter
+
+    @property
+    def portfolio(self) -> Portfolio:
+        """Holdings of all symbols, for reading."""
+        return self._state.portfolio
 
     @property
     def is_synchronised(self) -> bool:
@@ -226,21 +239,23 @@ class Desk:
     def remember(self, name: str, data: bytes) -> None:
         """Write down the strategy's memory under a name; empty data deletes it.
 
-        Requests of the same turn are durable only after it, so that no order exists without its memory. Without
-        requests it survives the end of the process, and reaches the disk with the next request.
+        The requests of the same turn are sent only when the memory is durable, so that no order exists without its
+        memory. In a turn without requests the memory is only written: it survives the end of the process, and is
+        durable with the next request. Raise `ValueError` for memories beyond `MOST_MEMORY_BYTES`.
         """
-        if data or name in self._memories:
+        self._state.memories.check_room(name, data)
+        if data or name in self._state.memories:
             self._has_remembered = True
             self._enter(Memory(name, data))
             self._flush_later()
 
     def recovered(self) -> list[Recovered]:
         """Return the memories of an earlier run, with the order events since; empty after `end_recovery`."""
-        return self._memories.recovered()
+        return self._state.memories.recovered()
 
     def end_recovery(self) -> None:
         """Discard the memories of an earlier run that were not read."""
-        for name in self._memories.end_recovery():
+        for name in self._state.memories.end_recovery():
             self.remember(name, b"")
 
     def kill(self, reason: str) -> None:
@@ -288,14 +303,14 @@ class Desk:
             fee = self._fees.fee(r.symbol, r.detail, r.volume, r.price)
             message = msgspec.structs.replace(message, fee=fee) if fee else message
         elif r.action == "B":
-            message = self._with_trade(message)
+            message = self._state.with_trade(message)
         self._enter(message)
         if self._fence_id and r.action == "R" and r.client_id == self._fence_id:
             self._synchronised()
         if self.is_killed and message.action == "A":
             self.cancel_all()  # Also orders that another connection of this broker sent.
         self._send_cancellations()
-        self._compact_if_large()
+        self._state.compact_if_large()
 
     def lost(self) -> None:
         """Note that the connection was lost; nothing is sent before the next login."""
@@ -306,104 +321,16 @@ class Desk:
 
     def close(self) -> None:
         """Make everything durable, and close."""
-        self._journal.close()
+        self._state.close_journal()
         self._sync.made_durable()
-        self._spool.close()
+        self._state.close_trades()
 
     # -- internals
 
-    def _recover(self) -> None:
-        records = self._journal.read()
-        if not records:
-            self._journal.compact(Checkpoint(self.broker_id))
-        for record in records:
-            self._keep_trades(self._fold(record))
-        if self._blotter.reserved_client_id > self._blotter.last_client_id:
-            # Requests with these numbers may have been sent, and lost on disk.
-            self._enter(Noted(self._blotter.reserved_client_id))
-        self._blotter.lost()
-
-    def _fold(self, record: Record) -> list[OrderEvent]:
-        if isinstance(record, Memory):
-            self._memories.enter(record)
-            return []
-        if isinstance(record, Checkpoint):
-            if record.broker_id != self.broker_id:
-                raise LoginRefused(
-                    f"expected a journal of broker {self.broker_id}, was one of broker {record.broker_id}"
-                )
-            self.portfolio = Portfolio(record.holdings)
-            self._memories.restore(record.memories)
-        events = self._blotter.apply(record)
-        self._memories.received(events)
-        for event in events:
-            if event.is_fill:
-                order = event.order
-                self.portfolio.fill(order.symbol, order.side, event.volume_lots, event.price_ticks, event.fee)
-            elif isinstance(record, Received) and record.void is not None:
-                self.portfolio.restate(record.symbol, record.void.holding)
-        return events
-
-    def _with_trade(self, message: Received) -> Received:
-        """Return a B message with the trade that it declares void, unless the trade was void before or is unknown."""
-        m = message
-        if self._is_broken or m.sequence != self._blotter.sequence + 1 or self._blotter.is_void(m):
-            return m
-        try:
-            if self._history is None:
-                # A crash may have left rows of later messages in the list.
-                self._history = TradeHistory(row for row in self._spool.rows() if row.sequence < m.sequence)
-        except (OSError, JournalDamaged) as error:
-            self._break(error)
-            return m
-        trade = self._history.find(m.order_id, m.volume_lots, m.price_ticks)
-        if trade is None:
-            self._log.warn(
-                "expected the void trade {match} of order {order} in the list of trades of broker {broker}, was none: "
-                "the position keeps it",
-                match=m.detail,
-                order=m.order_id,
-                broker=self.broker_id,
-            )
-            return m
-        holding = self._history.holding(trade.symbol, without=trade)
-        return msgspec.structs.replace(m, void=VoidTrade(trade.client_id, Side(trade.side), trade.fee, holding))
-
     def _enter(self, record: Record) -> None:
-        """Apply and write a record, then notify the strategy; do not write a record that changes nothing."""
-        before = self._blotter.sequence
-        events = self._fold(record)
-        if isinstance(record, Received) and record.sequence and self._blotter.sequence == before:
-            return
-        self._write(record, events)
-        for event in events:
+        """Apply and write a record, then notify the strategy."""
+        for event in self._state.enter(record):
             self._listener(event)
-
-    def _write(self, record: Record, events: Iterable[OrderEvent]) -> None:
-        """Write a record and its trades, unless an earlier write failed.
-
-        After a failure nothing more is written: the exchange will resend everything after the last message on disk, so
-        no message before it may be missing.
-        """
-        if self._is_broken:
-            return
-        try:
-            self._keep_trades(events)
-            self._journal.append(record)
-        except OSError as error:
-            self._break(error)
-
-    def _break(self, error: Exception) -> None:
-        if not self._is_broken:
-            self._is_broken = True
-            self._on_failure(error)
-
-    def _keep_trades(self, events: Iterable[OrderEvent]) -> None:
-        for event in events:
-            if event.changes_position:
-                self._spool.add(event)
-                if self._history is not None:
-                    self._history.add(trade_of(event, "", self.broker_id))
 
     def _objection(self, order: Order, *, is_new: bool = True) -> str:
         if self.is_killed:
@@ -453,24 +380,24 @@ class Desk:
         has_remembered, self._has_remembered = self._has_remembered, False
         if not (intents or has_remembered):
             return
-        if not self._is_broken:
+        if not self._state.is_broken:
             try:
                 if intents:
                     self._sync.write_down(intents, must_be_durable=has_remembered)
                 else:
-                    self._journal.write()
+                    self._state.write()
             except OSError as error:
-                self._break(error)
+                self._state.fail(error)
         if not intents:
             return
         written_s = self._stages.written(self._requested_s)
-        if self._is_broken:
+        if self._state.is_broken:
             # Unwritten requests are not sent, except cancellations: it need not be known later if they were sent.
             intents = [intent for intent in intents if intent.action == "D"]
         if intents and self._send is not None:
             self._send(b"".join(map(self._encoded, intents)))
             self._stages.sent(written_s)
-        if not self._is_broken:
+        if not self._state.is_broken:
             self._sync.sent()
 
     def _encoded(self, intent: Intent) -> bytes:
@@ -494,7 +421,7 @@ class Desk:
                 self._request(Intent(intent_id, "D", 0, 0, order.symbol, order.order_id, client_id))
 
     def _unwant_refused(self, message: Received) -> None:
-        """Drop an unwanted order's cancellation that the exchange refused.
+        """Stop trying to cancel an order if the exchange refused its cancellation.
 
         A cancellation that never reached the exchange is repeated, and so is one that a replacement overtook, since the
         order has another order id by now.
@@ -514,45 +441,6 @@ class Desk:
             self.cancel_all()
         self._send_cancellations()
         self.on_synchronised()
-
-    def _compact_if_large(self) -> None:
-        is_busy = self._is_compacting or self._is_broken or self._memories.is_recovering
-        if is_busy or self._journal.size_bytes < self._compact_at_bytes:
-            return
-        state = msgspec.structs.replace(
-            self._blotter.checkpoint(), holdings=self.portfolio.holdings, memories=self._memories.data
-        )
-        try:
-            sync_trades, replace_journal = self._spool.begin_sync(), self._journal.begin_compaction(state)
-        except OSError as error:
-            self._break(error)
-            return
-
-        def work() -> float:
-            sync_trades()  # the journal drops a fill only after the list of trades is on disk
-            replace_journal()
-            return 0.0
-
-        self._is_compacting = True
-        self._background(work, self._compacted)
-
-    def _compacted(self, result: float | OSError) -> None:
-        self._is_compacting = False
-        if isinstance(result, OSError):
-            self._break(result)
-            return
-        self._journal.end_compaction()
-        # A state that is large itself is not written again for every message.
-        self._compact_at_bytes = max(self._compact_bytes, 2 * self._journal.size_bytes)
-
-
-def _at_once(work: Callable[[], float], ended: Callable[[float | OSError], None]) -> None:
-    """Run work of a `Background` at once, on the calling thread."""
-    try:
-        result: float | OSError = work()
-    except OSError as error:
-        result = error
-    ended(result)
 
 
 def _whole(what: str, number: int) -> int:

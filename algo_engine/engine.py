@@ -52,8 +52,12 @@ class Engine:
         self._adopt, self._stale_s = adopt, stale_s
         self._on_failure, self._on_synchronised = on_failure, on_synchronised
         self._fresh: set[str] = set()
+        self._losses: dict[str, int] = {}
+        """Number of the loss of each view that is lost."""
+        self._last_loss = 0
         self._is_stopping = False
         self.view_changes = 0
+        """Number of view changes that have arrived."""
         self._stages = stages or OrderStages(clock.seconds)
         self._requested = RequestedViews(view_link or NoViewLink(), mirror, is_kept=keep_views)
         self._given = {view for host in hosts for view in (QUOTE_VIEW, *host.loaded.strategy.views)}
@@ -104,9 +108,12 @@ class Engine:
                 break
 
     def views_lost(self, views: Iterable[str] | None = None) -> None:
-        """Mark some views, or all, as stale: after a while the orders of strategies that need them are cancelled."""
-        self._fresh -= set(self._fresh if views is None else views)
-        self._clock.callLater(self._stale_s, self._cancel_if_stale)
+        """Mark some views, or all, as lost; orders of strategies whose views are lost for ``stale_s`` are cancelled."""
+        lost = set(self._fresh if views is None else views)
+        self._fresh -= lost
+        self._last_loss += 1
+        self._losses = {**dict.fromkeys(lost, self._last_loss), **self._losses}
+        self._clock.callLater(self._stale_s, self._cancel_if_stale, self._last_loss)
 
     def start_ready(self) -> None:
         """Start every strategy whose views and orders are known."""
@@ -187,9 +194,11 @@ class Engine:
 
         return synchronised
 
-    def _cancel_if_stale(self) -> None:
+    def _cancel_if_stale(self, loss: int) -> None:
+        """Suspend the strategies that read a view which has been lost since this loss or an earlier one."""
+        stale = {view for view, number in self._losses.items() if number <= loss}
         for host in self.hosts:
-            if host.is_started and not host.views <= self._fresh:
+            if host.is_started and not host.views.isdisjoint(stale):
                 self._log.warn("{name}: views are stale; its orders are cancelled", name=host.name)
                 host.desk.suspended = "views: expected to be connected to the runtime, was not"
                 host.desk.cancel_all()
@@ -198,6 +207,7 @@ class Engine:
         if view in self._fresh:
             return
         self._fresh.add(view)
+        self._losses.pop(view, None)
         self._resume()
 
     def _resume(self) -> None:
@@ -212,6 +222,7 @@ class Engine:
     def _view_ended(self, view: str, reason: str) -> None:
         if view not in self._given:
             self._fresh.discard(view)
+            self._losses.pop(view, None)
             self._requested.ended(view, reason)
             self._resume()
             return

@@ -40,7 +40,7 @@ class ViewNotOffered(AlgoError, LookupError):
 
 
 class LoginRefused(AlgoError, ConnectionError):
-    """The exchange does not let this broker continue its private stream here."""
+    """The exchange refused a login, or the journal does not belong to this broker and this private stream."""
 
 
 class PeerUnreachable(AlgoError, ConnectionError):

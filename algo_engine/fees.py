@@ -20,6 +20,7 @@ __all__ = ["FREE", "FeeSchedule", "Fees", "parse_fees", "read_fees"]
 
 _MILLION: Final = 1_000_000
 _OTHERS: Final = "*"
+"""Key of the fees of all other symbols."""
 
 
 class Fees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,6 +1,4 @@
-"""Host of one strategy: delivers events one at a time and implements the context, with named timers
-on a given clock.
-"""
+"""Host of one strategy: delivers events one at a time, and implements the context, including named timers."""
 
 from __future__ import annotations
 
@@ -37,7 +35,10 @@ class Timers:
         self._calls: dict[str, ScheduledCall] = {}
 
     def set(self, name: str, delay_ms: int, *, repeat: bool = False) -> None:
-        """Call back after the delay, once or at that interval; raise `ValueError` for a delay below 1 ms."""
+        """Call back after the delay, once or at that interval.
+
+        Raise `ValueError` for a delay below 1 ms, and for more than `TIMERS_LIMIT` timers.
+        """
         if delay_ms < 1:
             raise ValueError(f"expected a delay of 1 ms or more, was {delay_ms}")
         self.cancel(name)
@@ -87,11 +88,14 @@ class StrategyHost(Context):
         self.views = {QUOTE_VIEW, *loaded.strategy.views, *self.queries}
         """Names of the views that the strategy reads; grows with added views."""
         self.on_view_wanted: Callable[[str, str, Lane], None] = lambda view, sql, lane: None
+        """Callback for the name, SQL and lane of a view that the strategy adds."""
         self.is_started = False
         self.failure = ""
+        """Reason why the strategy was stopped permanently; empty if it was not."""
         self.error: Exception | None = None
         """Error that the strategy raised, if any."""
         self.on_failed: Callable[[], None] = lambda: None
+        """Callback, called once when the strategy has failed."""
         self.on_fill: Callable[[OrderEvent], None] = lambda event: None
         """Callback for every execution and every void trade, also before the start."""
         self._strategy = loaded.strategy
@@ -308,4 +312,4 @@ class StrategyHost(Context):
     def log(self, message: str, **fields: Any) -> None:
         """See `Context.log`."""
         text = " ".join([message, *(f"{key}={value}" for key, value in fields.items())])
-        self._log.info("{name}: {said}", name=self.name, said=text)
+        self._log.info("{name}: {text}", name=self.name, text=text)

@@ -30,6 +30,7 @@ _PREFIX: Final = struct.Struct("!II")
 JOURNAL: Final = "orders.log"
 """File name of a strategy's journal, in its folder."""
 RECORD_LIMIT_BYTES: Final = 64 * 1024 * 1024
+"""Longest record in bytes; a longer one counts as damage."""
 
 
 class Journal(Protocol):
@@ -94,7 +95,7 @@ class MemoryJournal(Journal):
         self._in_system = 0
         """Number of those records that would survive the end of the process."""
         self._removed = 0
-        """Number of records written before the last compaction."""
+        """Number of records that compactions removed, less the checkpoints in their place."""
 
     def read(self) -> list[Record]:
         """See `Journal.read`."""

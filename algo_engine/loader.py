@@ -31,6 +31,7 @@ BUILT_IN: Final = {
     "volatile_sobi": "algo_engine.strategies.volatile_sobi",
 }
 _RISK: Final = "risk"
+"""First part of the names of parameters that are limits."""
 
 
 class LoadedStrategy(msgspec.Struct, frozen=True):
@@ -49,8 +50,8 @@ def load_strategies(
 ) -> list[LoadedStrategy]:
     """Load strategies in the order given: built-in names, paths to files, or classes.
 
-    Raise `StrategyNotFound` if a strategy is missing, invalid or given twice, and `ParameterError` for parameters that
-    no strategy has or that are invalid.
+    Of several values of a parameter the last one counts. Raise `StrategyNotFound` if a strategy is missing, invalid or
+    given twice, and `ParameterError` for parameters that no strategy has or that are invalid.
 
     >>> [loaded.name for loaded in load_strategies(["sobi"], ["sobi.factor=3", "sobi.risk.max_open_orders=5"])]
     ['sobi']

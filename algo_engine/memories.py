@@ -12,13 +12,17 @@ events in the journal and in the private stream restore the lost state.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from algo_engine.order import OrderEvent
 from algo_engine.records import Memory
 
-__all__ = ["Memories", "Recovered"]
+__all__ = ["MOST_MEMORY_BYTES", "Memories", "Recovered"]
+
+MOST_MEMORY_BYTES: Final = 16 * 1024 * 1024
+"""Largest sum of all data that a strategy remembers, in bytes: a checkpoint of the journal has it in one record."""
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -60,6 +64,14 @@ class Memories:
         """Start with the memories of a checkpoint."""
         self.data, self._events, self._since = dict(data), [], dict.fromkeys(data, 0)
 
+    def check_room(self, name: str, data: bytes) -> None:
+        """Raise `ValueError` if data under this name would make the memories larger than `MOST_MEMORY_BYTES`."""
+        others_bytes = sum(len(other) for other_name, other in self.data.items() if other_name != name)
+        if data and others_bytes + len(data) > MOST_MEMORY_BYTES:
+            raise ValueError(
+                f"expected at most {MOST_MEMORY_BYTES} remembered bytes, was {others_bytes + len(data)} with {name}"
+            )
+
     def enter(self, record: Memory) -> None:
         """Apply a record."""
         if record.data:
@@ -77,7 +89,7 @@ class Memories:
             self._events += events
 
     def recovered(self) -> list[Recovered]:
-        """Return all memories, oldest first; none after `end_recovery`."""
+        """Return all memories, in the order in which their names were first used; none after `end_recovery`."""
         if not self._is_starting:
             return []
         self._is_read = True

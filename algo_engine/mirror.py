@@ -56,6 +56,7 @@ class ViewMirror:
             return None
         if is_snapshot:
             contents.clear()
+            contents.scales = dict(scales or {})
         contents.apply(rows, weights)
         added, removed = _parted(contents.columns, rows, weights)
         contents.epoch, contents.step = header.to_epoch, header.step

@@ -7,7 +7,7 @@ new ──A──▶ accepted ──E──▶ partially_filled ──F──▶
  │            └──D──▶ cancelled, or expired
  ├──R──▶ rejected                       (by the exchange)
  ├──────▶ refused                       (by our own risk limits; never on the wire)
- └─connection lost─▶ unknown ──▶ what the private stream says, or never_sent
+ └─connection lost─▶ unknown ──▶ the status that the private stream reports, or never_sent
 ```
 """
 
@@ -158,7 +158,7 @@ class EventKind(StrEnum):
     TRADE_VOID = "trade_void"
     """The exchange has declared an execution void; the order may have ended long ago."""
     TRIGGERED = "triggered"
-    """The stop price was reached, and the order entered the book."""
+    """The stop price was reached: the order is now an ordinary limit or market order."""
     CANCELLED = "cancelled"
     """A request or the exchange cancelled the order."""
     EXPIRED = "expired"

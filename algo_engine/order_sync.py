@@ -58,7 +58,7 @@ class _Reservation(NamedTuple):
 
 
 class OrderSync:
-    """Durability of one desk's requests. Used on the reactor's thread only."""
+    """Durability of one desk's requests. Not thread-safe: called only on the reactor's thread."""
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from algo_engine.contents import ViewChange
 __all__ = ["QUOTE_COLUMNS", "QUOTE_VIEW", "Quote", "Quotes", "mark_ticks"]
 
 QUOTE_VIEW: Final = "best_quote"
+"""View with the best prices, which every strategy reads."""
 QUOTE_COLUMNS: Final = ("symbol", "bid_price", "bid_volume", "ask_price", "ask_volume")
 _WEIGHT: Final = 16
 """A new touch counts one part in this many of the typical size."""

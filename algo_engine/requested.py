@@ -1,4 +1,4 @@
-"""Views of strategies' own, declared or requested while they run: their subscribers and their SQL."""
+"""Views that strategies define, in their queries or while they run: their subscribers and their SQL."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["RequestedViews", "same_sql"]
 
 
 def same_sql(sql: str, other: str) -> bool:
-    """Return True if two texts are the same query except for white space.
+    """Return True if two texts are the same query except for white space and semicolons at the end.
 
     >>> same_sql("SELECT 1 AS a\\n FROM t;", "SELECT 1 AS a FROM t")
     True
     """
-    return sql.split() == other.split() or " ".join(sql.split()).rstrip("; ") == " ".join(other.split()).rstrip("; ")
+    return " ".join(sql.split()).rstrip("; ") == " ".join(other.split()).rstrip("; ")
 
 
 class _Requested:
@@ -44,7 +44,8 @@ class RequestedViews:
         """
         if given(view):
             host.view_refused(
-                view, f"expected a name that is not in views, was {view}; what queries has needs no other mention"
+                view,
+                f"expected a name that no strategy has in `views`, was {view}; `queries` needs no entry there",
             )
             return
         known = self._views.get(view)

@@ -22,7 +22,8 @@ from deltabook.wire.results import Frame, FrameDecoder, FrameError
 __all__ = ["ResultsLink", "check_offer"]
 
 
-_NOT_LET_IN = (401, 403)
+_ACCESS_REFUSED = (401, 403)
+"""Statuses of an answer that refuses access."""
 
 
 class _Column(msgspec.Struct, frozen=True):
@@ -40,7 +41,7 @@ _offers = msgspec.json.Decoder(list[_Offer])
 def check_offer(data: bytes, wanted: Mapping[str, Iterable[str]]) -> None:
     """Compare the runtime's list of views with the wanted views and columns.
 
-    Raise `ViewNotOffered` for a missing one.
+    Raise `ViewNotOffered` for a missing view or column, and for data of another form.
     """
     try:
         offered = {offer.name: [column.name for column in offer.columns] for offer in _offers.decode(data)}
@@ -190,9 +191,9 @@ class ResultsLink:
         if self._is_stopped:
             return
         error: object = failure.value
-        if isinstance(error, RefusedError) and error.status in _NOT_LET_IN:
+        if isinstance(error, RefusedError) and error.status in _ACCESS_REFUSED:
             error = ResultsRefused(
-                f"expected the runtime to let us in (--results-token-file), was HTTP {error.status}: {error}"
+                f"expected access to the runtime (--results-token-file), was HTTP {error.status}: {error}"
             )
         if isinstance(error, AlgoError):
             self._is_stopped = True

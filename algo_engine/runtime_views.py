@@ -36,6 +36,7 @@ from deltabook.wire.http.reactor import ReactorPort
 __all__ = ["RuntimeViews"]
 
 _REASON_BYTES: Final = 1_000
+"""Number of bytes of an answer that are kept as its reason."""
 _WORD: Final = re.compile(r"\w+")
 _TOO_MANY: Final = 429
 """Status of the runtime's answer to too many requests; a later request may be accepted."""
@@ -105,13 +106,17 @@ class RuntimeViews:
                     self._on_failure(error)
                     return
             sent = self._port.begin("POST", "/v1/views", body)
-            sent.addCallback(self._read_answer).addCallbacks(answered, unreachable)
+            sent.addCallback(self._read_answer).addCallbacks(answered, unreachable).addErrback(failed)
 
         def unreachable(failure: Failure) -> None:
             if not isinstance(failure.value, ConnectError):
                 self._unanswered.discard(view)  # the request may have arrived, and the view may exist
             if view in self._retries:
                 retry.again(ask, failure.getErrorMessage())
+
+        def failed(failure: Failure) -> None:
+            # The file could not be written.
+            self._on_failure(failure.value if isinstance(failure.value, Exception) else RuntimeError(str(failure)))
 
         def answered(answer: tuple[int, str]) -> None:
             code, reason = answer
@@ -211,7 +216,7 @@ class RuntimeViews:
 
         def answered(answer: tuple[int, str]) -> None:
             if answer[0] >= 400:
-                self._log.warn("view {view} is not dropped: {said}", view=view, said=answer[1])
+                self._log.warn("view {view} is not dropped: {reason}", view=view, reason=answer[1])
             self._disown(view)
 
         sent = self._port.begin("DELETE", f"/v1/views/{quote(view, safe='')}")

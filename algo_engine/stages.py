@@ -16,7 +16,7 @@ class OrderStages:
     frame read ──frame──▶ strategies called ──journal──▶ requests written down ──wire──▶ requests in the socket
     ```
 
-    Belongs to the reactor's thread.
+    Not thread-safe: called only on the reactor's thread.
     """
 
     def __init__(self, seconds: Callable[[], float]) -> None:

@@ -33,7 +33,7 @@ from algo_engine.trades import Trade
 from deltabook.wire import strategies
 from deltabook.wire.access import Access
 from deltabook.wire.metrics import METRICS_PATH, Exposition, counter, gauge, histogram, labelled
-from deltabook.wire.site import MOST_BODY_BYTES, BoundedSite
+from deltabook.wire.site import MOST_BODY_BYTES, BoundedSite, refuse, reply
 from deltabook.wire.strategies import (
     MOST_FILLS,
     MOST_ORDERS,
@@ -95,6 +95,7 @@ class FillLog:
 
 
 _LONGEST_REASON = 200
+"""Longest reason of a kill switch in characters; a longer one is cut."""
 
 
 class UnknownStrategyError(AlgoError, LookupError):
@@ -331,14 +332,14 @@ class _Root(Resource):
     def render(self, request: Request) -> bytes:
         """Answer a request with status 200, or with an error status and one line of text."""
         try:
-            return _reply(request, 200, *self._answer(request))
+            return reply(request, 200, *self._answer(request))
         except _Refused as error:
-            return _refuse(request, error.status, str(error))
+            return refuse(request, error.status, str(error))
         except UnknownStrategyError as error:
-            return _refuse(request, 404, str(error))
+            return refuse(request, 404, str(error))
         except Exception as error:  # noqa: BLE001 - a page of Twisted's is for people, and this port for programs
             self._log.failure("status: {path} failed", path=request.path)
-            return _refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the log")
+            return refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the log")
 
     def _answer(self, request: Request) -> tuple[bytes, str]:
         self._admit(request)
@@ -395,18 +396,6 @@ def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise _Refused(400, f"expected a whole number as after, was {text[:80]!r}")
     return int(text)
-
-
-def _reply(request: Request, status: int, body: bytes, content_type: str) -> bytes:
-    request.setResponseCode(status)
-    request.setHeader("content-type", content_type)
-    request.setHeader("cache-control", "no-store")
-    request.setHeader("content-length", str(len(body)))
-    return b"" if request.method == b"HEAD" else body
-
-
-def _refuse(request: Request, status: int, text: str) -> bytes:
-    return _reply(request, status, text.encode("utf-8", "replace") + b"\n", "text/plain; charset=utf-8")
 
 
 def status_site(reports: Reports, metrics: AlgoMetrics, access: Access) -> Site:

@@ -166,7 +166,7 @@ class Context(abc.ABC):
         """Write data into the strategy's journal under a name, in place of earlier data; empty data removes it.
 
         The data is as durable as own orders: orders that are sent in the same call of the strategy reach the exchange
-        only if the data is on disk.
+        only if the data is on disk. Raise `ValueError` for more than 16 MiB under all names together.
         """
 
     @abc.abstractmethod

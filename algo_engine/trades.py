@@ -46,8 +46,9 @@ __all__ = [
 SPOOL: Final = "trades.spool"
 """File name of a strategy's trades, in its folder."""
 _ROWS_AT_ONCE: Final = 65_536
+"""Number of rows in a batch of a Parquet file."""
 _MARK: Final = b",#"
-"""Separator before a checksum; no number begins with it, and no other field of a trade."""
+"""Separator before a checksum; it occurs last in a line, since the field before it is a number."""
 _CHECKSUM_DIGITS: Final = 8
 
 
@@ -114,6 +115,7 @@ class MemorySpool:
 
     def __init__(self) -> None:
         self.fills: list[OrderEvent] = []
+        """Fills and void trades, oldest first."""
 
     def add(self, event: OrderEvent) -> None:
         """See `TradeSpool.add`."""
@@ -136,7 +138,7 @@ class FileSpool:
     """Fills of one strategy in one file; other processes can read each fill as soon as it is added."""
 
     def __init__(self, path: Path, strategy: str, broker_id: int) -> None:
-        """Open or create the file; raise `JournalDamaged` for a file of another format."""
+        """Open or create the file, and cut a line without end; raise `JournalDamaged` for a damaged line."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._strategy, self._broker_id = path, strategy, broker_id
         self._last, self._checksum, end = _end_of(path)

@@ -1,4 +1,4 @@
-"""Plug-in point that adds the views of strategies' own."""
+"""Plug-in point that adds the views which strategies define themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NoViewLink:
     def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
         """See `ViewLink.add`."""
         del sql, lane
-        done(f"expected views that are kept already, was {view} to be added")
+        done(f"expected a view that exists already, was a request to add {view}")
 
     def drop(self, view: str) -> None:
         """See `ViewLink.drop`."""

@@ -11,7 +11,8 @@ the journal. In the list of trades it is a row of its own with negative lots and
 list are right.
 
 An execution has no number of its match in the private stream. If an order was executed more than once with the same
-lots at the same price, the newest of these trades is chosen: the choice does not change position and money.
+lots at the same price, the newest of these trades is chosen. The choice changes neither the position nor the money that
+was paid; it may change how the profit is split between closed and open lots.
 """
 
 from __future__ import annotations

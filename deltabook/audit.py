@@ -69,11 +69,13 @@ class Ledger:
         self.accepted: set[int] = set()
         """Numbers of the requests that became orders."""
         self.fills = 0
+        """Number of executions."""
         self.filled_orders = 0
-        self.rejected = 0
+        """Number of orders executed completely."""
         self.positions: dict[str, int] = {}
         """Position in lots, by symbol."""
         self.void_trades = 0
+        """Number of executions that were declared void."""
         self._void_matches: set[tuple[str, int]] = set()
         self._executed: dict[tuple[int, int, int], list[StandingOrder]] = {}
         """Orders as they were before each execution that is not void, by order number, lots and price."""
@@ -237,8 +239,8 @@ class AuditError(RuntimeError):
     """There is nothing to compare; the message has the expected and the actual value."""
 
 
-class Believed:
-    """The desk of one strategy, as its journal leaves it."""
+class JournalledDesk:
+    """State of one strategy's desk, folded from its journal, with its list of trades."""
 
     def __init__(self, folder: Path) -> None:
         """Read the journal and the trades of a strategy's folder.
@@ -271,6 +273,7 @@ class Believed:
                 elif isinstance(record, Received) and record.void is not None:
                     portfolio.restate(record.symbol, record.void.holding)
         self.holdings: dict[str, Holding] = portfolio.holdings
+        """Holdings by symbol."""
         # The trades are read after the journal and before the exchange. So, if the strategy is running, the list has at
         # least what the journal has, and nothing that the exchange has not published.
         self.trades: list[Trade] = list(read_trades([folder / SPOOL]))
@@ -286,15 +289,15 @@ class Believed:
         return self.blotter.sequence
 
 
-def find_desks(directory: Path) -> list[Believed]:
+def find_desks(directory: Path) -> list[JournalledDesk]:
     """Return the desks of all strategies of a directory, sorted by name."""
-    return [Believed(path.parent) for path in sorted(directory.glob(f"*/{JOURNAL}"))]
+    return [JournalledDesk(path.parent) for path in sorted(directory.glob(f"*/{JOURNAL}"))]
 
 
 def replay_private_streams(directory: Path, brokers: Collection[int], take: Callable[[int, Response], None]) -> str:
     """Apply every input of a journal again, and pass each message for these brokers to ``take``; return the session.
 
-    The messages follow from the inputs alone; the files of the streams are not read. Raises
+    The messages follow from the inputs alone; the files of the streams are not read. Raise
     `exchange_server.errors.JournalError` if there is no journal, or if the journal is damaged or has lost its
     beginning.
     """
@@ -327,7 +330,7 @@ class AuditedStrategy(msgspec.Struct, frozen=True):
     """Broker as which the strategy traded."""
     messages: int
     """Number of messages that the exchange has sent to the strategy."""
-    unheard: int
+    unreceived: int
     """Number of messages that are not in the strategy's journal yet, because it was killed or is still running."""
     orders: int
     """Number of orders that the exchange has accepted."""
@@ -361,7 +364,7 @@ def audit(directory: Path, exchange: Path, fees: FeeSchedule | None = None, *, i
     """Compare the strategies of a directory with the journal of the exchange at which they traded.
 
     With ``fees``, every fee is compared with the schedule. Unless ``is_running``, messages that a strategy has not
-    received yet are a problem. Raises `AuditError` if there is nothing to compare, and the errors of damaged journals.
+    received yet are a problem. Raise `AuditError` if there is nothing to compare, and the errors of damaged journals.
     """
     desks = find_desks(directory)
     if not desks:
@@ -374,11 +377,11 @@ def audit(directory: Path, exchange: Path, fees: FeeSchedule | None = None, *, i
 class _Side:
     """One strategy, compared with the messages that the exchange sent to it."""
 
-    def __init__(self, desk: Believed, fees: FeeSchedule | None) -> None:
+    def __init__(self, desk: JournalledDesk, fees: FeeSchedule | None) -> None:
         self._desk, self._fees = desk, fees
         self._ledger = Ledger()
         self._trades: Iterator[Trade] = iter(desk.trades)
-        self._heard: list[Trade] = []
+        self._matched: list[Trade] = []
         self._problems: list[str] = []
         if desk.sequence == 0:
             self._compare_state()
@@ -400,8 +403,8 @@ class _Side:
             self._wrong("session", session, desk.blotter.session)
         if desk.sequence > ledger.sequence:
             self._wrong("messages received", f"at most {ledger.sequence}", desk.sequence)
-        unheard = max(0, ledger.sequence - desk.sequence)
-        if unheard and not is_running:
+        unreceived = max(0, ledger.sequence - desk.sequence)
+        if unreceived and not is_running:
             self._wrong(
                 "messages received", f"{ledger.sequence} (a start of the strategies fetches them)", desk.sequence
             )
@@ -414,12 +417,12 @@ class _Side:
             name=desk.name,
             broker_id=desk.blotter.broker_id,
             messages=ledger.sequence,
-            unheard=unheard,
+            unreceived=unreceived,
             orders=len(ledger.accepted),
             fills=ledger.fills,
             void_trades=ledger.void_trades,
             open_orders=len(ledger.live),
-            accounts=recompute(self._heard),
+            accounts=recompute(self._matched),
             problems=tuple(problems),
         )
 
@@ -455,7 +458,7 @@ class _Side:
         if is_void:
             self._take_back(trade)
             return
-        self._heard.append(trade)
+        self._matched.append(trade)
         if self._fees is not None:
             fee = self._fees.fee(message.symbol, message.detail, message.volume, message.price)
             if fee != trade.fee:
@@ -464,10 +467,10 @@ class _Side:
     def _take_back(self, void: Trade) -> None:
         """Remove the newest trade with these lots and this price, whose fee is refunded."""
         wanted = (void.order_id, -void.volume_lots, void.price_ticks)
-        for place in range(len(self._heard) - 1, -1, -1):
-            trade = self._heard[place]
+        for place in range(len(self._matched) - 1, -1, -1):
+            trade = self._matched[place]
             if (trade.order_id, trade.volume_lots, trade.price_ticks) == wanted:
-                del self._heard[place]
+                del self._matched[place]
                 if void.fee != -trade.fee:
                     self._wrong(f"fee of trade {void.sequence}", -trade.fee, void.fee)
                 return
@@ -486,7 +489,7 @@ class _Side:
                 self._wrong(name.replace("_", " "), getattr(ledger, name), getattr(blotter, name))
         if blotter.unmatched:
             self._wrong("messages that fit no order", 0, blotter.unmatched)
-        accounts = recompute(trade for trade in self._heard if trade.sequence <= ledger.sequence)
+        accounts = recompute(trade for trade in self._matched if trade.sequence <= ledger.sequence)
         for symbol in sorted({*accounts, *self._desk.holdings, *ledger.positions}):
             self._compare_money(symbol, accounts.get(symbol, SymbolAccount()))
 

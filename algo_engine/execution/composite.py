@@ -18,9 +18,10 @@ from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["ChildOrder", "Composite", "CompositeOrders", "CompositeState"]
 
-_TIMER: Final = "composite order "
+_PREFIX: Final = "composite order "
+"""Beginning of the names of timers and memories of composite orders; the order's number follows."""
 _MOST_FAILURES: Final = 10
-"""Largest number of child orders in a row that are refused or rejected before a composite order fails."""
+"""Number of failed child orders in a row, such as refused ones, with which a composite order fails."""
 _MOST_WORKING: Final = 200
 """Largest number of working composite orders of one strategy; each may need a timer."""
 
@@ -85,7 +86,7 @@ class Composite(abc.ABC):
         """Sum of price × lots of all executions, in ticks × lots."""
         self.state = CompositeState.WORKING
         self.reason = ""
-        """Reason of the failure or cancellation; empty otherwise."""
+        """Reason of the cancellation or failure, or of the latest refusal of a child order; else empty."""
         self.on_done: Callable[[Composite], None] = lambda composite: None
         """Callback, called once when the order has ended."""
         self.on_cancelled: Callable[[], None] = lambda: None
@@ -232,7 +233,7 @@ class Composite(abc.ABC):
     # -- helpers of subclasses
 
     def _set_timer(self, delay_ms: int) -> None:
-        self._context.set_timer(f"{_TIMER}{self._number}", max(1, delay_ms))
+        self._context.set_timer(f"{_PREFIX}{self._number}", max(1, delay_ms))
 
     def _ended(self, status: OrderStatus, reason: str, child: ChildOrder | None, *, was_leaving: bool) -> None:
         if status is OrderStatus.FILLED:
@@ -310,7 +311,7 @@ class Composite(abc.ABC):
         if self._is_finished or self._child_id:
             return
         self._is_finished = True
-        self._context.cancel_timer(f"{_TIMER}{self._number}")
+        self._context.cancel_timer(f"{_PREFIX}{self._number}")
         self.on_done(self)
 
     def _check(self) -> None:
@@ -354,7 +355,7 @@ class CompositeOrders:
         """
         known = {kind.__name__: kind for kind in (*_kinds(), *kinds)}
         for recovered in self._context.recovered():
-            if not recovered.name.startswith(_TIMER):
+            if not recovered.name.startswith(_PREFIX):
                 continue
             name, memory = msgspec.msgpack.decode(recovered.data, type=tuple[str, dict[str, Any]])
             if name not in known:
@@ -364,7 +365,7 @@ class CompositeOrders:
             for event in recovered.events:
                 if composite.owns(event.order.client_id):
                     composite.order_event(event)
-            number = int(recovered.name.removeprefix(_TIMER))
+            number = int(recovered.name.removeprefix(_PREFIX))
             self._numbers = max(self._numbers, number)
             self._working[number] = composite
         restored = self.working
@@ -419,9 +420,9 @@ class CompositeOrders:
 
     def on_timer(self, name: str) -> bool:
         """Pass on a timer; return True if it belongs to a composite order."""
-        if not name.startswith(_TIMER):
+        if not name.startswith(_PREFIX):
             return False
-        composite = self._working.get(int(name.removeprefix(_TIMER)))
+        composite = self._working.get(int(name.removeprefix(_PREFIX)))
         if composite is not None and not composite.is_done:
             composite.timer_due()
             self._driven()
@@ -433,11 +434,11 @@ class CompositeOrders:
             if composite.is_done and not composite.child_id:
                 del self._working[number]
                 self._written.pop(number, None)
-                self._context.remember(f"{_TIMER}{number}", b"")
+                self._context.remember(f"{_PREFIX}{number}", b"")
                 continue
             memory = composite.memory()
             tight = {name: value for name, value in memory.items() if name not in composite.loose_fields}
             if tight != self._written.get(number):
                 self._written[number] = tight
                 data = msgspec.msgpack.encode((type(composite).__name__, memory))
-                self._context.remember(f"{_TIMER}{number}", data)
+                self._context.remember(f"{_PREFIX}{number}", data)

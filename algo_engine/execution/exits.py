@@ -93,12 +93,12 @@ class OneCancelsOther(_Stopping):
         *,
         rests: Literal["stop", "target"] = "stop",
     ) -> None:
-        """Create an order; ``side`` is the side of both orders: a long position is sold.
+        """Create an order; ``side`` is the side of both orders: SELL for the exit from a long position.
 
-        Raise `ValueError` for prices in a wrong order.
+        Raise `ValueError` if the target is not better than the stop, or a price is below 1 tick.
         """
         super().__init__(context, side, symbol, lots, stop_ticks)
-        if not ((stop_ticks - target_ticks) * side.sign > 0 < min(stop_ticks, target_ticks)):
+        if (stop_ticks - target_ticks) * side.sign <= 0 or min(stop_ticks, target_ticks) <= 0:
             order = "a target below the stop" if side is Side.BUY else "a target above the stop"
             raise ValueError(
                 f"expected {order}, both above 0, was a target of {target_ticks} and a stop of {stop_ticks}"
@@ -222,7 +222,7 @@ class Bracket(Composite):
         *,
         rests: Literal["stop", "target"] = "stop",
     ) -> None:
-        """Create a bracket; ``side`` is the entry's. Raise `ValueError` for prices in a wrong order."""
+        """Create a bracket; ``side`` is the entry's. Raise `ValueError` as `OneCancelsOther` does."""
         super().__init__(context, side, symbol, entry.lots)
         out = Side.SELL if side is Side.BUY else Side.BUY
         self.entry: Composite = _EntryOrder(context, side, symbol, entry)

@@ -25,6 +25,7 @@ __all__ = ["ParticipationOrder", "ScheduledOrder", "Urgency"]
 _NOW: Final = OrderOptions(immediate=True)
 _MS_NS: Final = 1_000_000
 _KEPT_SECONDS: Final = 600
+"""Number of the latest seconds whose volume a participation order remembers at least."""
 _WHOLE_BPS: Final = 10_000
 
 
@@ -41,8 +42,9 @@ class Urgency(StrEnum):
 
 
 class _Paced(Composite):
-    """Trades the due lots: `_due_lots` returns their number by now, `_overdue_lots` the number that must not wait
-    longer.
+    """Base class of orders that trade as lots become due.
+
+    `_due_lots` returns the number that is due by now, and `_overdue_lots` the number that must not wait any longer.
     """
 
     memory_fields = MappingProxyType(
@@ -151,10 +153,9 @@ class ScheduledOrder(_Paced):
         urgency: Urgency = Urgency.TAKE,
         limit_ticks: int = 0,
     ) -> None:
-        """Create an order; ``profile`` is the expected volume in equal parts of the duration, in any unit; one part is
-        TWAP.
+        """Create an order; ``profile`` is the expected volume of each of some equal parts of the duration.
 
-        Raise `ValueError` for impossible arguments.
+        Its unit does not matter, and a single part is TWAP. Raise `ValueError` for impossible arguments.
         """
         super().__init__(context, side, symbol, lots, duration_ms, urgency=urgency, limit_ticks=limit_ticks)
         if not 1 <= interval_ms <= duration_ms:
@@ -202,7 +203,7 @@ class ScheduledOrder(_Paced):
         if piece > self._pieces:
             self.cancel("its time is over")
             return
-        # Until the next piece's own time, so that delays of timers do not add up.
+        # The timer is set to the next piece's own time, so that delays of timers do not add up.
         next_ns = self._begin_ns + (piece + 1) * self._interval_ms * _MS_NS
         self._set_timer(-(-(next_ns - self._context.now_ns) // _MS_NS))
 
@@ -215,7 +216,7 @@ class ParticipationOrder(_Paced):
 
     The volume is read from the view ``trades_1s``, which the strategy must have among its `views`. It counts from the
     start of the order. At the end of the duration the rest is abandoned. After a restart the order counts the volume
-    traded meanwhile, as far as the view still contains it.
+    traded meanwhile, as far as the view still contains it. It has no pieces, so with `Urgency.JOIN` its lots only rest.
     """
 
     VIEW: Final = "trades_1s"

@@ -6,7 +6,7 @@ volatile_sobi.py   the same, measured by how far the price moves anyway         
 timed_sobi.py      trades when one side's best orders are much older than the other's          ─┘
 market_players.py  places orders in front of a broker that hides its volume                    ─┐ rest in the book
 market_maker.py    quotes both sides around the middle, shifted against its inventory          ─┘
-_taking.py         when a taker evaluates, how much it takes, how long it pauses
+_taking.py         when a taker evaluates a symbol, how much it takes, how long it pauses
 _shape.py          the shape of the book: distances from the last price
 _resting.py        own orders, each moved to its intended price
 _ladders.py        rows of a view by price level

@@ -46,7 +46,7 @@ def room_lots(side: Side, position_lots: int, size_lots: int, position_orders: i
 class Pace:
     """Limits the evaluation of a symbol to once in an interval.
 
-    A timer named after the symbol makes up for an early one.
+    A timer with the symbol's name delays an evaluation that comes too early.
     """
 
     def __init__(self, interval_ms: int) -> None:
@@ -64,7 +64,7 @@ class Pace:
             context.set_timer(symbol, -(-wait_ns // 1_000_000))
         return False
 
-    def rang(self, symbol: str) -> None:
+    def timer_due(self, symbol: str) -> None:
         """Note that the timer of the symbol was due."""
         self._awaited.discard(symbol)
 

@@ -20,10 +20,13 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     """Price and size at which an order should rest."""
 
     symbol: str
+    """Symbol of the instrument."""
     side: Side
+    """Buy or sell."""
     lots: int
     """Number of lots; 0 for no order."""
     price_ticks: int
+    """Limit price in ticks."""
     most_lots: int
     """Largest number of lots that may execute on this side, including executions on the way to the target."""
 

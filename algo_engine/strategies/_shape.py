@@ -22,8 +22,11 @@ from algo_engine.strategy import Context
 __all__ = ["Distances", "ShapeParameters", "ShapeTaker"]
 
 LAST_VIEW: Final = "trades_1s"
+"""View with the last prices."""
 WHOLE_VIEW: Final = "vwap_book"
+"""View with the sums of whole books."""
 NEAR_VIEW: Final = "book_depth"
+"""View with the levels of books, for sums of the levels near the last price."""
 
 
 class Distances(msgspec.Struct, frozen=True, gc=False):
@@ -115,8 +118,8 @@ class _Near:
 class NearBooks:
     """Sums of the orders within some distance of the last price, from ``book_depth``.
 
-    The window moves with the last price and is summed again then; a change of a level inside it costs no more than a
-    dictionary look-up. Bids above the last price and asks below it count too.
+    The window moves with the last price and is summed again then; a change of a level inside it only adds to the sums
+    or subtracts from them. Bids above the last price and asks below it count too.
     """
 
     def __init__(self, depth_bps: int) -> None:

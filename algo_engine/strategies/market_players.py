@@ -2,9 +2,9 @@
 
 A broker that sells a little just above the market and at the same time bids much below it wants to buy: its small offer
 keeps the price down while its bids wait. The bids support the price for orders in front of them, whose owner can sell
-to the broker again. So the strategy bids one tick above the largest of its bids, and offers the lots that it bought one
-tick below the small offer. When the broker's orders have ended, the price has no more support, and the strategy sells
-at the market. It does the reverse for a broker that bids a little and offers much.
+to the broker again. So the strategy bids one tick above the largest of these bids, and offers the lots that it bought
+one tick below the small offer. When the broker's orders have ended, the price has no more support, and the strategy
+sells at the market. It does the reverse for a broker that bids a little and offers much.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from queries import query_text
 __all__ = ["MarketPlayers", "MarketPlayersParameters"]
 
 LEVELS_VIEW: Final = "broker_levels"
+"""View with the levels of each broker."""
 _IMMEDIATE: Final = OrderOptions(immediate=True)
 
 
@@ -58,6 +59,7 @@ class Player(msgspec.Struct, frozen=True, gc=False):
     """A broker that wants to trade on one side and displays a small order on the other."""
 
     broker_id: int
+    """Broker id of the player."""
     wanted_lots: int
     """Number of lots of the broker's orders behind the best price, on the side on which it wants to trade."""
     wall_ticks: int
@@ -104,7 +106,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
 
     def on_timer(self, name: str) -> None:
         """Evaluate the symbol after the interval."""
-        self._pace.rang(name)
+        self._pace.timer_due(name)
         self._look(name)
 
     def _look(self, symbol: str) -> None:

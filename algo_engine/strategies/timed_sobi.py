@@ -26,6 +26,7 @@ from queries import query_text
 __all__ = ["TimedSobi", "TimedSobiParameters"]
 
 AGES_VIEW: Final = "book_ages"
+"""View with the times of arrival of the orders of each level."""
 
 
 class TimedSobiParameters(TakerParameters, frozen=True, forbid_unknown_fields=True):

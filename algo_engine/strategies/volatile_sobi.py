@@ -24,6 +24,7 @@ from queries import query_text
 __all__ = ["VolatileSobi", "VolatileSobiParameters"]
 
 MOMENTS_VIEW: Final = "trade_moments"
+"""View with the number, sum and sum of squares of the prices of recent trades."""
 
 
 class VolatileSobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields=True):

@@ -205,7 +205,7 @@ class Backtest:
                 self.simulation,
                 self.encoder,
                 graph,
-                lambda changes: self._publish(self.views.took(changes)),
+                lambda changes: self._publish(self.views.enter_changes(changes)),
                 kernel,
             )
             self.simulation.play_natively(loop)
@@ -224,9 +224,7 @@ class Backtest:
         self.recorder.sample()
 
     def seen_rows(self) -> list[Delta]:
-        """Return the rows that the views have seen (`link.ViewedRun.seen_rows`); from now on the pure-Python market
-        plays the records.
-        """
+        """See `deltabook.backtest.views.ViewedRun`; from now on the pure-Python market plays the records."""
         self.simulation.use_python()
         self.encoder.gives_time = True
         unseen = [(relation, row, -number) for relation, row, number in self.simulation.unseen]

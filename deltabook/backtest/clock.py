@@ -11,6 +11,7 @@ __all__ = ["SimulatedClock"]
 
 _SECOND_NS: Final = 1_000_000_000
 _NEVER_NS: Final = 2**63 - 1
+"""Time of the next call if there is none, in nanoseconds."""
 
 
 class _Call:

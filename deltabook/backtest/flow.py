@@ -39,16 +39,16 @@ from exchange_server.replay.depth import depth_layout, trades_layout
 from exchange_server.replay.files import READ_ERRORS, open_recorded
 from exchange_server.replay.prices import bar_time_column
 
-__all__ = ["Flow", "SourceFigures", "detect_format", "time_text"]
+__all__ = ["FILE_SHIFT", "Flow", "SourceFigures", "detect_format", "time_text"]
 
 _EARLY_RECORDS: Final = 10_000
 """Number of records after which a file with a crossed book may be refused before its end."""
 _MAX_CROSSED_PERCENT: Final[dict[RecordingFormat, float]] = {"lobster": 5.0, "itch": 5.0}
-"""Largest default percentage of crossed rows, by format."""
+"""Default of the largest percentage of crossed records, by format; other formats have no limit."""
 _ORDERED: Final = frozenset("BSU")
 """Actions whose price is the price of an order."""
 _SYMBOL: Final = re.compile(r"[!-+\--~]{1,16}")
-_FILE_SHIFT: Final = 64
+FILE_SHIFT: Final = 64
 """Bits by which a file's number is shifted before an id of the file is added to it; Python's integers are unbounded."""
 
 
@@ -185,7 +185,7 @@ class Flow:
     def _days(self, numbers: Sequence[int]) -> Iterator[Record]:
         latest_ns = 0
         for place, number in enumerate(numbers):
-            loader, first, units = self._loaders[number], number << _FILE_SHIFT, self._units[number]
+            loader, first, units = self._loaders[number], number << FILE_SHIFT, self._units[number]
             begin_ns = count = 0
             try:
                 for record in self._checked(number):
@@ -231,11 +231,11 @@ class Flow:
         if self._formats[number] == "lobster" and file.orderbook is None:
             beside = file.path.with_name(file.path.name.replace("_message_", "_orderbook_"))
             known = str(beside) if beside != file.path and beside.is_file() else "FILE"
-            advice = f"; --orderbook {known} mends it by LOBSTER's order book file"
+            advice = f"; --orderbook {known} corrects it by LOBSTER's order book file"
         return CrossedDataError(
             f"expected a book that is crossed after {self._max_crossed[number]:g} % of the records at most, "
-            f"was {100 * crossed.share:.1f} % of {crossed.rows:,} in {file.path.name}: it does not say when orders "
-            f"behind the best prices end, and they fill orders that they should not{advice}; "
+            f"was {100 * crossed.share:.1f} % of {crossed.rows:,} in {file.path.name}: it lacks the ends of orders "
+            f"behind the best prices, which then fill orders that they should not{advice}; "
             f"--max-crossed 100 plays it as it is"
         )
 

@@ -13,6 +13,7 @@ from deltabook.backtest.errors import ConfigurationError
 __all__ = ["MOST_POINTS", "Axis", "parse_axis", "points_of"]
 
 MOST_POINTS: Final = 10_000
+"""Largest number of points of a sweep, and of values of one range."""
 _RANGE: Final = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
 
 Axis = tuple[str, tuple[str, ...]]

@@ -88,6 +88,7 @@ def simulated_engine(
 
 
 SESSION: Final = "BACKTEST"
+"""Session of the private streams of a simulated market."""
 
 
 class SimulatedSession:
@@ -132,11 +133,11 @@ class SimulatedSession:
         """Deliver messages of the market to this account, after the latency of answers."""
         clock = self._simulation.clock
         if self._answer.is_zero:
-            self._hear(data)
+            self._receive(data)
         else:
-            clock.call_at(self._answer.arrival_ns(clock.now_ns), self._hear, data)
+            clock.call_at(self._answer.arrival_ns(clock.now_ns), self._receive, data)
 
-    def _hear(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         receive: Callable[[text.Response], None] = self._desk.receive
         for line in data.splitlines():
             receive(text.parse_response(line))

@@ -41,8 +41,8 @@ def book_lines(source: SourceFigures) -> Iterator[str]:
     if book is not None and book.rows:
         yield (
             f"order book file: the touch agrees on {book.agreed:,} of {book.rows:,} rows "
-            f"({100 * book.agreed / book.rows:.1f} %) and is mended on the others: {book.stale:,} with stale orders, "
-            f"{book.unannounced:,} with volume that no message announced"
+            f"({100 * book.agreed / book.rows:.1f} %) and is corrected on the others: {book.stale:,} with stale "
+            f"orders, {book.unannounced:,} with volume that no message announced"
         )
         yield (
             f"order book file: {book.purged_orders:,} stale orders purged, {book.added_orders:,} synthetic orders "

@@ -37,11 +37,13 @@ _FIBRE_NS_PER_KM: Final = 4_897
 _DISTANCE: Final = re.compile(r"(\d{1,6})km")
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
 _NEVER_NS: Final = 1 << 62
+"""Time of arrival of a message that never arrives, in nanoseconds."""
 _QUOTES_NS: Final = 1_000
 """Time after a price, in nanoseconds, by which its quotes are in the market: they are several records, a nanosecond
 apart.
 """
 _LONGEST_NS: Final = 3600 * 1_000_000_000
+"""Longest latency in nanoseconds; a longer draw is cut to it."""
 
 
 class Latency:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltabook.backtest.deltas import Delta, DeltaEncoder
+from deltabook.backtest.flow import FILE_SHIFT
 from exchange_server.matching import Market
 from exchange_server.matching.book import Book
 from exchange_server.matching.levels import NOTHING, Levels
@@ -48,8 +49,7 @@ _COUNTERS: Final = {
 
 
 class Books(Structure):
-    """Arrays that the kernel `runtime.native.library.matching` works on: orders, price levels, retained trades,
-    numbers.
+    """Arrays that the kernel `runtime.native.library.matching` works on: orders, levels, retained trades, numbers.
 
     While the kernel is used, the books of the market are `NativeBook`s over these arrays. `hand_over` replaces them by
     ordinary books with the same orders in the same queues.
@@ -345,7 +345,7 @@ class Books(Structure):
                     book.orders[order.order_id] = order
                     book.place(order)
                     if orders[cells + m.O_FILE] >= 0:
-                        recorded = orders[cells + m.O_RECORDED] + (orders[cells + m.O_FILE] << 64)
+                        recorded = orders[cells + m.O_RECORDED] + (orders[cells + m.O_FILE] << FILE_SHIFT)
                         market.shared.recorded_ids[recorded] = order.order_id, orders[cells + m.O_REMAINS]
             market.install(book)
         self.counters()

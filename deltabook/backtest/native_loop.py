@@ -27,13 +27,13 @@ import numpy as np
 import numpy.typing as npt
 
 from deltabook.backtest.deltas import DeltaEncoder
+from deltabook.backtest.flow import FILE_SHIFT
 from deltabook.backtest.native_books import Books
 from deltabook.backtest.simulation import BacktestLoop
 from exchange_server.matching import AnyInput
 from exchange_server.matching.inputs import REMAIN, Cancel, Enter, MassCancel, OpenAccount, Reduce, Replace
 from exchange_server.matching.order import IOC, MARKET
 from exchange_server.replay import Record
-from runtime.native.library import matching
 from runtime.native.library import matching as m
 from runtime.native.tiers import Kernels, plain_kernel
 from runtime.views.shard import Change, DrivenGraph
@@ -44,28 +44,27 @@ __all__ = ["NativeLoop"]
 Words = npt.NDArray[np.int64]
 
 _ACTIONS: Final = {
-    "B": matching.ADD_BUY,
-    "S": matching.ADD_SELL,
-    "E": matching.EXECUTE,
-    "F": matching.FILL,
-    "D": matching.DROP,
-    "X": matching.TAKE_OFF,
-    "U": matching.REPLACE,
-    REMAIN: matching.REMAIN,
+    "B": m.ADD_BUY,
+    "S": m.ADD_SELL,
+    "E": m.EXECUTE,
+    "F": m.FILL,
+    "D": m.DROP,
+    "X": m.TAKE_OFF,
+    "U": m.REPLACE,
+    REMAIN: m.REMAIN,
 }
 _ATTRIBUTES: Final = (
-    (matching.C_TIME, attrgetter("time_ns")),
-    (matching.C_POSITION, attrgetter("position")),
-    (matching.C_BROKER, attrgetter("broker_id")),
-    (matching.C_VOLUME, attrgetter("volume")),
-    (matching.C_PRICE, attrgetter("price_ticks")),
+    (m.C_TIME, attrgetter("time_ns")),
+    (m.C_POSITION, attrgetter("position")),
+    (m.C_BROKER, attrgetter("broker_id")),
+    (m.C_VOLUME, attrgetter("volume")),
+    (m.C_PRICE, attrgetter("price_ticks")),
 )
 _IDS: Final = (
-    (matching.C_FILE, matching.C_ORDER, attrgetter("order_id")),
-    (matching.C_NEW_FILE, matching.C_NEW, attrgetter("new_id")),
+    (m.C_FILE, m.C_ORDER, attrgetter("order_id")),
+    (m.C_NEW_FILE, m.C_NEW, attrgetter("new_id")),
 )
-_FILE_SHIFT: Final = 64
-_MASK: Final = 2**_FILE_SHIFT - 1
+_MASK: Final = 2**FILE_SHIFT - 1
 
 
 def columns_of(records: Sequence[Record], locates: Mapping[str, int]) -> list[Words] | None:
@@ -80,8 +79,8 @@ def columns_of(records: Sequence[Record], locates: Mapping[str, int]) -> list[Wo
             columns[place] = np.array(list(map(attribute, records)), np.int64)
         for file, number, attribute in _IDS:
             columns[file], columns[number] = _ids(list(map(attribute, records)))
-        columns[matching.C_ACTION] = np.array([_ACTIONS.get(r.action, matching.OTHER) for r in records], np.int64)
-        columns[matching.C_LOCATE] = np.array([locates[r.symbol] for r in records], np.int64)
+        columns[m.C_ACTION] = np.array([_ACTIONS.get(r.action, m.OTHER) for r in records], np.int64)
+        columns[m.C_LOCATE] = np.array([locates[r.symbol] for r in records], np.int64)
     except OverflowError:
         return None
     return [columns[place] for place in sorted(columns)]
@@ -92,7 +91,7 @@ def _ids(ids: Sequence[int]) -> tuple[Words, Words]:
     try:
         numbers = np.array(ids, np.int64)
     except OverflowError:  # the ids of every file but the first
-        files = [number >> _FILE_SHIFT for number in ids]
+        files = [number >> FILE_SHIFT for number in ids]
         low = np.array([number & _MASK for number in ids], np.uint64).view(np.int64)
         if min(files) < 0:
             raise
@@ -196,7 +195,7 @@ class NativeLoop:
                 clock.now_ns = n[m.TIME]
             if status == m.MATCHED_OWN:
                 books.report_executions()
-                simulation.tell_accounts()
+                simulation.notify_accounts()
                 status = books.run_graph()
             self._attend(status)
             if soon:

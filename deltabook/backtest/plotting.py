@@ -36,6 +36,7 @@ _LINES: Final = ("#000000", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _SIDES: Final = (("B", _BOUGHT, "^", "bought"), ("S", _SOLD, "v", "sold"))
 _FIGURES: Final = ("profit", "sharpe", "max_drawdown", "fees", "orders", "fills", "filled_lots")
 _DOTS: Final = 100
+"""Resolution of a picture in a notebook, in dots per inch."""
 
 
 class Drawing(Figure):

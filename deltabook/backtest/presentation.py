@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 _PAGE: Final = files(__name__.rpartition(".")[0]) / "page"
+"""Folder with the scripts and the style of pages."""
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """Content security policy of a page: nothing is loaded from elsewhere, and inline content is the page's own."""
 

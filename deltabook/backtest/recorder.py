@@ -16,8 +16,10 @@ from algo_engine.trades import Trade, trade_of
 __all__ = ["OrderLife", "OrderStatistics", "Recorder", "Sample"]
 
 _FIRST_STEP_NS: Final = 1_000_000
+"""Least time between two samples at first, in nanoseconds."""
 _DAY_NS: Final = 86_400 * 10**9
 _LONGEST_STEP_NS: Final = 366 * _DAY_NS
+"""Greatest interval between samples, in nanoseconds: samples of days alone may exceed the limit."""
 _NUMBER: Final = re.compile(r"-?\d+")
 _OWN: Final = frozenset({EventKind.SUBMITTED, EventKind.REFUSED})
 
@@ -39,11 +41,17 @@ class OrderLife(msgspec.Struct):
     """One order from its submission to its end."""
 
     strategy: str
+    """Name of the strategy."""
     client_id: int
+    """Client id of the order."""
     symbol: str
+    """Symbol of the instrument."""
     side: str
+    """Side, B or S."""
     volume_lots: int
+    """Number of ordered lots, by the latest replacement."""
     price_ticks: int
+    """Limit price in ticks, by the latest replacement; 0 for a market order."""
     submitted_ns: int
     """Time when the strategy sent the order, in nanoseconds."""
     order_id: int = 0
@@ -108,9 +116,9 @@ class OrderStatistics(msgspec.Struct):
 class Recorder:
     """Follows the orders of all strategies, and takes a sample whenever one is due.
 
-    The interval between samples doubles whenever there are too many of them, until it leaves fewer. So their number
-    stays between half the limit and the limit, whatever the length of the data, they are spread evenly over it, and
-    they are the same in every run. The state at the end of each UTC day is a sample of its own, which always stays.
+    When the number of samples reaches the limit, the interval between them doubles until fewer are left. So their
+    number stays between half the limit and the limit, whatever the length of the data, they are spread evenly over it,
+    and they are the same in every run. The state at the end of each UTC day is a sample of its own, which always stays.
     """
 
     def __init__(
@@ -130,7 +138,7 @@ class Recorder:
         self.samples: list[Sample] = []
         """Samples in the order of their times."""
         self.orders: list[OrderLife] = []
-        """Lives of the first orders."""
+        """First orders; later ones are counted in `statistics` only."""
         self.statistics: dict[str, OrderStatistics] = {}
         """Order statistics, by strategy."""
         self.trades: list[Trade] = []
@@ -146,17 +154,17 @@ class Recorder:
         self.day_end_ns = _day_end_ns(time_ns)
 
     def listener(
-        self, strategy: str, broker_id: int, tell: Callable[[OrderEvent], None]
+        self, strategy: str, broker_id: int, notify: Callable[[OrderEvent], None]
     ) -> Callable[[OrderEvent], None]:
-        """Return a function that records an order event of a strategy and then passes it to ``tell``."""
+        """Return a function that records an order event of a strategy and then passes it to ``notify``."""
         statistics = self.statistics[strategy] = OrderStatistics()
         self._open[strategy] = {}
 
-        def hear(event: OrderEvent) -> None:
-            self._hear(strategy, broker_id, statistics, event)
-            tell(event)
+        def record(event: OrderEvent) -> None:
+            self._record(strategy, broker_id, statistics, event)
+            notify(event)
 
-        return hear
+        return record
 
     def close_day(self) -> None:
         """Take the sample of the end of the day, before anything of a later day has changed."""
@@ -205,7 +213,7 @@ class Recorder:
             last = number
         return [*kept, *samples[1:][-1:]]
 
-    def _hear(self, strategy: str, broker_id: int, statistics: OrderStatistics, event: OrderEvent) -> None:
+    def _record(self, strategy: str, broker_id: int, statistics: OrderStatistics, event: OrderEvent) -> None:
         order, s = event.order, statistics
         alive = self._open[strategy]
         life = alive.get(order.client_id)
@@ -262,10 +270,10 @@ class Recorder:
             return
         life.reason = event.reason
         s.partially_filled += life.filled_lots > 0
-        counters = {"refused": "refused", "rejected": "rejected", "cancelled": "cancelled", "expired": "expired"}
-        name = counters.get(str(status))
-        if name is not None:
-            setattr(s, name, getattr(s, name) + 1)
+        s.refused += status is OrderStatus.REFUSED
+        s.rejected += status is OrderStatus.REJECTED
+        s.cancelled += status is OrderStatus.CANCELLED
+        s.expired += status is OrderStatus.EXPIRED
         word = _NUMBER.sub("…", event.reason.partition(":")[0])[:60] or str(status)
         s.reasons[word] = s.reasons.get(word, 0) + 1
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["command_of", "result_html", "statistics_html", "sweep_html", "write_report", "write_sweep_report"]
 
 _TRADES: Final = 500
+"""Largest number of own trades that a report lists."""
 _SECOND_NS: Final = 1_000_000_000
 _OPTIONS: Final = {
     "latency": "latency",
@@ -54,7 +55,7 @@ _OPTIONS: Final = {
 
 
 def write_report(path: Path, result: Result) -> Path:
-    """Write the page of a result."""
+    """Write the page of a result; return its path."""
     names = ", ".join(strategy.name for strategy in result.strategies)
     is_backtest = isinstance(result.config, BacktestConfig)
     files = ", ".join(dict.fromkeys(source.name for source in result.sources)) or (
@@ -97,8 +98,8 @@ def _failures(result: Result) -> str:
     words = failure_words(result)
     return (
         section(
-            "To be noticed",
-            table(["what"], [[each] for each in words], name="To be noticed", kind="words"),
+            "Notices",
+            table(["what"], [[each] for each in words], name="Notices", kind="words"),
             kind="wide notice",
         )
         if words
@@ -119,7 +120,7 @@ def result_tiles(result: Result) -> list[tuple[str, str, str]]:
         ("Own trades", f"{f.own_trades:,}", ""),
         ("As maker", _share(makers, fills), ""),
         ("Orders", f"{sum(o.submitted for o in orders):,}", ""),
-        ("Lots filled of asked", _share(filled, asked), ""),
+        ("Share of ordered lots filled", _share(filled, asked), ""),
         ("View changes", f"{f.view_changes:,}", ""),
     ]
 
@@ -286,11 +287,15 @@ def command_of(config: BacktestConfig) -> str:
 
 
 _ROWS: Final = 1_000
+"""Largest number of points that the report of a sweep lists."""
 _FIGURES: Final = ("profit", "max_drawdown", "fees", "fills", "orders")
 
 
 def write_sweep_report(path: Path, result: SweepResult) -> Path:
-    """Write the page of a sweep; its heat map leads to the reports of points in the folder ``points`` beside it."""
+    """Write the page of a sweep; return its path.
+
+    Its heat map leads to the reports of points in the folder ``points`` beside it.
+    """
     keys = [key for key, _ in result.axes]
     best = result.best
     failed = [point for point in result.points if point.error]
@@ -348,10 +353,11 @@ def _map(result: SweepResult) -> str:
 
 
 _POINTS: Final = 20
+"""Largest number of points that a notebook shows of a sweep."""
 
 
 def result_html(result: Result) -> str:
-    """Return the figures and statistics of the run."""
+    """Return the figures and statistics of a run as HTML for a notebook."""
     names = ", ".join(strategy.name for strategy in result.strategies)
     f = result.figures
     lead = f"{moment(f.begin_ns)} to {moment(f.end_ns)} UTC, {f.records:,} records, {result.elapsed_s:.2f} s to run"
@@ -366,13 +372,13 @@ def result_html(result: Result) -> str:
 
 
 def statistics_html(statistics: Statistics) -> str:
-    """Return a table of the lines."""
+    """Return statistics as an HTML table, with a note on the basis of the ratios."""
     shown = table(STATISTICS_HEAD, statistics_rows(statistics), name="Statistics")
     return f"<div>{shown}<p>{escaped(statistics_note(statistics))}</p></div>"
 
 
 def sweep_html(result: SweepResult) -> str:
-    """Return a table of the best points, and how many failed."""
+    """Return the best points of a sweep as an HTML table, and how many points failed."""
     keys = [key for key, _ in result.axes]
     best = result.best
     rows = [

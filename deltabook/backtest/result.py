@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Figures", "Result", "StrategyFigures", "StrategyStopped", "Totals", "result_of"]
 
 FORMAT: Final = 2
+"""Version of the result's format."""
 _NAMES: Final = {"order_lives": "orders", "fills": "trades"}
 """Fields whose key in the JSON differs from their name."""
 
@@ -116,7 +117,7 @@ class Result(msgspec.Struct, frozen=True, dict=True):
     curve: list[Sample]
     """Prices, profits and positions over time."""
     order_lives: list[OrderLife]
-    """Lives of the first orders."""
+    """First orders: at most as many as the configuration keeps."""
     fills: list[Trade]
     """All executions of the strategies, in the order of their times."""
     failure: str
@@ -126,7 +127,7 @@ class Result(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def messages_per_s(self) -> float:
-        """Records per second."""
+        """Records played per second of the run; 0.0 if its duration is unknown."""
         return self.figures.records / self.elapsed_s if self.elapsed_s else 0.0
 
     @cached_property
@@ -177,7 +178,7 @@ class Result(msgspec.Struct, frozen=True, dict=True):
     def plot(self, symbol: str = "") -> Figure:
         """Draw profit, drawdown, position and the fills over the price, by default of the first symbol.
 
-        Raises `PlottingError` where matplotlib is not installed, and `ConfigurationError` for a symbol that was not
+        Raise `PlottingError` where matplotlib is not installed, and `ConfigurationError` for a symbol that was not
         traded.
         """
         from deltabook.backtest.plotting import tearsheet

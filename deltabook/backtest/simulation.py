@@ -99,7 +99,7 @@ class BacktestLoop:
         apply = self.market.apply
         for item in batch:
             apply(item)
-        self._tell()
+        self._publish()
 
     def play(self, records: Iterable[Record], number: int = 0) -> None:
         """Play at most ``number`` records (0: all), with all their consequences."""
@@ -129,7 +129,7 @@ class BacktestLoop:
             )
             self.records += 1
             if touched or deltas:
-                self._tell()
+                self._publish()
             if soon:
                 clock.run_turn()
 
@@ -161,9 +161,9 @@ class BacktestLoop:
         """Return to the pure-Python market, which plays the unplayed records next."""
         self._native, self._unplayed = None, unplayed
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         """Publish the market's messages: first to each account its own, then the public ones."""
-        self.tell_accounts()
+        self.notify_accounts()
         if self._native is not None:
             self._native.step()
             return
@@ -179,7 +179,7 @@ class BacktestLoop:
             self._under_way.append(given)
             self.clock.call_at(self._feed.arrival_ns(self.clock.now_ns), self._arrive)
 
-    def tell_accounts(self) -> None:
+    def notify_accounts(self) -> None:
         """Send each account the market's messages to it."""
         touched = self.market.touched
         if touched:

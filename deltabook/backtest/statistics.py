@@ -63,6 +63,7 @@ _INTERVALS_S: Final = (86_400.0, 3_600.0, 600.0, 60.0, 10.0, 1.0, 0.1)
 _ENOUGH: Final = 30
 """Number of changes that is enough for a standard deviation."""
 _MOST_POINTS: Final = 1_000_000
+"""Greatest number of intervals."""
 
 
 class Measures(msgspec.Struct, frozen=True):
@@ -148,7 +149,7 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 def falls(profits: Iterable[int]) -> list[int]:
-    """Return how far each profit is below the highest one before it, as numbers up to 0; the first highest one is 0."""
+    """Return how far each profit is below the highest one so far, as numbers up to 0; the highest one begins at 0."""
     highest, drops = 0, []
     for profit in profits:
         highest = max(highest, profit)

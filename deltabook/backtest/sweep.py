@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["BacktestExperiment", "Experiment", "Point", "Sweep", "SweepResult", "run_point"]
 
 _POLL_S: Final = 0.1
+"""Time between two looks at Spark's finished tasks, in seconds."""
 
 Classes = Mapping[str, type[Strategy[Any]]]
 """Strategies that are in no file, by name."""
@@ -155,7 +156,7 @@ class SweepResult(msgspec.Struct, frozen=True):
     def plot(self, figure: str = "profit", across: str = "", down: str = "") -> Figure:
         """Draw a figure of the points over two parameters, by default the first two, or over a single one.
 
-        If there are more parameters, a field shows the best value over the others. Raises `PlottingError` if matplotlib
+        If there are more parameters, a field shows the best value over the others. Raise `PlottingError` if matplotlib
         is not installed, and `ConfigurationError` for an unknown figure or parameter.
         """
         from deltabook.backtest.plotting import sweep_plot
@@ -265,15 +266,15 @@ class Sweep:
         """Run all points in ``jobs`` processes (1: in this process; 0: on Spark).
 
         ``folder`` receives each point's result as JSON. ``on_progress`` is called on this thread with the numbers of
-        finished points and of all points. Raises `SweepError` if Spark or processes cannot be started, or if every
+        finished points and of all points. Raise `SweepError` if Spark or processes cannot be started, or if every
         point fails.
         """
         begin_s = time.perf_counter()
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         self._check_parameters()
-        if unseen := _unseen(self.config, self._experiment):
-            raise SweepError(f"expected a file at {unseen}, was none")
+        if missing := _missing_file(self.config, self._experiment):
+            raise SweepError(f"expected a file at {missing}, was none")
         target, place = "" if folder is None else str(folder.resolve()), str(Path.cwd())
         tasks = [(self.config_of(values), n, values, target, place) for n, values in enumerate(self.points, 1)]
         unordered = self._run_tasks(tasks, spark or SparkConfig(), on_progress, jobs)
@@ -314,7 +315,7 @@ class Sweep:
         raise SweepError(f"expected a point that can be run, was none: {reason}")
 
 
-def _unseen(config: Any, experiment: type[Experiment]) -> str:
+def _missing_file(config: Any, experiment: type[Experiment]) -> str:
     """Return the first missing file of a configuration; empty if none is missing."""
     files = [*experiment.files(config), *(Path(name) for name in config.strategies if name.endswith(".py"))]
     return next((str(path) for path in files if not path.exists()), "")
@@ -405,8 +406,8 @@ def _point_at(  # noqa: PLR0917 - the parts of a task
     """
     try:
         with chdir(place):
-            if unseen := _unseen(config, experiment):
-                return Point(number, values, error=_not_here(unseen))
+            if missing := _missing_file(config, experiment):
+                return Point(number, values, error=_not_here(missing))
             if folder and not Path(folder).is_dir():
                 return Point(number, values, error=_not_here(folder))
             return run_point(config, number, values, folder, classes, experiment=experiment)

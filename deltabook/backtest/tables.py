@@ -36,6 +36,7 @@ __all__ = [
 
 _TIME: Final = pa.timestamp("ns", "UTC")
 _DIGITS: Final = 38
+"""Number of digits of a decimal column."""
 _DAY_NS: Final = 86_400 * 10**9
 _SIDES: Final = {"B": "buy", "S": "sell"}
 

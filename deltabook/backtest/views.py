@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from algo_engine.loader import LoadedStrategy
 from algo_engine.quotes import QUOTE_VIEW
+from algo_engine.requested import same_sql
 from algo_engine.view_link import Lane
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["BacktestViews", "Change", "RunViews", "find_views", "named_sql", "wanted_views"]
 
 _LONGEST_WAIT_S: Final = 60.0
+"""Longest wait for compiled kernels, in seconds."""
 _INTERPRETED_S: Final = 1e-4
 """Approximate duration of a step of the shipped views with interpreted kernels, in seconds."""
 
@@ -45,20 +47,20 @@ def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
 def wanted_views(views: Mapping[str, str], strategies: Iterable[LoadedStrategy]) -> tuple[list[str], dict[str, str]]:
     """Return the names of all views of a run, and the SQL of those that come with its configuration or a strategy.
 
-    Raises `ConfigurationError` for two views of one name.
+    Raise `ConfigurationError` for two views of one name.
     """
     names, given = [QUOTE_VIEW], dict(views)
     for loaded in strategies:
         names += [*loaded.strategy.views, *loaded.strategy.queries]
         for name, sql in loaded.strategy.queries.items():
-            if given.setdefault(name, sql).split() != sql.split():
+            if not same_sql(given.setdefault(name, sql), sql):
                 raise ConfigurationError(f"expected one view {name}, was another of the strategy {loaded.name}")
     return names, given
 
 
 def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QUERIES_DIR) -> list[NamedSelect]:
     """Return the SELECTs of these views and of those that they read: from ``given`` (name → SQL), else from the file of
-    that name. Raises `ConfigurationError` for an unknown name and for SQL that cannot be parsed.
+    that name. Raise `ConfigurationError` for an unknown name and for SQL that cannot be parsed.
     """
     selects: list[NamedSelect] = []
     wanted = sorted(dict.fromkeys(names))
@@ -86,7 +88,7 @@ def _find(names: Sequence[str], given: Mapping[str, str], folder: Path) -> list[
             continue
         path = folder / f"{name}.sql"
         if not path.is_file():
-            files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]  # these have none
+            files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]  # without views
             known = sorted({*given, *files})
             meant = did_you_mean(name, known)
             raise ConfigurationError(f"expected one of the views {', '.join(known)}, was {name}{meant}")
@@ -136,7 +138,7 @@ class _Group:
         else:
             if deltas:
                 return []
-        return self.took(self._state.step_rows(deltas))
+        return self.enter_changes(self._state.step_rows(deltas))
 
     def sources(self) -> list[str]:
         """Return the kernel sources of its views."""
@@ -146,7 +148,7 @@ class _Group:
         """Return its graph for a kernel that runs it; None if DuckDB computes one of its views."""
         return self._state.driven()
 
-    def took(self, changes: list[tuple[str, Row, int]]) -> list[tuple[str, Row, int]]:
+    def enter_changes(self, changes: list[tuple[str, Row, int]]) -> list[tuple[str, Row, int]]:
         """Bring the rows of the views up to date; raise `ConfigurationError` if a view has failed."""
         if self._state.has_failed:
             view, reason = next(iter(self._state.failed.items()))
@@ -235,8 +237,8 @@ class BacktestViews:
         )
 
     def driven(self) -> DrivenGraph | None:
-        """Return the graph of all views for a kernel whose changes are passed to `took`; None if there is no such
-        graph.
+        """Return the graph of all views for a kernel whose changes are passed to `enter_changes`; None if there is no
+        such graph.
         """
         graph = self._groups[0].driven() if len(self._groups) == 1 else None
         if graph is not None:
@@ -251,11 +253,11 @@ class BacktestViews:
             sources = [source for group in self._groups for source in group.sources()]
             self._kernels.wait(sources, min(_LONGEST_WAIT_S, steps * _INTERPRETED_S))
 
-    def took(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
+    def enter_changes(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
         """Return the changes by view that another kernel has computed; raise `ConfigurationError` if a view has
         failed.
         """
-        return self._by_view(self._groups[0].took(changes))
+        return self._by_view(self._groups[0].enter_changes(changes))
 
     def _by_view(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
         if not changes:

@@ -63,7 +63,7 @@ def write_archive(path: Path, directory: Path, names: list[str]) -> None:
 def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Yield every file of an archive with its bytes, which must be read before the next file; call it within `reading`.
 
-    Raises `BackupError` for an archive that has entries other than files.
+    Raise `BackupError` for an archive that has entries other than files.
     """
     with _opened(path, "r") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
@@ -105,6 +105,7 @@ _COPIES: Final[dict[Kind, Callable[[Part, Stage], dict[str, str | int]]]] = {
     "exchange": copy_exchange,
 }
 _ATTEMPTS: Final = 4
+"""Number of times that a part, and all parts together, are copied before a backup fails."""
 
 
 class BackedUp(msgspec.Struct, frozen=True):
@@ -122,7 +123,7 @@ def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time
     """Copy a run directory, or all of those directly below a directory, to ``target``: a new directory, or ``.tar``,
     ``.tar.zst``.
 
-    Its processes may be running. Raises `BackupError`, and removes the incomplete target then.
+    Its processes may be running. Raise `BackupError` on failure, and then remove the incomplete target.
     """
     parts = find_parts(directory)
     if target.exists() or target.is_symlink():
@@ -218,12 +219,13 @@ def _sync(path: Path) -> None:
 
 _CHUNK_BYTES: Final = 1 << 20
 _MOST_MANIFEST_BYTES: Final = 1 << 30
+"""Number of bytes that are read of a manifest."""
 
 
 def restore(backup: Path, directory: Path) -> Manifest:
     """Restore a backup into a directory that is empty or does not exist; compare every byte with the manifest.
 
-    Raises `BackupError`, and leaves nothing there then.
+    Raise `BackupError` on failure, and then leave nothing there.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BackupError(f"expected an empty directory or none, was {directory}")
@@ -237,6 +239,7 @@ def restore(backup: Path, directory: Path) -> Manifest:
         if directory.exists():
             directory.rmdir()
         stage.rename(directory)
+        _sync(directory.parent)
     except OSError as error:
         raise BackupError(f"expected to write {directory}, was: {error.strerror or error}") from None
     finally:

@@ -139,12 +139,13 @@ def copy_algo(part: Part, stage: Stage) -> dict[str, str | int]:
 
 _SEGMENTS: Final = "[0-9]*.inputs"
 _ROUNDS: Final = 20
+"""Number of times that the segments are listed before the copy is started again."""
 
 
 def copy_exchange(part: Part, stage: Stage) -> dict[str, str | int]:
     """Copy a journal and read every record of it; return its position.
 
-    Raises `MovedError` if so much was removed meanwhile that no market can start from the rest.
+    Raise `MovedError` if so much was removed meanwhile that no market can start from the rest.
     """
     source = part.directory
     stage.copy_some(source / "snapshots", names_in(source / "snapshots", "[0-9]*"), is_final=True)
@@ -187,16 +188,21 @@ def _copy_inputs(part: Part, stage: Stage) -> None:
 
 
 STATE: Final = "state.db"
+"""File name of the state of a runtime."""
 _LOG: Final = "state.db-wal"
+"""File name of the write-ahead log of the state."""
 _HEAD_BYTES: Final = 32
+"""Size of the head of a write-ahead log in bytes."""
 _LETTERS: Final = "dead-letters.jsonl"
+"""File name of the dead letters."""
 _ATTEMPTS: Final = 5
+"""Number of times that the state is copied before the part is copied again."""
 
 
 def copy_runtime(part: Part, stage: Stage) -> dict[str, str | int]:
     """Copy a run directory as of its newest committed epoch and check all of it; return its position.
 
-    Raises `MovedError` if something that belongs to the epoch was removed before it was copied.
+    Raise `MovedError` if something that belongs to the epoch was removed before it was copied.
     """
     source = part.directory
     _copy_state(source, stage)

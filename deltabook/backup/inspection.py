@@ -54,9 +54,9 @@ def inspect(path: Path) -> list[PartReport]:
 
 
 def _report(part: Part) -> PartReport:
-    say = {"algo": _algo, "exchange": _exchange, "runtime": _runtime}[part.kind]
+    facts_of = {"algo": _algo, "exchange": _exchange, "runtime": _runtime}[part.kind]
     try:
-        facts = say(part.directory)
+        facts = facts_of(part.directory)
     except (EpochLogError, JournalDamaged, JournalError, ValueError) as error:
         facts = {"damaged": str(error)}
     size = _bytes(part.directory)

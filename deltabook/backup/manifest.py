@@ -14,6 +14,9 @@ from typing import IO, Final, Literal
 
 import msgspec
 
+from algo_engine.journal import JOURNAL
+from algo_engine.trades import SPOOL
+
 __all__ = [
     "MANIFEST",
     "BackupError",
@@ -41,6 +44,7 @@ class MovedError(Exception):
 MANIFEST: Final = "backup.json"
 """Name of the manifest's file, which is the first one of an archive."""
 _FORMAT: Final = 1
+"""Version of the manifest."""
 _CHUNK_BYTES: Final = 1 << 20
 
 Kind = Literal["algo", "runtime", "exchange"]
@@ -124,7 +128,9 @@ def files_below(directory: Path) -> Iterator[Path]:
 
 _ORDER: Final[Mapping[Kind, int]] = {"algo": 0, "runtime": 1, "exchange": 2}
 _MOST_PARTS: Final = 100
+"""Greatest number of parts."""
 _CONSUMERS: Final = "consumers"
+"""Folder in which a runtime's consumers are registered."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -149,7 +155,7 @@ def kind_of(directory: Path) -> Kind | None:
     if (directory / "epochs").is_dir():
         return "runtime"
     if directory.is_dir() and any(
-        (child / name).is_file() for child in directory.iterdir() for name in ("orders.log", "trades.spool")
+        (child / name).is_file() for child in directory.iterdir() for name in (JOURNAL, SPOOL)
     ):
         return "algo"
     return None

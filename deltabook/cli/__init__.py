@@ -5,7 +5,8 @@ deltabook [--config FILE] [--debug] [--log-format json|text] COMMAND ...
    │
    ├─ _root.py     the root group; a TOML file → defaults of the options (a flag wins over the environment, that over
    │               the file); errors → one line on standard error
-   ├─ _groups.py   groups that load a command when it is named, one that runs when none is, sections of helps
+   ├─ _groups.py   groups that load a command when it is named, one that runs when none is named, and sections of
+   │               help texts
    ├─ _logging.py  twisted.logger → standard error
    └─ algo.py cluster.py exchange.py query.py runtime.py …   each with an attribute `command`
                            └─ _exchange_admin.py ──_ports.py──▶ the admin port of one that runs

@@ -126,6 +126,6 @@ class _ClusterProcess(SupervisedProcess):
         return self._cluster.stop()
 
     def _log_line(self, name: str, line: bytes) -> None:
-        """Write a log line of a process; a line with the process's name is written unchanged."""
+        """Write a log line of a process; a JSON line, which has the process's name, is written unchanged."""
         sys.stderr.buffer.write(line + b"\n" if self._is_json else f"{name}: ".encode() + line + b"\n")
         sys.stderr.buffer.flush()

@@ -17,9 +17,13 @@ __all__ = ["LogFormat", "LogOrigin", "json_line", "log_warnings", "log_with", "s
 
 LogFormat = Literal["text", "json"]
 _LIBRARIES: Final = ("twisted.", "log_legacy")
+"""Beginnings of the namespaces of other libraries' events."""
 _MOST_FIELDS: Final = 32
+"""Largest number of fields of a JSON line."""
 _LONGEST_FIELD: Final = 1_000
+"""Longest text of a field in characters; a longer one is cut."""
 _LONGEST_MESSAGE: Final = 8_192
+"""Longest message in characters; a longer one is cut, and its length is added."""
 
 
 class LogOrigin(msgspec.Struct, frozen=True):
@@ -96,7 +100,7 @@ def json_line(event: LogEvent, origin: LogOrigin = _NOWHERE, figures: Mapping[st
 
 
 def _fields(event: LogEvent) -> dict[str, object]:
-    """Return the fields of one of the system's own events that are simple values, by which a log can be searched."""
+    """Return the simple values among an event's fields, by which a log can be searched; none for other libraries."""
     if not _is_ours(event):
         return {}
     named = ((name, value) for name, value in event.items() if not name.startswith("log_"))

@@ -1,4 +1,4 @@
-"""Requests to ports of running processes, such as an exchange's admin port and the status port of strategies.
+"""Requests to ports of running processes: an exchange's admin port, the status port of strategies, a runtime's results.
 
 Every failure is reported in one line.
 """
@@ -9,6 +9,7 @@ import http.client
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -21,12 +22,27 @@ from deltabook.wire.errors import AccessError
 from deltabook.wire.http.blocking import BlockingPort
 from deltabook.wire.http.peer import ClientError, HttpPeer, RefusedError
 
-__all__ = ["AdminPort", "CliPort", "LazyPort", "StatusPort", "admin_options", "print_json", "status_options"]
+__all__ = [
+    "AdminPort",
+    "CliPort",
+    "LazyPort",
+    "LazyResults",
+    "ResultsPort",
+    "StatusPort",
+    "admin_options",
+    "print_json",
+    "results_options",
+    "status_options",
+]
 
 ANY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::"})
+"""Interfaces with which a process listens on every address of its machine."""
 _TIMEOUT_SECONDS: Final = 30.0
+"""Time limit of a request, in addition to the time that the service may take."""
 _NO_TOKEN: Final = 401
+"""Status of an answer to a request without the right token."""
 _PATHS: Final = {kind: path for path, kind in admin.CHANGES.items()}
+"""Path of each kind of change on the admin port."""
 
 T = TypeVar("T")
 
@@ -44,10 +60,11 @@ class CliPort:
         ca_file: Path | None = None,
         timeout_s: float = _TIMEOUT_SECONDS,
     ) -> None:
-        """Make a client; ``option`` is the name of the option that has the address HOST:PORT. With ``ca_file``, a PEM
-        file of the certificate authorities of the port's certificate, the connection uses TLS.
+        """Make a client; ``option`` is the option that has the address HOST:PORT, and ``what`` names the port in
+        errors. With ``ca_file``, a PEM file of the certificate authorities of the port's certificate, the connection
+        uses TLS.
 
-        Raises `ConfigFileError` for an invalid address and for invalid files.
+        Raise `ConfigFileError` for an invalid address and for invalid files.
         """
         address(where, option)
         self.where = where
@@ -60,7 +77,7 @@ class CliPort:
     def ask(self, method: str, path: str, body: bytes | None = None, timeout: float = 0.0) -> bytes:
         """Return the whole answer, for which the service itself may take up to ``timeout`` seconds.
 
-        Raises `ConfigFileError` with the port's own message, or a general one if it has none.
+        Raise `ConfigFileError` with the port's own message, or a general one if it has none.
         """
         with _one_line():
             return self._port.ask(method, path, body, wait_s=timeout)[0]
@@ -264,3 +281,59 @@ def status_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         decorated = option(decorated)
     return decorated
+
+
+_RESULTS_OPTIONS: Final = (
+    click.option(
+        "--ca-file",
+        envvar="DELTABOOK_RESULTS_CA_FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="PEM file with the CA of the service's certificate; connects with TLS.",
+    ),
+    click.option(
+        "--token-file",
+        envvar="DELTABOOK_RESULTS_TOKEN_FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="File with the token of the service.",
+    ),
+    click.option(
+        "--results", envvar="DELTABOOK_RESULTS", metavar="HOST:PORT", help="Results service of a running runtime."
+    ),
+)
+
+
+class ResultsPort(CliPort):
+    """Client of one runtime's results service."""
+
+    def __init__(self, where: str | None, token_file: Path | None = None, ca_file: Path | None = None) -> None:
+        """Make a client; raise the errors of `CliPort`, and `OptionError` without an address."""
+        if where is None:
+            raise OptionError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
+        super().__init__(where, "--results", "a runtime's results service", token_file=token_file, ca_file=ca_file)
+
+
+LazyResults = Callable[[], ResultsPort]
+"""Creates the port that a command line names when it is first used, so that other errors of the line are reported
+first.
+"""
+
+
+def results_options(*, optional: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options that select a runtime to a command.
+
+    The command receives ``results``, a `LazyResults`; or None if no address is given and the option is ``optional``.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        def with_port(results: str | None, token_file: Path | None, ca_file: Path | None, **others: Any) -> None:
+            port = partial(ResultsPort, results, token_file, ca_file)
+            command(results=None if optional and results is None else port, **others)
+
+        with_port.__doc__ = command.__doc__
+        with_port.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+        decorated: Callable[..., Any] = with_port
+        for option in _RESULTS_OPTIONS:
+            decorated = option(decorated)
+        return decorated
+
+    return decorate

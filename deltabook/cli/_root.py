@@ -45,7 +45,7 @@ _VARIABLE: Final = "_DELTABOOK_COMPLETE"
 def install_completion(command: click.Command, shell: str, environ: Mapping[str, str] = os.environ) -> list[Path]:
     """Write the script of a shell, and make the shell read it at its start; return the files that were written.
 
-    A second call changes only the script. Raises `OSError` if a file cannot be written.
+    A second call changes only the script. Raise `OSError` if a file cannot be written.
     """
     home = Path(environ.get("HOME") or Path.home())
     made = get_completion_class(shell)
@@ -115,7 +115,7 @@ def _defaults(
 def read_defaults(path: Path, command: click.Command, context: click.Context) -> dict[str, object]:
     """Return the `default_map` of `command` from the file at `path`.
 
-    Raises `ConfigFileError`, naming the file, if it cannot be read, is not TOML or has an unknown key.
+    Raise `ConfigFileError`, naming the file, if it cannot be read, is not TOML or has an unknown key.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -154,7 +154,7 @@ COMMANDS: Final = {
 }
 """Location of each sub-command, a module of this package and an attribute of it, and its summary."""
 
-REMEDY: Final = "`deltabook repair DIR` recreates the files that it can, and says what else to do"
+REMEDY: Final = "`deltabook repair DIR` recreates the files that it can, and prints what else to do"
 """Text that follows every error about a damaged file."""
 _PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
 """Packages that define expected errors; built-in errors that describe a wrong input count as expected too."""
@@ -219,7 +219,7 @@ def _with_help(error: click.UsageError) -> str:
     text = " ".join(error.format_message().split())
     if error.ctx is None:
         return text
-    return f"{text} (`{error.ctx.command_path} --help` shows what there is)"
+    return f"{text} (`{error.ctx.command_path} --help` lists commands and options)"
 
 
 def _fail(reason: str, error: BaseException, *, role: str, code: int = 1) -> NoReturn:

@@ -12,9 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["fit", "print_table", "progress"]
+__all__ = ["WIDEST", "fit", "print_table", "progress"]
 
-_WIDEST: Final = 1 << 20
+WIDEST: Final = 1 << 20
 """Width, in characters, of a line that goes to a file or a pipe."""
 
 
@@ -26,7 +26,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     """
     console = Console()
     if not console.is_terminal:
-        console.width = _WIDEST
+        console.width = WIDEST
     table = Table()
     for name in columns:
         table.add_column(Text(name), justify="left" if name in left else "right", overflow="fold")
@@ -39,7 +39,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 def fit(table: Table, console: Console, options: ConsoleOptions) -> None:
     """Remove the frames from a table that is too wide with them."""
-    if table.__rich_measure__(console, options.update(max_width=_WIDEST)).maximum > options.max_width:
+    if table.__rich_measure__(console, options.update(max_width=WIDEST)).maximum > options.max_width:
         table.box, table.show_edge, table.pad_edge, table.padding = box.SIMPLE_HEAD, False, False, 0
 
 

@@ -25,7 +25,7 @@ from rich.text import Text
 from algo_engine.contents import ViewChange
 from algo_engine.mirror import ViewMirror, column_scales
 from deltabook.cli._options import ConfigFileError
-from deltabook.cli._results import ResultsPort
+from deltabook.cli._ports import ResultsPort
 from deltabook.cli._terminal import print_table
 from deltabook.wire.advice import did_you_mean
 from deltabook.wire.results import Frame, FrameDecoder
@@ -100,12 +100,12 @@ class WatchScreen:
         self._lock = threading.Lock()
         self._mirror = ViewMirror()
         self._watched = {view["name"]: _Watched(view) for view in views}
-        self._heard_at = clock()
+        self._received_s = clock()
 
     def enter(self, frame: Frame) -> None:
         """Apply a frame of the change stream."""
         with self._lock:
-            self._heard_at = self._clock()
+            self._received_s = self._clock()
             watched = self._watched.get(frame.header.view)
             if watched is None:
                 return
@@ -138,7 +138,7 @@ class WatchScreen:
         with self._lock:
             height = options.height or console.size.height
             lines = max(_LEAST_ROWS, (height - 1) // max(1, len(self._watched)) - _LINES_AROUND)
-            silent_s = self._clock() - self._heard_at
+            silent_s = self._clock() - self._received_s
             parts = [part for name, watched in self._watched.items() for part in self._view(name, watched, lines)]
             if silent_s > _SILENT_S:
                 parts.append(Text(f"no message for {silent_s:.0f} s: the rows may be stale", style="bold"))
@@ -189,9 +189,13 @@ _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 TABLE_ROWS: Final = 1_000
 """Default number of rows of a table."""
 _FLOW_BYTES: Final = 64 * 1024
+"""Largest piece of the change stream that is read at once, in bytes."""
 _PAGE_ROWS: Final = 10_000
+"""Largest number of rows in a page of a view."""
 _REDRAWN_PER_S: Final = 4
+"""Number of times a second that the screen is drawn."""
 _WITHOUT_ROWS: Final = frozenset({"heartbeat", "progress"})
+"""Kinds of frames that do not contain a version of a view."""
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -216,12 +220,12 @@ def print_rows(
 
 def _print_table(title: str, columns: Sequence[Column], rows: list[list[Any]]) -> None:
     names = [column.name for column in columns]
-    shown = (["NULL" if value is None else value for value in row] for row in rows)
-    print_table(title, names, shown, left=[column.name for column in columns if column.type == "string"])
+    cells = (["NULL" if value is None else value for value in row] for row in rows)
+    print_table(title, names, cells, left=[column.name for column in columns if column.type == "string"])
 
 
 def running_views(results: ResultsPort) -> list[dict[str, Any]]:
-    """Return the descriptions of a runtime's views."""
+    """Return the descriptions of a runtime's views, as its results service gives them."""
     views: list[dict[str, Any]] = msgspec.json.decode(results.ask("GET", VIEWS_PATH))
     return views
 
@@ -417,9 +421,9 @@ def ask_question(
 
 def _print_answer(answer: _Answer, most: int) -> None:
     rows: list[list[Any]] = json.loads(bytes(answer.rows), parse_float=Decimal)
-    shown = [["NULL" if value is None else value for value in row] for row in rows[:most]]
+    cells = [["NULL" if value is None else value for value in row] for row in rows[:most]]
     names = [column.name for column in answer.columns]
     left = [column.name for column in answer.columns if column.type.startswith(_TEXTS)]
-    print_table(f"epoch {answer.epoch}", names, shown, left=left)
+    print_table(f"epoch {answer.epoch}", names, cells, left=left)
     if len(rows) > most:
         click.echo(f"the first {most:,} of {len(rows):,} rows; --rows prints more")

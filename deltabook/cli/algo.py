@@ -16,7 +16,7 @@ from rich.text import Text
 from deltabook.cli._groups import LazyGroup
 from deltabook.cli._options import ConfigFileError, OptionError, address, given_run_id
 from deltabook.cli._ports import StatusPort, print_json, status_options
-from deltabook.cli._terminal import fit, print_table, progress
+from deltabook.cli._terminal import WIDEST, fit, print_table, progress
 from deltabook.wire import strategies
 from deltabook.wire.access import PortSecurity
 from deltabook.wire.strategies import Strategies
@@ -60,7 +60,7 @@ def command() -> None:
 @click.option(
     "--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Broker number of the first strategy."
 )
-@click.option("--keep-views", is_flag=True, help="Keep the views that strategies added when the process stops.")
+@click.option("--keep-views", is_flag=True, help="Leave the views that strategies added in the runtime at the end.")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Status port; 0 picks a free port.  [default: closed]")
 @click.option(
     "--interface",
@@ -137,8 +137,6 @@ def run(  # noqa: PLR0917 - click passes every option by name
     )
 
 
-_WIDEST: Final = 1 << 20
-"""Width, in characters, of a line that goes to a file or a pipe."""
 _STRATEGIES: Final = (
     "strategy", "broker", "state", "sent", "open", "rejected", "refused", "fills", "void", "profit", "fees",
 )  # fmt: skip
@@ -157,7 +155,7 @@ def status(port: Callable[[], StatusPort], as_json: bool, watch: bool, interval:
     """Show the strategies of a running process: state, orders, positions, profit and fees."""
     asked, console = port(), Console()
     if not console.is_terminal:
-        console.width = _WIDEST
+        console.width = WIDEST
 
     def strategies_now() -> Strategies:
         return asked.get(strategies.STATUS_PATH, Strategies)
@@ -288,10 +286,10 @@ def verify(directory: Path, exchange: Path, fees: str, while_running: bool, as_j
     if as_json:
         print_json(report)
     else:
-        columns = ("strategy", "broker", "messages", "unheard", "orders", "fills", "open", "symbols", "problems")
+        columns = ("strategy", "broker", "messages", "unreceived", "orders", "fills", "open", "symbols", "problems")
         rows = [
             (
-                line.name, line.broker_id, line.messages, line.unheard, line.orders, line.fills, line.open_orders,
+                line.name, line.broker_id, line.messages, line.unreceived, line.orders, line.fills, line.open_orders,
                 len(line.accounts), len(line.problems),
             )
             for line in report.strategies

@@ -40,8 +40,11 @@ from runtime.spark.requirements import missing_requirement
 __all__ = ["command"]
 
 _SECONDS: Final = 30.0
+"""Run time of a demo."""
 _CHAOS_SECONDS: Final = 120.0
+"""Run time of a demo with --chaos."""
 _CHAOS_EVERY_S: Final = 30.0
+"""Time between two kills with --chaos, in seconds."""
 _WITHOUT_SPARK: Final = (
     "the express lane maintains all views; deltabook[spark] adds Spark as the lane of record, deltabook[java] the Java "
     f"that Spark needs: {install_command('spark', 'java')}"

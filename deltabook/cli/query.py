@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from deltabook.cli._options import ConfigFileError, OptionError
-from deltabook.cli._results import LazyResults, ResultsPort, results_options
+from deltabook.cli._ports import LazyResults, ResultsPort, results_options
 from deltabook.cli._spark_options import spark_options
 from deltabook.cli._views import TABLE_ROWS, ask_question, print_rows, running_views, show_view, watch_views
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewStream, NewView

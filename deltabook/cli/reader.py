@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from deltabook.cli._options import OptionError, address
-from deltabook.cli._results import LazyResults, results_options
+from deltabook.cli._ports import LazyResults, results_options
 from deltabook.cli._terminal import print_table
 from deltabook.wire.catalogue import TIMEOUT_SECONDS
 from deltabook.wire.readers import (

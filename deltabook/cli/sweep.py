@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["command", "require_grid", "run_and_print", "sweep_options"]
 
 _SHOWN: Final = 20
+"""Largest number of points that are printed."""
 _BESIDE_GRID: Final = ("jobs", "keep_results")
+"""Options that require --grid, in addition to those of Spark."""
 
 
 def sweep_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -52,6 +52,7 @@ logger.spark.name = org.apache.spark.deploy
 logger.spark.level = info
 """
 _A_DAY_OF_RETRIES: Final = "8640"
+"""Number of retries every 10 s on average in a day."""
 
 
 class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,7 +119,7 @@ def spark_home() -> Path:
 
 
 def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
-    """Write the settings and return what to start.
+    """Write the settings, and return the process to start.
 
     Raise `ClusterError` for settings that cannot be used, `SparkLaneError` for a secret that cannot be read, and
     `JavaNotFoundError` if there is no Java.

@@ -22,7 +22,9 @@ class Health(msgspec.Struct, frozen=True):
     """Health of a part."""
 
     role: str
+    """Role of the part, one of `HealthRole`."""
     healthy: bool
+    """True if the part is ready and has not failed."""
     reason: str
     """Reason of bad health, or a summary of the part's work."""
     status: dict[str, Any]
@@ -33,7 +35,7 @@ class Probe(msgspec.Struct, frozen=True):
     """Request to a part, and its judgement."""
 
     path: str
-    """Path on its port, whose answer is a JSON object, or a list for Spark's history."""
+    """Path on its port; the answer is a JSON object."""
     port: int
     """Port of the part in a container."""
     judge: Callable[[Mapping[str, Any], float], Verdict]
@@ -119,6 +121,6 @@ def judge(role: HealthRole, answer: bytes, most_behind_s: float) -> Health:
     try:
         healthy, reason = PROBES[role].judge(status, most_behind_s)
     except (KeyError, TypeError) as error:
-        reason = f"expected what a {role} says, was an answer without {error}"
+        reason = f"expected the answer of a part with the role {role}, was one without {error}"
         return Health(role, healthy=False, reason=reason, status=status)
     return Health(role, healthy=healthy, reason=reason, status=status)

@@ -4,7 +4,7 @@
 
 ```
 start ──▶ master ──its address──▶ workers ──all registered──▶ ready
-a worker ends: said, counted, not replaced;  the master ends: the cluster has failed
+a worker ends: reported, counted, not replaced;  the master ends: the cluster has failed
 stop ──▶ workers, then the master: SIGTERM, and SIGKILL to those that have not ended in time
 ```
 """
@@ -38,8 +38,11 @@ _PORTS: Final = {
 }
 _REGISTERED: Final = re.compile(rb"Successfully registered with master")
 _LONGEST_LINE: Final = 64 * 1024
+"""Largest number of bytes that are kept of a line without its end."""
 _READY_SECONDS: Final = 120.0
+"""Time limit for all workers to be registered."""
 _STOP_SECONDS: Final = 10.0
+"""Time after which a process that does not end is killed."""
 
 
 class LocalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +85,8 @@ class LocalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LocalCluster:
     """Runs the processes of one cluster. Everything happens on the reactor's thread.
 
-    ``on_failure`` is called once, with one line, when the cluster cannot continue; `stop` must still be called.
+    ``on_failure`` is called at most once, with one line, when a cluster that was ready cannot continue; `stop` must
+    still be called.
     ``on_line`` receives every line that a process writes, and the name of the process.
     """
 
@@ -102,7 +106,7 @@ class LocalCluster:
         self._ports: dict[str, int] = {}
         self._started: Deferred[dict[str, int]] = Deferred()
         self._deadline: Any = None
-        self._is_ready = self._is_stopping = False
+        self._is_ready = self._is_stopping = self._has_failed = False
         self.lost_workers = 0
         """Number of workers that have ended unexpectedly."""
         config.directory.mkdir(parents=True, exist_ok=True)
@@ -117,7 +121,7 @@ class LocalCluster:
         config = self._config
         self._deadline = self._reactor.callLater(_READY_SECONDS, self._late)
         daemon = config.daemon("master", config.directory / "master", port=config.port, ui_port=config.ui_port)
-        self._master = self._run("master", daemon, self._master_said, self._master_ended)
+        self._master = self._run("master", daemon, self._read_master_line, self._master_ended)
         return self._started
 
     def stop(self) -> Deferred[None]:
@@ -168,7 +172,7 @@ class LocalCluster:
         (launch.directory / "pid").write_text(f"{process.pid}\n")
         return process
 
-    def _master_said(self, line: bytes) -> None:
+    def _read_master_line(self, line: bytes) -> None:
         for name, pattern in _PORTS.items():
             if match := pattern.search(line):
                 self._ports[name] = int(match[1])
@@ -183,10 +187,10 @@ class LocalCluster:
                 "worker", place, master=master, cores=config.cores, executor_memory=config.executor_memory
             )
             name = f"worker {number}"
-            worker = self._run(name, daemon, self._worker_says(number), self._worker_ends(number))
+            worker = self._run(name, daemon, self._reader_of_worker(number), self._end_of_worker(number))
             self._workers.append(worker)
 
-    def _worker_says(self, number: int) -> Callable[[bytes], None]:
+    def _reader_of_worker(self, number: int) -> Callable[[bytes], None]:
         def read(line: bytes) -> None:
             if _REGISTERED.search(line):
                 self._workers[number - 1].is_registered = True
@@ -195,7 +199,7 @@ class LocalCluster:
 
         return read
 
-    def _worker_ends(self, number: int) -> Callable[[str], None]:
+    def _end_of_worker(self, number: int) -> Callable[[str], None]:
         def ended(how: str) -> None:
             if self._is_stopping:
                 return
@@ -225,10 +229,13 @@ class LocalCluster:
 
     def _fail(self, reason: str) -> None:
         self._cancel_deadline()
-        if not self._is_ready and not self._started.called:
-            self._started.errback(Failure(ClusterError(reason)))
-        else:
+        if self._has_failed:
+            return
+        self._has_failed = True
+        if self._is_ready:
             self._on_failure(reason)
+        else:
+            self._started.errback(Failure(ClusterError(reason)))
 
 
 class _Process(ProcessProtocol):

@@ -42,6 +42,7 @@ CERTIFICATES: Final = {
 """Services that use each certificate; each also covers this machine's own names, which health checks use."""
 _OURS: Final = {*TOKENS, *(f"{name}.{end}" for name in ("ca", *CERTIFICATES) for end in ("pem", "key"))}
 _AUTHORITY_DAYS: Final = 3650
+"""Validity of the authority in days."""
 _CERTIFICATE_DAYS: Final = 398
 """Validity in days; some programs reject a longer one."""
 _LEAST_DAYS: Final = 30
@@ -53,6 +54,7 @@ class Made(msgspec.Struct, frozen=True):
     """Names of the files that were made and kept, without their contents."""
 
     directory: str
+    """Path of the folder."""
     made: tuple[str, ...]
     """Files that were missing, and certificates that had to be renewed."""
     kept: tuple[str, ...]
@@ -65,7 +67,7 @@ def make_secrets(directory: Path, hosts: Sequence[str] = (), now: datetime | Non
     """Make the missing files; existing ones stay, so that a running cluster continues.
 
     ``hosts`` are further names of the services in every certificate. A certificate that expires within thirty days, or
-    lacks a name, is renewed by the same authority. Raises `SecretsError` if a file cannot be read or written.
+    lacks a name, is renewed by the same authority. Raise `SecretsError` if a file cannot be read or written.
     """
     now = now or datetime.now(UTC)
     try:

@@ -15,6 +15,7 @@ from typing import Final
 __all__ = ["main"]
 
 _SET_PARENT_DEATH_SIGNAL: Final = 1
+"""Option of ``prctl``: the signal that this process gets when its parent ends."""
 
 
 def main() -> None:

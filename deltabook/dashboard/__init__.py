@@ -2,13 +2,13 @@
 
 ::
 
-    runtime ──/v1/changes── Results ─▶ market ─▶ bars ─┐
-       │  └──/v1/status, views ──▶ Results ────────────┤   ┌─▶ history ──┐                ┌─▶ page
+    runtime ──/v1/changes ──▶ market ─▶ bars ──────────┐
+       │  └──/v1/status, views ──▶ ResultsFollower ────┤   ┌─▶ history ──┐                ┌─▶ page
        └──/v1/changes ──▶ opened (a page's view) ──────┼───┤             ├▶ frames ─▶ pages ─▶ page
-    strategies ──▶ Algos ──────────────────────────────┤   └─▶ sections ─┘                └─▶ page
-    exchange ──▶ Exchange: phases, ticks and lots ─────┘
+    strategies ──▶ AlgoFollower ───────────────────────┤   └─▶ sections ─┘                └─▶ page
+    exchange ──▶ ExchangeFollower: phases, scales ─────┘
 
-`deltabook.dashboard.followers` has `Results`, `Algos` and `Exchange`, which send requests through
+`deltabook.dashboard.followers` has a follower of each of the three, which sends requests through
 `deltabook.dashboard.peers`. Peers are followed and histories kept whether a page is open or not. A page *pulls*: it
 requests the next frame when it has drawn the last. A frame holds the changes since the page's last frame, each part
 encoded once for all pages (`deltabook.dashboard.frames`), so that a page that does not change costs nothing and does

@@ -10,9 +10,9 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from deltabook.dashboard.bars import Bars
-from deltabook.dashboard.followers import Algos, ExchangeFollower, ResultsFollower
+from deltabook.dashboard.followers import AlgoFollower, ExchangeFollower, ResultsFollower
 from deltabook.dashboard.frames import Frames, Scope
-from deltabook.dashboard.history import MOST_SYMBOLS, History, Series
+from deltabook.dashboard.history import MOST_CHARTED, History, Series
 from deltabook.dashboard.market import DisplayedMarket
 from deltabook.dashboard.opened import OpenViews
 from deltabook.dashboard.pages import Pages
@@ -26,6 +26,7 @@ from deltabook.wire.symbols import Instrument
 __all__ = ["Dashboard", "DashboardConfig"]
 
 _SAMPLE_S: Final = 1.0
+"""Time between two samples of the histories, in seconds."""
 _NEAR_NS: Final = 120 * 10**9
 """Largest difference, in nanoseconds, between the newest trade and this machine's clock at which the market is live."""
 _ALL: Final[Scope] = ("all", "")
@@ -43,6 +44,7 @@ class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scales: dict[str, Instrument] = {}
     """Worth of a tick and of a lot by symbol; ``*`` for all other symbols. They override the exchange's scales."""
     interface: str = "127.0.0.1"
+    """Address that the page is served on."""
     http_port: int = 0
     """Port of the page; 0: any free one."""
     security: PortSecurity = PortSecurity()
@@ -73,10 +75,10 @@ class Dashboard:
         asker = ask(config.results, reactor)
         self.results = ResultsFollower(asker, results, self._market, reactor, self._lists_changed)
         self.opened = OpenViews(asker, reactor, self._next_number)
-        self.algos: Algos | None = None
+        self.algos: AlgoFollower | None = None
         self.exchange: ExchangeFollower | None = None
         if config.algo:
-            self.algos = Algos(ask(config.algo, reactor), algo, reactor, self._lists_changed)
+            self.algos = AlgoFollower(ask(config.algo, reactor), algo, reactor, self._lists_changed)
         if config.exchange:
             asker = ask(config.exchange, reactor)
             self.exchange = ExchangeFollower(asker, exchange, self.scales, self._market.has, reactor)
@@ -147,8 +149,8 @@ class Dashboard:
         return self._now_ns() // 1_000_000
 
     def _refusal(self, token: str) -> str:
-        """Return why a page's token is refused, or nothing; the page sends it on its socket, whose origin was checked
-        before.
+        """Return why a page's token is refused, else an empty text; the page sends it on its socket, whose origin was
+        checked before.
         """
         refusal = self.access.refusal("127.0.0.1", f"Bearer {token}", None)
         return refusal[1] if refusal else ""
@@ -172,12 +174,12 @@ class Dashboard:
             is_live_market = abs(self._now_ns() - self._market_time_ns) < _NEAR_NS
             if is_live_market != self._is_live_market:
                 self._is_live_market = is_live_market
-                self._history.begin_anew(self._next_number())
+                self._history.restart(self._next_number())
         number, time_s = self._next_number(), self._market_ns() // 10**9
         is_live = self.results.link.state == "live"
         if self.results.link.state != "connecting":
             self._history.follow(number, time_s, is_live=is_live)
-        for symbol in self._market.symbols[:MOST_SYMBOLS] if is_live else ():
+        for symbol in self._market.symbols[:MOST_CHARTED] if is_live else ():
             charted = self._history.of(symbol)
             if charted is not None:
                 charted.add_line(number, self._panels.line(symbol, time_s))

@@ -31,7 +31,9 @@ class TapeTrade(msgspec.Struct, frozen=True):
     time_ns: int
     """Market time in nanoseconds, since the UTC epoch or since midnight, as in the feed."""
     price_ticks: int
+    """Price in ticks."""
     volume_lots: int
+    """Number of traded lots."""
 
 
 class Bar(msgspec.Struct, frozen=True, array_like=True):
@@ -40,13 +42,17 @@ class Bar(msgspec.Struct, frozen=True, array_like=True):
     begin_s: int
     """Market time of its begin in seconds."""
     open: int
+    """Price of the first trade in ticks."""
     high: int
+    """Highest price in ticks."""
     low: int
+    """Lowest price in ticks."""
     close: int
-    """Price in ticks."""
+    """Price of the last trade in ticks."""
     volume: int
     """Volume in lots."""
     trades: int
+    """Number of trades."""
 
     def with_trade(self, trade: TapeTrade) -> Bar:
         """Return the bar with one more trade."""

@@ -23,9 +23,10 @@ from deltabook.wire.strategies import FILLS_PATH, ORDERS_PATH, FillLine, Fills, 
 from deltabook.wire.strategies import STATUS_PATH as STRATEGIES_STATUS_PATH
 from deltabook.wire.symbols import Instrument
 
-__all__ = ["MOST_FILLS", "Algos", "ExchangeFollower", "ResultsFollower", "ViewDescription"]
+__all__ = ["MOST_FILLS", "AlgoFollower", "ExchangeFollower", "ResultsFollower", "ViewDescription"]
 
 _EXCHANGE_ROUND_S: Final = 1.0
+"""Time between two rounds of requests, in seconds."""
 _MOST_PAGES: Final = 10
 """Largest number of pages of the list of symbols."""
 _MOST_NEW: Final = 50
@@ -39,6 +40,7 @@ class _Status(msgspec.Struct, frozen=True):
     """Fields of the exchange's status."""
 
     up_s: float
+    """Age of its process in seconds."""
 
 
 _status: Final = msgspec.json.Decoder(_Status)
@@ -85,6 +87,7 @@ class ExchangeFollower:
 
 
 _ALGO_ROUND_S: Final = 0.3
+"""Time between two rounds of requests, in seconds."""
 _ORDERS_EVERY: Final = 3
 """Number of rounds between two requests for the orders."""
 MOST_FILLS: Final = 2_000
@@ -97,7 +100,7 @@ _fills: Final = msgspec.json.Decoder(Fills)
 _orders: Final = msgspec.json.Decoder(Orders)
 
 
-class Algos:
+class AlgoFollower:
     """Follower of one process of strategies. The last known state stays when the connection is lost."""
 
     def __init__(self, asker: PeerRequests, link: Link, clock: Any, on_round: Callable[[], None]) -> None:
@@ -105,6 +108,7 @@ class Algos:
         self.strategies: Strategies | None = None
         """State of the strategies; None before the first answer."""
         self.orders = Orders(())
+        """Newest own orders."""
         self.fills: deque[FillLine] = deque(maxlen=MOST_FILLS)
         """Fills, oldest first."""
         self._unplaced: deque[tuple[FillLine, bool]] = deque(maxlen=MOST_FILLS)
@@ -169,6 +173,7 @@ class Algos:
 
 
 _RUNTIME_ROUND_S: Final = 0.5
+"""Time between two rounds of requests, in seconds."""
 _VIEWS_EVERY: Final = 4
 """Number of rounds between requests of `/v1/views`, whose row counts the runtime has to compute."""
 _SILENCE_S: Final = 4.0
@@ -176,36 +181,52 @@ _SILENCE_S: Final = 4.0
 _DEAD_S: Final = 20.0
 """Seconds without a message after which a subscription is started again."""
 LANES: Final = ("express", "spark", "stream")
+"""Lanes of views; each has a subscription of its own."""
 
 
 class ViewColumn(msgspec.Struct, frozen=True):
     """One column of a view."""
 
     name: str
+    """Name of the column."""
     type: str = ""
+    """Type of its values, such as ``int64``."""
     scale: int = 0
+    """Digits after the point of a scaled integer, otherwise 0."""
 
 
 class SparkRecord(msgspec.Struct, frozen=True):
     """The runtime's description of an express view's record on Spark."""
 
     comparison: str = "none"
+    """Result of comparing both lanes' rows: ``none``, ``equal`` or ``differs``."""
 
 
 class ViewDescription(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """The runtime's description of one view."""
 
     name: str
+    """Name of the view."""
     view_class: str = ""
+    """Class of the view, such as ``linear``."""
     lane: str = "spark"
+    """Lane: ``express``, ``spark``, or ``stream`` for a derived stream."""
     reason: str = ""
+    """Reason for the class."""
     columns: tuple[ViewColumn, ...] = ()
+    """Columns in their order."""
     rows: int = 0
+    """Number of rows at the newest version."""
     epoch: int = 0
+    """Epoch of the newest version."""
     step: int = 0
+    """Step of the newest version of a view of the express lane, otherwise 0."""
     since: int = 0
+    """Epoch from which on the view is maintained."""
     failed: str | None = None
+    """Reason why the view is not maintained any more; None if it is."""
     sql: str = ""
+    """SELECT of the view."""
     record: SparkRecord | None = None
     """State of an express view's record on Spark; None if Spark keeps none."""
 
@@ -218,11 +239,11 @@ class _Changes(Protocol):
 
     def __init__(self, results: ResultsFollower, views: tuple[str, ...]) -> None:
         self._results, self.views = results, views
-        self.heard_s = results.clock.seconds()
+        self.received_s = results.clock.seconds()
         self._decoder = FrameDecoder()
 
     def dataReceived(self, data: bytes) -> None:
-        self.heard_s = self._results.clock.seconds()
+        self.received_s = self._results.clock.seconds()
         try:
             for frame in self._decoder.feed(data):
                 self._results.market.apply(frame)
@@ -273,7 +294,7 @@ class ResultsFollower:
     def stop(self) -> None:
         """Stop the rounds."""
         self._rounds.stop()
-        for changes in self._changes.values():
+        for changes in tuple(self._changes.values()):
             changes.abort()
 
     def broken(self, changes: _Changes, reason: str) -> None:
@@ -298,7 +319,7 @@ class ResultsFollower:
         wanted = self._wanted()
         for lane in LANES:
             await self._subscribe(lane, wanted.get(lane, ()))
-        self._say(wanted)
+        self._report_state(wanted)
         self._on_round()
 
     async def _ask_statistics(self) -> dict[str, Any]:
@@ -334,19 +355,26 @@ class ResultsFollower:
 
     async def _subscribe(self, lane: str, views: tuple[str, ...]) -> None:
         current = self._changes.get(lane)
-        silent_s = self.clock.seconds() - current.heard_s if current else 0.0
+        silent_s = self.clock.seconds() - current.received_s if current else 0.0
         if current is not None and (current.views != views or silent_s >= _DEAD_S):
             del self._changes[lane]
             current.abort()
             current = None
         if current is None and views:
-            changes = _Changes(self, views)
-            await self._asker.listen(f"/v1/changes?views={','.join(quote(view, safe='') for view in views)}", changes)
-            self._changes[lane] = changes
+            # The subscription is entered before the request, whose answer may end at once.
+            changes = self._changes[lane] = _Changes(self, views)
+            try:
+                names = ",".join(quote(view, safe="") for view in views)
+                await self._asker.listen(f"/v1/changes?views={names}", changes)
+            except BaseException:
+                self.ended(changes)
+                raise
 
-    def _say(self, wanted: Mapping[str, tuple[str, ...]]) -> None:
+    def _report_state(self, wanted: Mapping[str, tuple[str, ...]]) -> None:
         now_s = self.clock.seconds()
-        silent = [lane for lane in wanted if lane in self._changes and now_s - self._changes[lane].heard_s > _SILENCE_S]
+        silent = [
+            lane for lane in wanted if lane in self._changes and now_s - self._changes[lane].received_s > _SILENCE_S
+        ]
         if self.figures.get("spark") == "starting":
             silent = [lane for lane in silent if lane != "spark"]  # Spark's views follow once it is up
         if silent:

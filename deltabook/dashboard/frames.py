@@ -18,6 +18,7 @@ from deltabook.dashboard.history import Series
 __all__ = ["Ask", "Frames", "Scope"]
 
 _LONGEST_NAME: Final = 200
+"""Longest name of a symbol, a view or a strategy, in characters."""
 _Name = Annotated[str, msgspec.Meta(max_length=_LONGEST_NAME)]
 _Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
@@ -51,6 +52,7 @@ class _Value(msgspec.Struct):
     """A section that is sent as a whole."""
 
     data: bytes
+    """Value as JSON."""
     changed: int
     """Number of the first frame that has the value."""
 
@@ -63,7 +65,9 @@ class _Rows(msgspec.Struct):
     """A section whose rows are sent singly, each with its place."""
 
     rows: list[_Value] = []
+    """Rows by place."""
     changed: int = 0
+    """Number of the first frame that has the rows as they are; 0 before the first."""
 
     def put(self, number: int, data: Sequence[bytes]) -> None:
         if len(data) != len(self.rows) or not self.changed:

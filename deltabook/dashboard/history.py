@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 __all__ = [
-    "MOST_SYMBOLS",
+    "MOST_CHARTED",
     "Charted",
     "Depth",
     "EnginePoint",
@@ -26,7 +26,7 @@ __all__ = [
     "Series",
 ]
 
-MOST_SYMBOLS: Final = 100
+MOST_CHARTED: Final = 100
 """Greatest number of symbols with histories, in the order in which they were first seen."""
 MOST_SECONDS: Final = 960
 """Number of rows of a second each: the second widest range of a chart is a quarter of an hour."""
@@ -35,10 +35,13 @@ MOST_MINUTES: Final = 1_440
 MOST_MARKS: Final = 2_000
 """Greatest number of own fills of one symbol."""
 DEPTH_EVERY_S: Final = 2
+"""Least time between two samples of a book's depth, in seconds."""
 MOST_DEPTHS: Final = 450
+"""Greatest number of samples of a book's depth: a quarter of an hour."""
 MOST_FIGURES: Final = 180
 """Greatest number of rows of the engine's figures, a second each."""
 MOST_GAPS: Final = 100
+"""Greatest number of gaps."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -49,20 +52,24 @@ class PriceLine(msgspec.Struct, frozen=True, array_like=True):
     time_s: int
     """Market time in seconds."""
     mid: float | None
+    """Middle of the best bid and the best ask."""
     vwap: float | None
     """Average price of recent trades."""
     vwap_bid: float | None
     """Average price of all resting bids."""
     vwap_ask: float | None
+    """Average price of all resting asks."""
 
 
 class Depth(msgspec.Struct, frozen=True, array_like=True):
     """The best levels of a book at one time."""
 
     time_s: int
+    """Market time in seconds."""
     bids: tuple[int, ...]
     """Levels, best first, as a flat sequence: price in ticks, quantity in lots, price, quantity, and so on."""
     asks: tuple[int, ...]
+    """Levels of the asks, as those of the bids."""
 
 
 class FillMark(msgspec.Struct, frozen=True, array_like=True):
@@ -73,18 +80,24 @@ class FillMark(msgspec.Struct, frozen=True, array_like=True):
     time_s: float
     """Market time in seconds."""
     price_ticks: int
+    """Price in ticks."""
     side: str
     """Side, B or S."""
     volume_lots: int
+    """Total number of lots."""
     fills: int
+    """Number of fills."""
     strategy: str
+    """Name of the strategy."""
 
 
 class ProfitPoint(msgspec.Struct, frozen=True, array_like=True):
     """Profit at one time, for a chart."""
 
     time_s: int
+    """Market time in seconds."""
     total: float
+    """Profit of all strategies after fees."""
     strategies: tuple[float, ...]
     """Profits in the order of the strategies' list."""
 
@@ -95,12 +108,19 @@ class EnginePoint(msgspec.Struct, frozen=True, array_like=True):
     time_s: int
     """Time of this machine's clock, in seconds."""
     messages_per_s: float | None
+    """Messages of the feed per second."""
     express_lag_ms: float | None
+    """Lag of the express lane in milliseconds."""
     lag_ms: float | None
+    """Lag of the Spark lane in milliseconds."""
     batch_ms: float | None
+    """Duration of the latest batch on Spark; without Spark, the median duration of a barrier. In milliseconds."""
     memory_bytes: float | None
+    """Memory of the process."""
     live_orders: float | None
+    """Number of resting orders."""
     waiting_bytes: float | None
+    """Bytes of raw buffers between the sources and the epochs."""
 
 
 class Gap(msgspec.Struct, frozen=True, array_like=True):
@@ -228,9 +248,9 @@ class History:
         }
 
     def of(self, symbol: str) -> Charted | None:
-        """Return the histories of a symbol; None beyond `MOST_SYMBOLS`."""
+        """Return the histories of a symbol; None beyond `MOST_CHARTED`."""
         charted = self._symbols.get(symbol)
-        if charted is None and len(self._symbols) < MOST_SYMBOLS:
+        if charted is None and len(self._symbols) < MOST_CHARTED:
             charted = self._symbols[symbol] = Charted()
         return charted
 
@@ -240,7 +260,7 @@ class History:
         minute = money.time_s // 60 * 60
         self.money_1m.put(number, minute, msgspec.structs.replace(money, time_s=minute))
 
-    def begin_anew(self, number: int) -> None:
+    def restart(self, number: int) -> None:
         """Clear the histories in market time except the candles: the market turned out to have another clock."""
         series = [self.money_1s, self.money_1m, self.gaps]
         for charted in self._symbols.values():

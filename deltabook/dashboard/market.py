@@ -38,24 +38,33 @@ class DisplayedLevel(msgspec.Struct, frozen=True):
     """Displayed orders at one price."""
 
     price_ticks: int
+    """Price in ticks."""
     volume_lots: int
+    """Total number of lots."""
     orders: int
+    """Number of orders; 0 if only the best prices are known."""
 
 
 class Quote(msgspec.Struct, frozen=True):
     """Best bid and ask; None on a side without orders."""
 
     bid_ticks: int | None
+    """Best bid in ticks."""
     bid_lots: int | None
+    """Number of lots at the best bid."""
     ask_ticks: int | None
+    """Best ask in ticks."""
     ask_lots: int | None
+    """Number of lots at the best ask."""
 
 
 class Average(msgspec.Struct, frozen=True):
     """The two sums of a volume-weighted average price."""
 
     price_volume: int
+    """Sum of price × volume, in ticks × lots."""
     volume: int
+    """Sum of the volumes, in lots."""
 
 
 class DisplayedMarket:
@@ -67,6 +76,7 @@ class DisplayedMarket:
         self.books: dict[tuple[str, str], SortedDict] = {}
         """Level by price in ticks, by symbol and side (B or S)."""
         self.quotes: dict[str, Quote] = {}
+        """Best prices by symbol."""
         self.tapes: dict[str, SortedDict] = {}
         """Trade by number, by symbol."""
         self.book_averages: dict[tuple[str, str], Average] = {}
@@ -168,9 +178,7 @@ class DisplayedMarket:
         bars = [(symbol, Bar(t // 10**9, *map(int, rest))) for symbol, t, *rest in zip(*columns, strict=True)]
         self._bars.enter_bars(width_s, bars, is_snapshot=is_snapshot)
         for symbol in {symbol for symbol, _ in bars}:
-            if len(self._symbols) < MOST_SYMBOLS:
-                self._symbols[symbol] = None
-            self.changed.add(symbol)
+            self._note_change(symbol)
 
     def _apply(self, view: str, rows: Iterable[_Row], weights: Iterable[int]) -> list[_Row]:
         """Enter and remove rows; return those that were added."""
@@ -183,11 +191,17 @@ class DisplayedMarket:
                 remove(row)
         # Additions are entered last: the old and the new row of a key come in one frame, in any order.
         for row in added:
-            if row[0] in self._symbols or len(self._symbols) < MOST_SYMBOLS:
-                self._symbols[row[0]] = None
-                self.changed.add(row[0])
+            if self._note_change(row[0]):
                 enter(row)
         return added
+
+    def _note_change(self, symbol: str) -> bool:
+        """Note that a symbol has changed; return False for a new symbol beyond `MOST_SYMBOLS`."""
+        is_followed = symbol in self._symbols or len(self._symbols) < MOST_SYMBOLS
+        if is_followed:
+            self._symbols[symbol] = None
+            self.changed.add(symbol)
+        return is_followed
 
     def _drop(self, rows: dict[Any, Any], key: Any) -> None:
         if rows.pop(key, None) is not None:

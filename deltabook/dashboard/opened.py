@@ -26,9 +26,11 @@ MOST_CHANGES: Final = 200
 MOST_VIEWS: Final = 20
 """Greatest number of views that are followed at a time."""
 _ROUND_S: Final = 0.5
+"""Time between two looks at the open views, in seconds."""
 _INTEREST_S: Final = 3.0
 """Seconds without a page's request after which a view is not followed any more."""
 _LONGEST_TEXT: Final = 100_000
+"""Longest explanation of a view in characters; a longer one is cut."""
 
 _Cells = tuple[str | None, ...]
 
@@ -37,6 +39,7 @@ class Counts(msgspec.Struct, frozen=True):
     """Position of a view, and counts since it was opened."""
 
     epoch: int
+    """Epoch of the newest version."""
     step: int
     """Version of a view of the express lane, otherwise 0."""
     total: int
@@ -46,6 +49,7 @@ class Counts(msgspec.Struct, frozen=True):
     added: int
     """Number of rows added since the view was opened."""
     removed: int
+    """Number of rows removed since the view was opened."""
     problem: str
     """Reason why there are no newer changes; empty if there is none."""
 

@@ -18,13 +18,17 @@ from deltabook.dashboard.frames import Ask, Frames, Scope
 __all__ = ["MOST_PAGES", "Page", "Pages", "Wire"]
 
 MOST_PAGES: Final = 256
+"""Greatest number of open pages."""
 FRAME_S: Final = 0.1
 """Seconds between two frames of a page."""
 STUCK_S: Final = 60.0
 """Seconds after which a page whose connection stays full is closed."""
 _POLICY: Final = 1008
+"""Code with which the socket of a page is closed for a message that is not a request."""
 _BUSY: Final = 1013
+"""Code with which it is closed if there are too many pages."""
 _TOKEN: Final = 4401
+"""Code with which it is closed for a wrong token; the page then asks for one."""
 
 
 class Wire(Protocol):
@@ -107,7 +111,9 @@ class Pages:
         self.refusal = refusal
         self._pages: dict[Page, None] = {}
         self.frames_sent = 0
+        """Number of frames sent so far."""
         self.bytes_sent = 0
+        """Bytes of these frames."""
         self._loop: Any = LoopingCall(self._tick)
         self._loop.clock = clock
 

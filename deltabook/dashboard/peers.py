@@ -21,6 +21,7 @@ from deltabook.wire.http.reactor import ReactorPort
 __all__ = ["HttpAsker", "Link", "LinkLine", "LinkState", "Peer", "PeerRequests", "Rounds", "one_line"]
 
 _MOST_ADDRESS_BYTES = 64 * 1024
+"""Number of bytes that are read of a file of addresses."""
 
 
 class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,14 +43,14 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def where(self) -> str:
         """Return the present address as HOST:PORT; empty if the file does not have it.
 
-        Raises `DashboardError` for an invalid file.
+        Raise `DashboardError` for an invalid file.
         """
         return self._read().get(self.name, "") if self.listed_in else self.address
 
     def news(self) -> str:
         """Return why the peer is not available, if its file has ``NAME.news``, else an empty text.
 
-        Raises `DashboardError` for an invalid file.
+        Raise `DashboardError` for an invalid file.
         """
         return self._read().get(f"{self.name}.news", "") if self.listed_in else ""
 
@@ -77,6 +78,7 @@ class LinkLine(msgspec.Struct, frozen=True):
     """State of one peer, as the page shows it."""
 
     state: LinkState
+    """State of the connection."""
     words: str
     """Reason why it is not live; empty if it is."""
     address: str
@@ -146,7 +148,9 @@ class Link:
 
 
 _TIMEOUT_S: Final = 5.0
+"""Time limit of a request, in seconds."""
 _LONGEST_REASON: Final = 300
+"""Longest reason on a page in characters; a longer one is cut."""
 
 
 class PeerRequests(Protocol):
@@ -212,7 +216,7 @@ class Rounds:
         self._call = None
         if not self._is_stopped:
             self._round = Deferred.fromCoroutine(_awaited(self._act()))
-            self._round.addErrback(self._tell).addBoth(lambda _: self._again())
+            self._round.addErrback(self._report).addBoth(lambda _: self._again())
 
     def stop(self) -> None:
         """Stop the rounds."""
@@ -226,7 +230,7 @@ class Rounds:
         if not self._is_stopped:
             self._call = self._clock.callLater(self._every_s, self.start)
 
-    def _tell(self, failure: Failure) -> None:
+    def _report(self, failure: Failure) -> None:
         if self._is_stopped:
             return
         is_expected = isinstance(failure.value, OSError | ValueError | ClientError)

@@ -34,7 +34,7 @@ from deltabook.vendored import UPLOT
 from deltabook.wire.access import Access
 from deltabook.wire.metrics import METRICS_PATH, Exposition, counter, gauge, labelled
 from deltabook.wire.process import InputEnd, Reporter, count_steadily, stop_on_signals
-from deltabook.wire.site import PAGE_HEADERS, BoundedSite, page_files, read_file
+from deltabook.wire.site import PAGE_HEADERS, BoundedSite, page_files, read_file, refuse, reply
 
 __all__ = ["DashboardMetrics", "DashboardProcess", "dashboard_site", "run"]
 
@@ -48,7 +48,7 @@ _GAUGES: Final = (
 )
 _COUNTED: Final = (
     ("frames_sent", "Frames that were sent to pages."),
-    ("frames_encoded", "Sections that were encoded for frames."),
+    ("frames_encoded", "Frames that were encoded; pages with the same state share one."),
     ("bytes_sent", "Bytes of the frames that were sent."),
 )
 """Figures, which are also metrics' names, with their help texts."""
@@ -74,9 +74,9 @@ class DashboardMetrics:
 
 
 MOST_MESSAGE_BYTES: Final = 4_096
-"""Largest size of a message of a page."""
+"""Largest message of a page in bytes; a connection is closed at more than twice as many without a whole message."""
 _MOST_CONNECTIONS: Final = MOST_PAGES + 64
-_TEXT: Final = "text/plain; charset=utf-8"
+"""Greatest number of connections: those of pages, and short ones."""
 
 
 @implementer(IPushProducer)
@@ -204,7 +204,7 @@ class _Root(Resource):
         path = request.path.decode("ascii", "replace")
         if request.method not in {b"GET", b"HEAD"}:
             request.setHeader("allow", "GET, HEAD")
-            return _refuse(request, 405, f"expected GET, was {request.method.decode('ascii', 'replace')[:20]}")
+            return refuse(request, 405, f"expected GET, was {request.method.decode('ascii', 'replace')[:20]}")
         origin, asked = request.getHeader("origin"), request.getHeader("host")
         own = f"{'https' if request.isSecure() else 'http'}://{asked}"
         refusal = self._access.refusal(
@@ -216,31 +216,19 @@ class _Root(Resource):
         # A page cannot send a token before it has its files and its socket, so these need none; it sends the token on
         # the socket.
         if refusal is not None and not (refusal[0] == 401 and (path in self._files or path == "/v1/frames")):
-            return _refuse(request, *refusal)
+            return refuse(request, *refusal)
         if path in self._files:
             for name, value in PAGE_HEADERS.items():
                 request.setHeader(name, value)
-            return _reply(request, 200, self._files[path].body, self._files[path].content_type)
+            return reply(request, 200, self._files[path].body, self._files[path].content_type)
         if path == "/v1/status":
-            return _reply(request, 200, msgspec.json.encode(self._status()), "application/json")
+            return reply(request, 200, msgspec.json.encode(self._status()), "application/json")
         if path == METRICS_PATH:
-            return _reply(request, 200, *self._metrics.answer(request.getHeader("accept") or ""))
+            return reply(request, 200, *self._metrics.answer(request.getHeader("accept") or ""))
         if path == "/v1/frames" and request.method == b"GET":
             return self._socket.render_GET(cast(SiteRequest, request))
         known = f"/, /v1/status, {METRICS_PATH} or the socket /v1/frames"
-        return _refuse(request, 404, f"expected to get {known}, was {path[:80]}")
-
-
-def _reply(request: Request, status: int, body: bytes, content_type: str) -> bytes:
-    request.setResponseCode(status)
-    request.setHeader("content-type", content_type)
-    request.setHeader("cache-control", "no-store")
-    request.setHeader("content-length", str(len(body)))
-    return b"" if request.method == b"HEAD" else body
-
-
-def _refuse(request: Request, status: int, text: str) -> bytes:
-    return _reply(request, status, text.encode("utf-8", "replace") + b"\n", _TEXT)
+        return refuse(request, 404, f"expected to get {known}, was {path[:80]}")
 
 
 def dashboard_site(

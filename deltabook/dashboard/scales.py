@@ -19,6 +19,7 @@ _MORE_DIGITS = 2
 _MONEY_DIGITS = 2
 """Minimum number of digits of money after the point."""
 _EVERY = "*"
+"""Symbol that stands for all others."""
 MOST_SCALES: Final = 1_000
 """Maximum number of scales that a page is sent, for the rows of views."""
 
@@ -26,7 +27,7 @@ MOST_SCALES: Final = 1_000
 def parse_scales(options: Iterable[str]) -> dict[str, Instrument]:
     """Parse options ``SYMBOL=TICK,LOT`` into symbol → instrument; ``*`` stands for all others.
 
-    Raises `DashboardError` for other text.
+    Raise `DashboardError` for other text.
 
     >>> parse_scales(["BTCUSD=0.01,0.00000001"])["BTCUSD"].lot_size
     '0.00000001'

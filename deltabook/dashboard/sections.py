@@ -1,6 +1,6 @@
 """Sections of frames: the lists that every page shows, and the panels of one symbol.
 
-The lists are links, engine, symbols, views, strategies, orders and fills. The panels combine the runtime's and the
+The lists are engine, money, symbols, views, strategies, orders and fills. The panels combine the runtime's and the
 strategies' data on a symbol.
 """
 
@@ -17,7 +17,7 @@ import msgspec
 from algo_engine.order import TERMINAL
 from deltabook.dashboard import records
 from deltabook.dashboard.bars import Bars, TapeTrade
-from deltabook.dashboard.followers import Algos, ExchangeFollower, ResultsFollower, ViewDescription
+from deltabook.dashboard.followers import AlgoFollower, ExchangeFollower, ResultsFollower, ViewDescription
 from deltabook.dashboard.history import Depth, EnginePoint, FillMark, PriceLine, ProfitPoint
 from deltabook.dashboard.market import DisplayedLevel, DisplayedMarket
 from deltabook.dashboard.opened import OpenViews
@@ -29,6 +29,7 @@ __all__ = ["Lists", "SymbolPanels"]
 DEPTH: Final = 10
 """Number of levels of a side."""
 SIDES: Final = ("B", "S")
+"""Bids and asks."""
 MOST_TRADES: Final = 30
 """Greatest number of rows of the tape."""
 MOST_READ: Final = 300
@@ -49,7 +50,7 @@ def clock_text(time_ns: int) -> str:
 class SymbolPanels:
     """The sections of one symbol."""
 
-    def __init__(self, market: DisplayedMarket, bars: Bars, scales: Scales, algos: Algos | None) -> None:
+    def __init__(self, market: DisplayedMarket, bars: Bars, scales: Scales, algos: AlgoFollower | None) -> None:
         self._market, self._bars, self._scales, self._algos = market, bars, scales, algos
 
     def book(self, symbol: str) -> records.BookSection:
@@ -198,9 +199,12 @@ def is_open(order: OrderLine) -> bool:
     return order.status not in TERMINAL
 
 
-MOST_SYMBOLS: Final = 1_000
-MOST_ORDERS: Final = 60
-MOST_FILLS: Final = 60
+_MOST_SYMBOL_ROWS: Final = 1_000
+"""Greatest number of symbols in the list, the first by name."""
+_MOST_ORDER_ROWS: Final = 60
+"""Greatest number of orders of a strategy on a page."""
+_MOST_FILL_ROWS: Final = 60
+"""Greatest number of fills of a strategy on a page."""
 _ENGINE: Final[Mapping[str, str]] = {
     "epoch": "epoch",
     "published_epoch": "published_epoch",
@@ -232,7 +236,7 @@ class Lists:
         results: ResultsFollower,
         *,
         opened: OpenViews,
-        algos: Algos | None,
+        algos: AlgoFollower | None,
         exchange: ExchangeFollower | None,
     ) -> None:
         self._market, self._scales, self._results, self._opened = market, scales, results, opened
@@ -268,7 +272,7 @@ class Lists:
         phases = self._exchange.phases if self._exchange else {}
         return tuple(
             records.SymbolRow(symbol, self._last(symbol), phases.get(symbol, ""))
-            for symbol in self._market.symbols[:MOST_SYMBOLS]
+            for symbol in self._market.symbols[:_MOST_SYMBOL_ROWS]
         )
 
     def views(self) -> tuple[records.ViewRow, ...]:
@@ -347,13 +351,13 @@ class Lists:
         """Return the newest orders of a strategy."""
         orders = self._algos.orders.orders if self._algos else ()
         own = (order for order in reversed(orders) if order.strategy == strategy)
-        return tuple(self._order(order) for order in islice(own, MOST_ORDERS))
+        return tuple(self._order(order) for order in islice(own, _MOST_ORDER_ROWS))
 
     def fills(self, strategy: str) -> tuple[records.FillRow, ...]:
         """Return the newest trades of a strategy."""
         fills = self._algos.fills if self._algos else ()
         own = (fill for fill in reversed(fills) if fill.strategy == strategy)
-        return tuple(self._fill(fill) for fill in islice(own, MOST_FILLS))
+        return tuple(self._fill(fill) for fill in islice(own, _MOST_FILL_ROWS))
 
     def _last(self, symbol: str) -> str | None:
         last = self._market.last(symbol)

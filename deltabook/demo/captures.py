@@ -20,9 +20,12 @@ from deltabook.demo.errors import CaptureError
 __all__ = ["CAPTURE_BYTES", "CAPTURE_SHA256", "REQUIREMENT", "capture_file", "pip_download"]
 
 REQUIREMENT: Final = "ob-analytics==0.1.0"
+"""Package with the file."""
 CAPTURE_BYTES: Final = 2_857_114
+"""Size of the file in bytes."""
 CAPTURE_SHA256: Final = "880501e94fb43942b7f98cbc37bab421d72703d85898aae8de5da117bf62cdfc"
 _MEMBER: Final = "ob_analytics/_sample_data/orders.csv.gz"
+"""Path of the file in the wheel."""
 _DOWNLOAD_TIMEOUT_S: Final = 180.0
 
 

@@ -24,23 +24,31 @@ __all__ = ["LINE_LIMIT_BYTES", "Child"]
 LINE_LIMIT_BYTES: Final = 64 * 1024
 """Longest status line in bytes; a longer line is dropped."""
 _READ_BYTES: Final = 64 * 1024
+"""Number of bytes read at once."""
 _LOG_TAIL_BYTES: Final = 16 * 1024
+"""Number of bytes at the end of the log from which lines are taken."""
 
 
 class Child:
     """A running child process and its latest status.
 
-    No method blocks: call `read` when standard output has data, and `poll` at any time.
+    No method but `close` blocks: call `read` when standard output has data, and `exit_code` at any time.
     """
 
     def __init__(self, role: str, command: Sequence[str], log_path: Path, environ: Mapping[str, str]) -> None:
+        """Start the process; ``role`` names it in reasons, and its standard error is appended to ``log_path``."""
         self.role = role
         self.log_path = log_path
         self.ready: Ready | None = None
+        """Event with which the process has reported its ports; None before."""
         self.stopped: Stopped | None = None
+        """Event of a clean end; None before."""
         self.failed: Failed | None = None
+        """Event of a failure; None if there was none."""
         self.figures: dict[str, int | float | str | None] = {}
+        """Latest value of each figure of the status events."""
         self.statuses = 0
+        """Number of status events."""
         self._line = b""
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(
@@ -82,7 +90,7 @@ class Child:
         try:
             event: Event = parse_event(line)
         except ValueError:
-            return  # printed by a library, no status event
+            return  # the line was printed by a library
         match event:
             case Ready():
                 self.ready = event

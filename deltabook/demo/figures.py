@@ -20,6 +20,7 @@ _COUNTS: Final = {
 _OF_A_PROCESS: Final = frozenset({"view_updates"})
 """Counts that restart with the process; all others continue from its directory."""
 _OF_THE_MOMENT: Final = ("lag_ms", "express_lag_ms", "rows_per_s")
+"""Figures of the runtime that are frozen when the demo's seconds are over."""
 _RATE_SPAN_S: Final = 0.5
 """Least time in seconds over which rates are taken, so that a burst of status lines does not distort them."""
 
@@ -39,6 +40,7 @@ class DemoFigures:
         self._made_at = clock()
         self._at_finish: dict[str, str] = {}
         self.messages_per_s = 0.0
+        """Messages of the feed per second, over the latest half second or more."""
         self.page = ""
         """Address of the dashboard's page."""
 

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import msgspec
 from twisted.internet.interfaces import IAddress, IHalfCloseableProtocol
 from twisted.internet.protocol import Protocol
+from twisted.web.http import Request
 from twisted.web.resource import Resource
 from twisted.web.server import Request as SiteRequest
 from twisted.web.server import Site
@@ -30,6 +31,8 @@ __all__ = [
     "answer_before_closing",
     "page_files",
     "read_file",
+    "refuse",
+    "reply",
 ]
 
 MOST_BODY_BYTES: Final = 16 * 1024
@@ -223,6 +226,20 @@ class BoundedSite(Site):
     def _forget(self, transport: Any) -> None:
         self.request_arrived(transport)
         self._open.discard(transport)
+
+
+def reply(request: Request, status: int, body: bytes, content_type: str) -> bytes:
+    """Set the status and the headers of an answer that no cache stores; return the bytes to send, none for HEAD."""
+    request.setResponseCode(status)
+    request.setHeader("content-type", content_type)
+    request.setHeader("cache-control", "no-store")
+    request.setHeader("content-length", str(len(body)))
+    return b"" if request.method == b"HEAD" else body
+
+
+def refuse(request: Request, status: int, text: str) -> bytes:
+    """Set an error status; return the line of text to send, as `reply` does."""
+    return reply(request, status, text.encode("utf-8", "replace") + b"\n", "text/plain; charset=utf-8")
 
 
 _TYPES: Final = {

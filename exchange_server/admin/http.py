@@ -17,7 +17,7 @@ from twisted.web.server import Site
 from deltabook.wire import admin
 from deltabook.wire.access import Access
 from deltabook.wire.metrics import METRICS_PATH
-from deltabook.wire.site import MOST_BODY_BYTES, PAGE_HEADERS, BoundedSite, page_files
+from deltabook.wire.site import MOST_BODY_BYTES, PAGE_HEADERS, BoundedSite, page_files, refuse, reply
 from exchange_server.admin.changes import Changes
 from exchange_server.admin.live import LiveFrames
 from exchange_server.admin.metrics import ExchangeMetrics
@@ -29,7 +29,6 @@ __all__ = ["admin_site"]
 _DEPTH: Final = 10
 """Number of levels of a book in an answer whose request names no depth."""
 _JSON: Final = "application/json"
-_TEXT: Final = "text/plain; charset=utf-8"
 
 
 class _Root(Resource):
@@ -68,30 +67,30 @@ class _Root(Resource):
                 return self._file(request, path)
             request.setHeader("www-authenticate", "Bearer")
         if refusal is not None:
-            return _refuse(request, *refusal)
+            return refuse(request, *refusal)
         try:
             if request.method == b"POST":
                 return self._post(request, path)
             if request.method in {b"GET", b"HEAD"}:
                 return self._get(request, path)
         except UnknownNameError as error:
-            return _refuse(request, 404, str(error))
+            return refuse(request, 404, str(error))
         except OperationError as error:
-            return _refuse(request, 409, str(error))
+            return refuse(request, 409, str(error))
         except DamagedStreamError as error:
             self._log.error("{reason}", reason=str(error))
-            return _refuse(request, 500, str(error))
+            return refuse(request, 500, str(error))
         except Exception as error:  # noqa: BLE001 - a page of Twisted's is for people, and this port for programs
             self._log.failure("admin: {path} failed", path=path)
-            return _refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the exchange's log")
+            return refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the exchange's log")
         request.setHeader("allow", "GET, HEAD, POST")
-        return _refuse(request, 405, f"expected GET or POST, was {request.method.decode('ascii', 'replace')}")
+        return refuse(request, 405, f"expected GET or POST, was {request.method.decode('ascii', 'replace')}")
 
     def _get(self, request: Request, path: str) -> bytes:
         if path in self._page:
             return self._file(request, path)
         if path == METRICS_PATH:
-            return _reply(request, 200, *self._metrics.answer(request.getHeader("accept") or ""))
+            return reply(request, 200, *self._metrics.answer(request.getHeader("accept") or ""))
         for prefix, name, default, report in (
             (admin.BOOK_PATH, "depth", _DEPTH, self._reports.book),
             (admin.LIVE_PATH, "after", 0, self._live.frame),
@@ -99,29 +98,29 @@ class _Root(Resource):
             if path.startswith(prefix):
                 number = _argument(request, name.encode("ascii"), str(default))
                 if not (number.isascii() and number.isdigit() and len(number) < 20):
-                    return _refuse(request, 400, f"expected a whole number as {name}, was {number[:80]!r}")
+                    return refuse(request, 400, f"expected a whole number as {name}, was {number[:80]!r}")
                 return _json(request, report(path.removeprefix(prefix), int(number)))
         answer = self._answers.get(path)
         if answer is None:
-            return _refuse(request, 404, f"expected to get one of {self._readable}, was {path[:80]}")
+            return refuse(request, 404, f"expected to get one of {self._readable}, was {path[:80]}")
         return _json(request, answer(request))
 
     def _file(self, request: Request, path: str) -> bytes:
         for name, value in PAGE_HEADERS.items():
             request.setHeader(name, value)
-        return _reply(request, 200, self._page[path].body, self._page[path].content_type)
+        return reply(request, 200, self._page[path].body, self._page[path].content_type)
 
     def _post(self, request: Request, path: str) -> bytes:
         kind = admin.CHANGES.get(path)
         if kind is None:
-            return _refuse(request, 404, f"expected to post to one of {self._changeable}, was {path[:80]}")
+            return refuse(request, 404, f"expected to post to one of {self._changeable}, was {path[:80]}")
         body = cast(Any, request.content).read()
         if len(body) > MOST_BODY_BYTES:
-            return _refuse(request, 413, f"expected a body of at most {MOST_BODY_BYTES} bytes, was a longer one")
+            return refuse(request, 413, f"expected a body of at most {MOST_BODY_BYTES} bytes, was a longer one")
         try:
             change: Any = msgspec.json.decode(body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return _refuse(request, 400, f"expected a {kind.__name__} as JSON, was {body[:80]!r}: {error}")
+            return refuse(request, 400, f"expected a {kind.__name__} as JSON, was {body[:80]!r}: {error}")
         return _json(request, self._changes.make(change))
 
 
@@ -130,20 +129,8 @@ def _argument(request: Request, name: bytes, default: str) -> str:
     return given[-1].decode("utf-8", "replace") if given else default
 
 
-def _reply(request: Request, status: int, body: bytes, content_type: str) -> bytes:
-    request.setResponseCode(status)
-    request.setHeader("content-type", content_type)
-    request.setHeader("cache-control", "no-store")
-    request.setHeader("content-length", str(len(body)))
-    return b"" if request.method == b"HEAD" else body
-
-
 def _json(request: Request, answer: object) -> bytes:
-    return _reply(request, 200, msgspec.json.encode(answer), _JSON)
-
-
-def _refuse(request: Request, status: int, text: str) -> bytes:
-    return _reply(request, status, text.encode("utf-8", "replace") + b"\n", _TEXT)
+    return reply(request, 200, msgspec.json.encode(answer), _JSON)
 
 
 def admin_site(reports: Reports, changes: Changes, metrics: ExchangeMetrics, access: Access) -> Site:

@@ -71,7 +71,7 @@ def make_runs(path: Path) -> None:
     removed its oldest requests, and a runtime that was killed.
     """
     floor = AuditFloor(path, seed=3, compact_bytes=4_000)
-    floor.desks["second"]._compact_at_bytes = 1 << 30  # its journal drops nothing
+    floor.desks["second"]._state._compact_at_bytes = 1 << 30  # its journal drops nothing
     for _ in range(2):
         floor.trade(60)
         floor.exchange.snapshot()

@@ -110,6 +110,5 @@ def test_a_runtime_that_asks_for_a_token_over_tls_is_given_it(tmp_path: Path) ->
             engine.stop()
         with algo(tmp_path, results, port, *ca, "--results-token-file", str(tmp_path / "other")) as engine:
             assert (
-                "expected the runtime to let us in (--results-token-file), was HTTP 401"
-                in engine.fails().splitlines()[-1]
+                "expected access to the runtime (--results-token-file), was HTTP 401" in engine.fails().splitlines()[-1]
             )

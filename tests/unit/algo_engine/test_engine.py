@@ -185,6 +185,24 @@ def test_without_views_orders_end_and_new_orders_are_refused() -> None:
     assert rig.strategy.heard[-1] == "submitted"
 
 
+def test_a_view_lost_again_is_stale_from_the_later_loss() -> None:
+    """The connection came back in between: the time without views begins again."""
+    rig = Rig().started()
+    rig.host.buy("ACME", 5, 100)
+    rig.lab.settle()
+    rig.engine.views_lost()
+    rig.lab.clock.advance(1)
+    rig.views()
+    rig.engine.views_lost()
+    rig.lab.clock.advance(1)
+    rig.lab.settle()
+    assert rig.lab.exchange.resting
+    rig.engine.views_lost()
+    rig.lab.clock.advance(1)
+    rig.lab.settle()
+    assert not rig.lab.exchange.resting, "lost without a break since the second loss"
+
+
 def test_a_loss_past_its_limit_throws_the_kill_switch() -> None:
     rig = Rig(limits=RiskLimits(max_loss=50, price_band_bps=9000)).started()
     rig.host.buy("ACME", 10, 100)

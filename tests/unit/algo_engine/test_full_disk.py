@@ -85,7 +85,7 @@ def test_a_message_missing_in_the_journal_is_requested_again() -> None:
 
 def test_a_fill_missing_in_the_trades_list_is_requested_again() -> None:
     lab = OrderLab()
-    lab.desk._spool = lab.spool = SmallSpool()
+    lab.desk._state._spool = lab.spool = SmallSpool()
     traded_without_room(lab)
     lab.journal.sync()
     lab.crash()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from algo_engine.memories import MOST_MEMORY_BYTES
 from algo_engine.order import Side
+from algo_engine.records import Checkpoint
 from tests.generators.order_lab import OrderLab
 
 
@@ -49,6 +51,32 @@ def test_events_since_come_with_it(lab: OrderLab) -> None:
     (plan,) = lab.desk.recovered()
     fills = [(event.order.client_id, event.volume_lots) for event in plan.events if event.is_fill]
     assert fills == [(first, 3), (first, 5)]
+
+
+def test_memories_have_a_limit(lab: OrderLab) -> None:
+    """A checkpoint has all of them in one record, and a record that is too long could not be read again."""
+    half = bytes(MOST_MEMORY_BYTES // 2)
+    lab.desk.remember("a", half)
+    lab.desk.remember("a", half)
+    lab.desk.remember("b", half)
+    with pytest.raises(ValueError, match=f"expected at most {MOST_MEMORY_BYTES} remembered bytes, was .* with c"):
+        lab.desk.remember("c", b"1")
+    lab.desk.remember("a", b"")
+    lab.desk.remember("c", b"1")
+
+
+def test_a_checkpoint_has_the_memories_of_its_moment() -> None:
+    lab = OrderLab(compact_bytes=1)
+    lab.desk.end_recovery()
+    lab.desk.remember("plan", b"x")
+    lab.settle()
+    lab.desk.submit(Side.BUY, "ACME", 10, 100)
+    lab.settle()
+    checkpoint = lab.journal.durable[0]
+    assert isinstance(checkpoint, Checkpoint)
+    assert checkpoint.memories == {"plan": b"x"}
+    lab.desk.remember("plan", b"y")
+    assert checkpoint.memories == {"plan": b"x"}
 
 
 def test_what_nobody_asks_for_is_forgotten(lab: OrderLab) -> None:

@@ -33,6 +33,17 @@ def test_a_snapshot_replaces_and_changes_add() -> None:
     assert (mirror.contents("v").epoch, mirror.contents("v").scales) == (9, {"price": 2})
 
 
+def test_a_snapshot_has_the_scales_of_its_own_schema() -> None:
+    """A view of the same name and columns may be defined again while the connection is lost."""
+    mirror = ViewMirror()
+    mirror.apply(frame("snapshot", [1], [10], 5))
+    again = frame("snapshot", [1], [10], 6)
+    assert again.rows is not None
+    schema = pa.schema([field.remove_metadata() for field in again.rows.schema])
+    mirror.apply(Frame(again.header, again.rows.cast(schema)))
+    assert mirror.contents("v").scales == {}
+
+
 def test_changes_that_a_snapshot_already_holds_are_skipped() -> None:
     mirror = ViewMirror()
     mirror.apply(frame("snapshot", [1], [10], 5))

@@ -198,8 +198,8 @@ def test_lost_requests_count_toward_the_limit_of_their_day(volume_lots: int, com
         lab.turn()
         lab.deliver_request()
     lab.crash()
-    lab.desk._compact_at_bytes = compact_bytes
-    lab.desk._compact_if_large()
+    lab.desk._state._compact_at_bytes = compact_bytes
+    lab.desk._state.compact_if_large()
     lab.journal.sync()
     lab.crash()
     assert lab.desk.blotter.sent_on_day(lab.desk.gate.now_ns()) == 1
@@ -293,8 +293,8 @@ def test_a_write_that_fails_sends_nothing() -> None:
 def test_a_journal_compacted_during_an_fsync_keeps_what_follows(lab: OrderLab) -> None:
     lab.desk.submit(Side.BUY, "ACME", 10, 90)
     lab.turn()
-    lab.desk._compact_at_bytes = 0
-    lab.desk._compact_if_large()
+    lab.desk._state._compact_at_bytes = 0
+    lab.desk._state.compact_if_large()
     assert isinstance(lab.journal.durable[0], Checkpoint)
     client_id = lab.desk.submit(Side.BUY, "ACME", 10, 91)
     lab.turn()
@@ -354,7 +354,7 @@ def test_a_compaction_does_not_wait_for_the_disk(*, syncs_before: bool) -> None:
     lab.desk.submit(Side.BUY, "ACME", 1, 90)
     lab.settle()
     before = syncs(lab)
-    lab.desk._compact_at_bytes = 0
+    lab.desk._state._compact_at_bytes = 0
     lab.desk.submit(Side.BUY, "ACME", 10, 100)
     lab.turn()
     lab.deliver_request()

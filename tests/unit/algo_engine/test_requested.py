@@ -134,7 +134,7 @@ def test_a_refusal_of_a_later_view_is_an_event() -> None:
     rig.hosts[0].add_view("best_quote", "SELECT 1")
     assert strategy.heard[1:] == [
         "spread: expected SQL, was less",
-        "best_quote: expected a name that is not in views, was best_quote; what queries has needs no other mention",
+        "best_quote: expected a name that no strategy has in `views`, was best_quote; `queries` needs no entry there",
     ]
     assert not rig.hosts[0].failure
     rig.hosts[0].add_view("spread", "SELECT 1")

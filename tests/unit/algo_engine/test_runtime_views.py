@@ -188,6 +188,16 @@ def test_a_refused_view_is_not_owned_by_the_next_process(tmp_path: Path) -> None
     assert list(again.runtime.views) == ["mine"]
 
 
+def test_a_disk_that_fails_at_the_answer_ends_the_engine(tmp_path: Path) -> None:
+    """The strategy would wait for its view without end."""
+    lab = Lab(tmp_path, Runtime())
+    lab.runtime.is_slow = True
+    lab.add("SELECT 1")
+    lab.file.with_suffix(".new").mkdir()
+    lab.runtime.answer_late()
+    assert [type(failure) for failure in lab.failures] == [IsADirectoryError]
+
+
 def test_a_drop_before_the_answer_spares_foreign_views(tmp_path: Path) -> None:
     lab = Lab(tmp_path, Runtime(mine="SELECT 1 FROM t"))
     lab.runtime.is_slow = True

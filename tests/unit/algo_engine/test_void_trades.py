@@ -176,7 +176,7 @@ def test_any_trades_can_be_void_in_any_order(seed: int) -> None:
 def test_the_list_of_trades_takes_the_trade_back(tmp_path: Path) -> None:
     """Sums over the rows are right without a look at what they are."""
     lab = OrderLab(fees=FEES)
-    lab.desk._spool = FileSpool(tmp_path / "spool", "mine", BROKER)
+    lab.desk._state._spool = FileSpool(tmp_path / "spool", "mine", BROKER)
     lab.settle()
     traded(lab, Side.BUY, 10, 100)
     traded(lab, Side.SELL, 4, 110)

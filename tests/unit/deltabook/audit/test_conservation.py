@@ -38,7 +38,7 @@ def test_a_run_agrees_in_every_order_and_every_unit(run: Path) -> None:
     first, second = found.strategies
     assert (first.name, second.name) == ("first", "second")
     assert first.fills > 100
-    assert first.unheard == second.unheard == 0
+    assert first.unreceived == second.unreceived == 0
     for symbol in ("ACME", "GLOBEX"):
         one, other = first.accounts[symbol], second.accounts[symbol]
         # They trade with nobody else, or each with itself: what one has paid, the other has got.

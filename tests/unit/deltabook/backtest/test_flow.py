@@ -60,7 +60,7 @@ def test_a_book_crossed_too_often_is_refused_with_a_remedy(tmp_path: Path) -> No
     file = crossing(tmp_path / "A_2012-06-21_1_2_message_1.csv", 100, 6)
     (tmp_path / "A_2012-06-21_1_2_orderbook_1.csv").write_text("")
     words = r"^expected a book that is crossed after 5 % of the records at most, was 6\.0 % of 100 in A_2012.*csv: .*"
-    with pytest.raises(CrossedDataError, match=words + r"--orderbook .*A_2012-06-21_1_2_orderbook_1\.csv mends it"):
+    with pytest.raises(CrossedDataError, match=words + r"--orderbook .*A_2012-06-21_1_2_orderbook_1\.csv corrects it"):
         list(Flow([file], max_crossed_percent=None))
     flow = Flow([file], max_crossed_percent=6)
     assert len(list(flow)) == 100

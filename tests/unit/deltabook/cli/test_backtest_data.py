@@ -26,7 +26,7 @@ def test_stale_orders_are_refused_mended_or_played(tmp_path: Path) -> None:
     messages, book = write_lobster(tmp_path, Random(5), 1, 600)
     reason = run("--data", messages, code=1)
     assert "expected a book that is crossed after 5 % of the records at most, was " in reason
-    assert f"--orderbook {book} mends it" in reason
+    assert f"--orderbook {book} corrects it" in reason
     assert "--max-crossed 100 plays it as it is" in reason
     mended = run("--data", messages, "--orderbook", book)
     assert "order book file: the touch agrees on " in mended

@@ -28,7 +28,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, Any]]:
         found.append((method, path, None if body is None else msgspec.json.decode(body, type=NewReader)))
         return msgspec.json.encode(Readers((STATUS,)) if method == "GET" else ChangedReader(9, STATUS))
 
-    monkeypatch.setattr("deltabook.cli._results.ResultsPort.ask", ask)
+    monkeypatch.setattr("deltabook.cli._ports.ResultsPort.ask", ask)
     return found
 
 

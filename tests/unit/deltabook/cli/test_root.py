@@ -128,7 +128,7 @@ def test_a_file_that_is_not_toml_is_an_error_that_names_it(invoke: Invoke, tmp_p
 
 def test_a_file_that_is_not_there_is_an_error(invoke: Invoke) -> None:
     result = invoke("--config", "nowhere.toml", "exchange", "serve")
-    hint = "(`deltabook --help` shows what there is)"
+    hint = "(`deltabook --help` lists commands and options)"
     said = f"deltabook: error: nowhere.toml: No such file or directory {hint}\n"
     assert (result.exit_code, result.output) == (2, said)
 

@@ -145,6 +145,14 @@ def test_without_its_master_a_cluster_has_failed(rig: Rig) -> None:
     assert rig.failures == ["expected the master to run, was: ended by SIGKILL"]
 
 
+def test_a_start_fails_once(rig: Rig) -> None:
+    """The owner stops what is left; until then other processes may end too."""
+    rig.master_up()
+    for child in (*rig.workers, rig.master):
+        child.ends(signal.SIGKILL)
+    assert (len(rig.refusals), rig.failures) == (1, [])
+
+
 @pytest.mark.parametrize("who", [0, 1])
 def test_a_start_fails_with_who_ends_in_it(rig: Rig, who: int) -> None:
     if who:

@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock
 
-from deltabook.dashboard.followers import Algos, ExchangeFollower, ResultsFollower
+from deltabook.dashboard.followers import AlgoFollower, ExchangeFollower, ResultsFollower
 from deltabook.dashboard.market import VIEWS, DisplayedMarket
 from deltabook.dashboard.peers import Link, Peer
 from deltabook.dashboard.scales import Scales
@@ -221,6 +221,22 @@ def test_a_lost_runtime_is_found_again_and_its_state_kept() -> None:
     assert rig.rounds > 4
 
 
+def test_an_answer_that_ends_at_once_is_requested_again() -> None:
+    rig = Runtime()
+
+    class Ending(Saying):
+        async def listen(self, path: str, listener: Protocol) -> None:
+            await super().listen(path, listener)
+            if len(self.listening) == 1:
+                listener.connectionLost()
+
+    rig.peer.__class__ = Ending
+    rig.peer.answers["/v1/views"] = offer({"best_quote": "express"})
+    rig.results.start()
+    rig.run(2)
+    assert len(rig.peer.listening) == 2
+
+
 def test_unreadable_frames_end_the_subscription_alone() -> None:
     rig = Runtime()
     rig.results.start()
@@ -244,7 +260,7 @@ class Trading:
         self.clock, self.peer = Clock(), Saying()
         self.clock.advance(1_000_000.0)
         self.link = Link(Peer("127.0.0.1:1"), lambda: 0)
-        self.algos = Algos(self.peer, self.link, self.clock, lambda: None)
+        self.algos = AlgoFollower(self.peer, self.link, self.clock, lambda: None)
         self.say("run1", fills)
 
     def say(self, run: str, fills: tuple[FillLine, ...]) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltabook.dashboard.history import MOST_MINUTES, MOST_SECONDS, MOST_SYMBOLS, FillMark, History, PriceLine, Series
+from deltabook.dashboard.history import MOST_CHARTED, MOST_MINUTES, MOST_SECONDS, FillMark, History, PriceLine, Series
 
 
 def rows(series: Series, have: int = 0) -> list[Any]:
@@ -56,7 +56,7 @@ def test_seconds_and_minutes_of_a_symbol_are_bounded() -> None:
 
 def test_only_so_many_symbols_have_histories() -> None:
     history = History()
-    assert all(history.of(f"S{number}") for number in range(MOST_SYMBOLS))
+    assert all(history.of(f"S{number}") for number in range(MOST_CHARTED))
     assert history.of("another") is None
     assert history.of("S0") is history.of("S0")
 
@@ -87,7 +87,7 @@ def test_a_market_with_another_clock_keeps_its_candles_alone() -> None:
     charted.bars_1s.put(1, 5, (5,))
     charted.add_line(1, PriceLine(1_700_000_000, 1.0, None, None, None))
     history.follow(1, 1_700_000_000, is_live=False)
-    history.begin_anew(2)
+    history.restart(2)
     assert [len(each) for each in (charted.bars_1s, charted.lines_1s, charted.lines_1m, history.gaps)] == [1, 0, 0, 0]
     history.follow(3, 7, is_live=True)
     assert rows(history.gaps) == [], "the gap was of the other clock"

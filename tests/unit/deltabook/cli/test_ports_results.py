@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deltabook.cli._options import ConfigFileError
-from deltabook.cli._results import ResultsPort
+from deltabook.cli._ports import ResultsPort
 from tests.generators.certificates import make_certificate
 
 TOKEN = "a token that nobody guesses".replace(" ", "-")
