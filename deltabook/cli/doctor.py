@@ -237,6 +237,6 @@ def command(context: click.Context, as_json: bool) -> None:
         for check in checks:
             click.echo(f"{_MARKS[check.status]}  {check.name:<14}  {check.found}")
             if check.mend:
-                click.echo(f"{'':9}{'':16}mend: {check.mend}")
+                click.echo(f"{'':9}{'':16}fix: {check.mend}")
         click.echo(f"doctor: missing: {', '.join(missing)}" if missing else "doctor: ok")
     context.exit(1 if missing else 0)

@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _STRATEGY: Final = Template('''\
-"""$name: a strategy. Try it on the recorded day that comes along:
+"""$name: a strategy. This command runs it on the made-up recording that Deltabook ships:
 
     $next
 """
@@ -27,21 +27,21 @@ from algo_engine import Strategy
 
 
 class Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What may be set from outside: --param lots=5"""
+    """Parameters, which the command line can set: --param lots=5."""
 
     lots: int = 10
-    lean: float = 2.0  # how many times more lots have to wait on one side than on the other
+    lean: float = 2.0  # how many times as many lots must rest on one side as on the other
     rest_ms: int = 1_000  # how long an order waits to be filled
 
 
 class $class_name(Strategy[Parameters]):
-    """Buys where many more lots wait to be bought than to be sold, and sells where it is the other way round."""
+    """Buys if many more lots are bid than offered, and sells in the reverse case."""
 
     parameters_type = Parameters
 
-    # A view that the strategy brings along: SQL over BIDS and ASKS, with a row for each order that rests in the market.
-    # It is kept exactly up to date, change by change. `views = ("tape",)` names views that the runtime keeps already;
-    # best_quote is always there.
+    # A view of the strategy's own, in SQL over BIDS and ASKS, which have a row for each order that rests in the market.
+    # It is kept exactly up to date, change by change. `views = ("tape",)` would name views that the runtime keeps
+    # already; best_quote is always available.
     queries = {
         "$name": """
             SELECT symbol, SUM(bid) AS bid, SUM(ask) AS ask
@@ -52,12 +52,12 @@ class $class_name(Strategy[Parameters]):
     }
 
     def on_view_change(self, change):
-        """Rows came and went. `change.added` has those that are new, `self.context.view(name)` all of them."""
+        """Called when rows were added or removed: `change.added` has the new ones, `self.context.view(name)` all."""
         for row in change.added if change.view == "$name" else ():
             symbol, quote = row["symbol"], self.context.quote(row["symbol"])
             if quote is None or not quote.is_two_sided or self.context.open_orders(symbol):
                 continue
-            # Prices are in ticks, volumes in lots; both are integers. With one order at a time, the position is held
+            # Prices are in ticks, volumes in lots; both are integers. With one order at a time, the position stays
             # between -lots and +lots.
             lots, held = self.parameters.lots, self.context.position_lots(symbol)
             if row["bid"] > self.parameters.lean * row["ask"] and held < lots:
@@ -69,22 +69,22 @@ class $class_name(Strategy[Parameters]):
             self.context.set_timer(str(order), self.parameters.rest_ms)
 
     def on_timer(self, name):
-        """An order has waited long enough; one that is filled is not there to be cancelled any more."""
+        """Cancel an order that has rested long enough; this has no effect if the order has ended."""
         self.context.cancel(int(name))
 
     def on_order_event(self, event):
-        """Something happened to an own order."""
+        """Log why an order was refused, rejected or cancelled."""
         if event.reason:
             self.context.log(f"{event.kind} {event.order.client_id}", reason=event.reason)
 ''')
 _VIEW: Final = Template("""\
--- $name: a view. See how it is kept, and what a change of the book costs:
+-- $name: a view. This command prints how it is kept up to date, and what a change of the book costs:
 --
 --     $next
 --
 -- BIDS and ASKS have a row for each order that rests in the market: id, broker_id, symbol, price, volume, t. TRADES has
--- a row for each execution. Prices are in ticks and volumes in lots. The view is kept exactly up to date: after every
--- change it is what this SELECT would give.
+-- a row for each execution. Prices are in ticks and volumes in lots. After every change the view is exactly the result
+-- of this SELECT.
 SELECT symbol, price, SUM(volume) AS volume, COUNT(*) AS orders
 FROM bids
 GROUP BY symbol, price
