@@ -7,7 +7,7 @@
     book_ages broker_levels                                 the same, added by strategies
     quotes signed_trades bars_1s bars_1m spread_1s          derived streams over touches and trades
     tape trades_1s vwap_trades                              over the live relation trades
-    trade_moments                                           the same, brought along by a strategy
+    trade_moments                                           the same, added by a strategy
     axf bsp bsv mst psp vwap                                DBToaster's finance queries, over a trace file
     └── finance_schema.sql                                  which they include
 """
@@ -33,7 +33,7 @@ def query_path(name: str) -> Path:
 
 
 def query_text(name: str) -> str:
-    """Return the SELECT of a file, without comments, as a strategy brings it along as its own view.
+    """Return the SELECT of a file, without comments, as a strategy declares it as its own view.
 
     >>> query_text("vwap_trades").partition(",")[0]
     'SELECT symbol'

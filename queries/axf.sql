@@ -1,4 +1,5 @@
--- Axis finder: per broker, how much more it asks for than it bids at prices far apart.
+-- Axis finder: for each broker, over all pairs of one of its asks and one of its bids whose prices differ by more than
+-- 1,000, the sum of the ask's volume less the bid's.
 INCLUDE 'finance_schema.sql';
 
 SELECT b.broker_id, SUM(a.volume + (-1 * b.volume)) AS axfinder

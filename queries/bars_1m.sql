@@ -1,4 +1,5 @@
--- One bar a symbol and minute of market time, kept for a day. VWAP is value / volume: prices times volumes, and volumes.
+-- A price bar for each symbol and minute of market time, kept for a day. Its volume-weighted average price (VWAP) is
+-- value / volume.
 CREATE STREAM bars_1m RETAIN INTERVAL '1' DAY AS
 SELECT symbol, window_start AS t,
        FIRST(price) AS open, MAX(price) AS high, MIN(price) AS low, LAST(price) AS close,

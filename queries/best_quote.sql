@@ -1,4 +1,4 @@
--- Best bid and best ask with the volume there; NULL on a side without orders.
+-- The best bid and the best ask of each symbol, with the volume at each; NULL for a side without orders.
 WITH bid AS (
   SELECT symbol, price, SUM(volume) AS volume
   FROM bids b

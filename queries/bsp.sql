@@ -1,4 +1,5 @@
--- Bid spread: per broker, how its bids changed in value.
+-- Bid spread: for each broker, over all pairs of its bids, the sum of the later bid's value (price × volume) less the
+-- earlier one's.
 INCLUDE 'finance_schema.sql';
 
 SELECT x.broker_id, SUM((x.volume * x.price) - (y.volume * y.price)) AS bsp

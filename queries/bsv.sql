@@ -1,4 +1,5 @@
--- Bid variance: per broker, half the product of the values of every two of its bids.
+-- Bid variance: for each broker, half the sum of the products of the values (price × volume) of every two of its bids,
+-- in both orders, and of each bid with itself.
 INCLUDE 'finance_schema.sql';
 
 SELECT x.broker_id, SUM(x.volume * x.price * y.volume * y.price * 0.5) AS bsv

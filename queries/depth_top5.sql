@@ -1,4 +1,4 @@
--- The five best price levels of each side, best first.
+-- The five best price levels of each side; level 1 is the best.
 WITH levels AS (
   SELECT symbol, 'B' AS side, price, -price AS distance, SUM(volume) AS volume, COUNT(*) AS orders
   FROM bids GROUP BY symbol, price

@@ -1,5 +1,5 @@
--- The order books of a trace in DBToaster's format (t,id,action,volume,price), one relation a side. The trace beside this
--- file is made up; a recorded one of that name in --data-dir comes before it.
+-- The order books of a trace in DBToaster's format (t,id,action,volume,price), a relation for each side. The trace in
+-- this folder is made up; a file of the same name in --data-dir takes precedence.
 CREATE STREAM bids(t FLOAT, id INT, broker_id INT, volume FLOAT, price FLOAT)
   FROM FILE 'trace-5000.csv' LINE DELIMITED
   orderbook (book := 'bids', brokers := '10', deterministic := 'yes');

@@ -1,4 +1,4 @@
--- Resting volume on both sides of the whole book.
+-- The volume of all resting bids and of all resting asks, by symbol.
 SELECT symbol, SUM(bid_volume) AS bid_volume, SUM(ask_volume) AS ask_volume
 FROM (
   SELECT symbol, volume AS bid_volume, 0 AS ask_volume FROM bids

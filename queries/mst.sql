@@ -1,4 +1,5 @@
--- Missed trades: per broker, value between asks and bids in the best quarter of each side's volume.
+-- Missed trades: for each broker, over all pairs of one of its bids and any ask, the sum of the ask's value (price ×
+-- volume) less the bid's. Only the quarter of each side's volume at the highest prices counts.
 INCLUDE 'finance_schema.sql';
 
 SELECT b.broker_id, SUM((a.price * a.volume) + (-1 * b.price * b.volume)) AS mst

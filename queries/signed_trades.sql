@@ -1,8 +1,9 @@
--- Who traded: the side of each trade by the quote before it, and at the mid by the tick test (Lee and Ready, 1991). A price
--- above the mid is a buyer's, one below is a seller's; at the mid, and without a quote on both sides, the side is that of
--- the last change of the symbol's price, the trade's own included: up is a buyer's, down a seller's. It is NULL before the
--- first change. A quote counts from the nanosecond behind it on, so that what a trade does to the touch is no part of its
--- own quote; of several changes at one time the last one counts.
+-- Trades with the side that caused them: by the quote before the trade or, at the mid of that quote, by the tick test
+-- (Lee and Ready, 1991). A trade above the mid is a buyer's (B), one below it a seller's (S). A trade at the mid, or
+-- without a quote on both sides, has the side of the latest change of the symbol's trade price, which may be its own: B
+-- if the price rose, S if it fell, and NULL before the first change. A quote is valid from the following nanosecond on,
+-- so that the effect of a trade on the touch is not part of its own quote; of several changes at one time the last one
+-- counts.
 INCLUDE 'quotes.sql';
 CREATE STREAM signed_trades RETAIN 100000 ROWS RETAIN INTERVAL '10' MINUTE AS
 SELECT trades.t, trades.match_id, trades.symbol, trades.price, trades.volume, quote.bid_price, quote.ask_price,

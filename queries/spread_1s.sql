@@ -1,5 +1,5 @@
--- The spread of each symbol and second, weighted by time: weighted / lasted is its mean in ticks. A spread counts for as
--- long as it lasted, in the second in which it ends; while a side is empty there is none.
+-- The spread for each symbol and second, weighted by time: weighted / lasted is its mean in ticks. The whole duration
+-- of a spread counts in the second in which it ends; while a side is empty there is no spread.
 INCLUDE 'quotes.sql';
 CREATE STREAM spread_1s RETAIN INTERVAL '1' DAY AS
 SELECT symbol, window_start AS t, SUM(spread * lasted) AS weighted, SUM(lasted) AS lasted, COUNT(*) AS quotes

@@ -1,2 +1,2 @@
--- The recent trades as they are: what a tape shows, newest match_id first.
+-- The recent trades, a row for each; the newest one has the greatest match_id.
 SELECT symbol, match_id, t, side, price, volume FROM trades;

@@ -1,5 +1,6 @@
--- Value of the bids in the best quarter of the bid volume. SUM of nothing is NULL in SQL, which leaves out the best
--- price, above which there is nothing; with --mode dbtoaster it is 0, and the best price counts. So it is with mst.sql.
+-- The value (price × volume) of the bids in the best quarter of the bid volume. No bid is above the best price, and in
+-- SQL the SUM of no rows is NULL, so the best price itself is left out; with --mode dbtoaster the SUM is 0, and the
+-- best price counts. The same is true of mst.sql.
 INCLUDE 'finance_schema.sql';
 
 SELECT SUM(b1.price * b1.volume) AS vwap

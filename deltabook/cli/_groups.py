@@ -123,6 +123,8 @@ def group_help(command: click.Command) -> None:
 
 def _format_options(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
     title_of = {option: title for title, options in SECTIONS.items() for option in options.split()}
+    if any("--ca-file" in parameter.opts for parameter in command.params):
+        title_of["--token-file"] = title_of["--ca-file"]  # the token of a port that the command connects to
     rows: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, _OTHERS)}
     for parameter in command.get_params(context):
         # click 8.5 lists arguments too, which the usage line already has.
@@ -169,6 +171,10 @@ def _check_command(group: click.Group, ctx: click.Context, args: Sequence[str]) 
         )
 
 
+_SUMMARY: Final = 110
+"""Largest number of characters in the summary of a command; click's own 45 cut off sentences."""
+
+
 class LazyGroup(click.Group):
     """Group of commands by name: each has a module of this package, an attribute of it, and a summary.
 
@@ -209,7 +215,9 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         lines: Sequence[tuple[str, str]] = [
-            (name, self._places[name][1]) if name in self._places else (name, self.commands[name].get_short_help_str())
+            (name, self._places[name][1])
+            if name in self._places
+            else (name, self.commands[name].get_short_help_str(_SUMMARY))
             for name in self.list_commands(ctx)
         ]
         with formatter.section("Commands"):

@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _STRATEGY: Final = Template('''\
-"""$name: a strategy. To run it on the recorded day that is shipped:
+"""$name: a strategy. This command runs it on the made-up recording that Deltabook ships:
 
     $next
 """
@@ -27,21 +27,21 @@ from algo_engine import Strategy
 
 
 class Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Parameters of the strategy; --param lots=5 sets one."""
+    """Parameters, which the command line can set: --param lots=5."""
 
     lots: int = 10
-    lean: float = 2.0  # least ratio of the lots of the two sides at which the strategy trades
-    rest_ms: int = 1_000  # time after which an order is cancelled, in milliseconds
+    lean: float = 2.0  # how many times as many lots must rest on one side as on the other
+    rest_ms: int = 1_000  # how long an order waits to be filled
 
 
 class $class_name(Strategy[Parameters]):
-    """Buys if the bids have many more lots than the asks, and sells in the reverse case."""
+    """Buys if many more lots are bid than offered, and sells in the reverse case."""
 
     parameters_type = Parameters
 
-    # A view of the strategy's own: SQL over BIDS and ASKS, which have a row for each order that rests in the market. It
-    # is updated with every change. `views = ("tape",)` would name a view that the runtime already has; best_quote is
-    # always available.
+    # A view of the strategy's own, in SQL over BIDS and ASKS, which have a row for each order that rests in the market.
+    # It is kept exactly up to date, change by change. `views = ("tape",)` would name views that the runtime keeps
+    # already; best_quote is always available.
     queries = {
         "$name": """
             SELECT symbol, SUM(bid) AS bid, SUM(ask) AS ask
@@ -52,39 +52,39 @@ class $class_name(Strategy[Parameters]):
     }
 
     def on_view_change(self, change):
-        """Process changed rows: `change.added` has the new ones, `self.context.view(name)` all of them."""
+        """Called when rows were added or removed: `change.added` has the new ones, `self.context.view(name)` all."""
         for row in change.added if change.view == "$name" else ():
             symbol, quote = row["symbol"], self.context.quote(row["symbol"])
             if quote is None or not quote.is_two_sided or self.context.open_orders(symbol):
                 continue
             # Prices are in ticks, volumes in lots; both are integers. With one order at a time, the position stays
             # between -lots and +lots.
-            lots, position = self.parameters.lots, self.context.position_lots(symbol)
-            if row["bid"] > self.parameters.lean * row["ask"] and position < lots:
-                order = self.context.buy(symbol, lots - position, quote.ask_price_ticks)
-            elif row["ask"] > self.parameters.lean * row["bid"] and position > -lots:
-                order = self.context.sell(symbol, lots + position, quote.bid_price_ticks)
+            lots, held = self.parameters.lots, self.context.position_lots(symbol)
+            if row["bid"] > self.parameters.lean * row["ask"] and held < lots:
+                order = self.context.buy(symbol, lots - held, quote.ask_price_ticks)
+            elif row["ask"] > self.parameters.lean * row["bid"] and held > -lots:
+                order = self.context.sell(symbol, lots + held, quote.bid_price_ticks)
             else:
                 continue
             self.context.set_timer(str(order), self.parameters.rest_ms)
 
     def on_timer(self, name):
-        """Cancel an order whose time is over; an order that has ended is ignored."""
+        """Cancel an order that has rested long enough; this has no effect if the order has ended."""
         self.context.cancel(int(name))
 
     def on_order_event(self, event):
-        """Log each event of an own order that has a reason."""
+        """Log why an order was refused, rejected or cancelled."""
         if event.reason:
             self.context.log(f"{event.kind} {event.order.client_id}", reason=event.reason)
 ''')
 _VIEW: Final = Template("""\
--- $name: a view. To see how it is maintained, and what a change of the book costs:
+-- $name: a view. This command prints how it is kept up to date, and what a change of the book costs:
 --
 --     $next
 --
 -- BIDS and ASKS have a row for each order that rests in the market: id, broker_id, symbol, price, volume, t. TRADES has
--- a row for each execution. Prices are in ticks and volumes in lots. The view is updated with every change: its rows
--- are always the result of this SELECT.
+-- a row for each execution. Prices are in ticks and volumes in lots. After every change the view is exactly the result
+-- of this SELECT.
 SELECT symbol, price, SUM(volume) AS volume, COUNT(*) AS orders
 FROM bids
 GROUP BY symbol, price

@@ -424,11 +424,11 @@ def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, 
             click.echo(text + "\n")
 
 
-@command.command("list")
+@command.command("list", short_help="List the views of a runtime, or the files of the shipped queries.")
 @results_options(optional=True)
 @_json
 def list_(results: LazyResults | None, as_json: bool) -> None:
-    """List the views of a runtime; without --results, the shipped queries."""
+    """List the views of a runtime; without --results, the files of the shipped queries."""
     if results is None:
         for path in sorted(QUERIES_DIR.glob("*.sql")):
             click.echo(msgspec.json.encode({"query": path.stem, "file": str(path)}).decode() if as_json else str(path))

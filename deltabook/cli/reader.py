@@ -113,7 +113,7 @@ def add(  # noqa: PLR0917 - click passes every option by name
     _print_change("added", results().ask("POST", "/v1/readers", body), as_json)
 
 
-@command.command("list")
+@command.command("list", short_help="List what the runtime reads: its own feed first, then readers.")
 @results_options()
 @_json
 def list_readers(results: LazyResults, as_json: bool) -> None:
