@@ -16,6 +16,7 @@ from runtime.service.asking import Asker, TooManyError, UnpublishedError
 from runtime.service.at_epochs import EpochGoneError
 from runtime.service.http.routes import ARROW, JSON, Answer, Call, Refusal, Reply, Route
 from runtime.service.http.rows import INTEGERS
+from runtime.service.moments import json_values
 from runtime.service.sandbox import AnswerRows, AskError, CostlyError
 
 __all__ = ["AskRoutes"]
@@ -71,7 +72,7 @@ def _stream(rows: AnswerRows, epoch: int) -> bytes:
 
 
 def _json(rows: AnswerRows, epoch: int, *, as_text: bool) -> bytes:
-    columns = [column.to_pylist() for column in rows.table.columns]
+    columns = [[value for chunk in column.chunks for value in json_values(chunk)] for column in rows.table.columns]
     if as_text:
         columns = [
             [None if value is None else str(value) for value in values] if _is_exact(kind.type) else values

@@ -20,6 +20,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.service.moments import (
+    INFINITE_DAY,
+    INFINITE_TIME,
+    TIME_24_US,
+    date_text,
+    json_values,
+    microseconds,
+    timestamp_text,
+    whole_values,
+)
+from runtime.service.postgres.errors import PostgresError
 from runtime.service.postgres.types import ResultType
 
 __all__ = ["BINARY_HEADER", "BINARY_TRAILER", "binary_values", "copy_lines", "data_rows", "text_values"]
@@ -31,7 +42,12 @@ BINARY_TRAILER: Final = b"\xff\xff"
 
 _UNIX_DAYS: Final = 10_957
 """Number of days from 1970 to 2000, when PostgreSQL's days begin."""
-_UNIX_MICROS: Final = _UNIX_DAYS * 86_400_000_000
+_UNIX_MICROS: Final = _UNIX_DAYS * TIME_24_US
+_FIRST_DAY: Final = -719_162
+"""First day of the year 1, from 1970; Arrow's text of days before it has no era."""
+_LAST_DAY: Final = 2_932_896
+"""Last day of the year 9999."""
+_ERA: Final = " BC"
 _DIGITS: Final = 38
 _GROUP: Final = 4
 """Number of decimal digits in each digit of a binary numeric."""
@@ -107,8 +123,14 @@ def _text(array: pa.Array, name: str) -> pa.Array:
         return _decimal_text(array, kind.scale)
     if name == "bytea":
         return _hexadecimal(array)
-    if pa.types.is_date(kind) or pa.types.is_time(kind):
-        return _without_zeros(pc.cast(array, pa.string()))
+    if pa.types.is_date(kind):
+        return _date_text(array)
+    if pa.types.is_time(kind):
+        return pc.if_else(
+            pc.equal(pc.cast(array.view(pa.int64()), pa.int64()), TIME_24_US),
+            "24:00:00",
+            _without_zeros(pc.cast(array, pa.string())),
+        )
     if pa.types.is_timestamp(kind):
         return _timestamp_text(array)
     if pa.types.is_interval(kind):
@@ -122,9 +144,7 @@ def _other_text(array: pa.Array) -> pa.Array:
         return pc.cast(array, pa.string())
     if pa.types.is_string(kind):
         return array
-    if pa.types.is_binary(kind):  # the type BIT, which DuckDB returns as bytes
-        return _hexadecimal(array)
-    written = [None if each is None else msgspec.json.encode(each).decode() for each in array.to_pylist()]
+    written = [None if each is None else msgspec.json.encode(each).decode() for each in json_values(array)]
     return pa.array(written, pa.string())
 
 
@@ -164,10 +184,26 @@ def _hexadecimal(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_valid(array), pc.binary_join_element_wise("\\x", text, ""), pa.scalar(None, pa.string()))
 
 
+def _date_text(array: pa.Array) -> pa.Array:
+    days = whole_values(array)
+    if _are_all_between(days, _FIRST_DAY, _LAST_DAY):
+        return pc.cast(array, pa.string())
+    return pa.array([None if each is None else date_text(each, _ERA) for each in days.to_pylist()], pa.string())
+
+
 def _timestamp_text(array: pa.Array) -> pa.Array:
-    zone = array.type.tz
-    text = _without_zeros(pc.cast(pc.cast(array, pa.timestamp("us"), safe=False), pa.string()))
-    return pc.binary_join_element_wise(text, "+00", "") if zone else text
+    zone = "+00" if array.type.tz else ""
+    micros = microseconds(array)
+    if _are_all_between(micros, _FIRST_DAY * TIME_24_US, (_LAST_DAY + 1) * TIME_24_US - 1):
+        text = _without_zeros(pc.cast(pc.cast(micros, pa.timestamp("us")), pa.string()))
+        return pc.binary_join_element_wise(text, zone, "") if zone else text
+    listed = micros.to_pylist()
+    return pa.array([None if at is None else timestamp_text(at, zone=zone, era=_ERA) for at in listed], pa.string())
+
+
+def _are_all_between(values: pa.Array, least: int, most: int) -> bool:
+    limits = pc.min_max(values)
+    return limits["min"].as_py() is None or (limits["min"].as_py() >= least and limits["max"].as_py() <= most)
 
 
 def _without_zeros(text: pa.Array) -> pa.Array:
@@ -214,10 +250,22 @@ def _binary(array: pa.Array, name: str) -> pa.Array:
     return encode(array)
 
 
-def _numbers(array: pa.Array, form: str, shift: int = 0) -> pa.Array:
+def _numbers(array: pa.Array, form: str) -> pa.Array:
     """Return integers or floats of one width as byte strings; NULL stays NULL."""
     values = array.fill_null(0).to_numpy(zero_copy_only=False)
-    return _masked(_fixed(_big_endian(values - shift if shift else values, form)), array)
+    return _masked(_fixed(_big_endian(values, form)), array)
+
+
+def _shifted(whole: pa.Array, infinite: int, shift: int, form: str) -> pa.Array:
+    """Return days or microseconds since 2000 from those since 1970; PostgreSQL's infinities are the ends of the range.
+
+    Raises `PostgresError` for a value before PostgreSQL's first one.
+    """
+    values = whole.fill_null(0).to_numpy(zero_copy_only=False)
+    if ((values < shift - infinite - 1) & (values != -infinite)).any():
+        raise PostgresError("22008", "expected dates and times of PostgreSQL's range, was one before it")
+    moved = np.where(values == infinite, infinite, np.where(values == -infinite, -infinite - 1, values - shift))
+    return _masked(_fixed(_big_endian(moved, form)), whole)
 
 
 def _bool_binary(array: pa.Array) -> pa.Array:
@@ -229,7 +277,7 @@ def _int_binary(name: str, form: str) -> Callable[[pa.Array], pa.Array]:
 
 
 def _date_binary(array: pa.Array) -> pa.Array:
-    return _numbers(pc.cast(array, pa.int32()), ">i4", _UNIX_DAYS)
+    return _shifted(whole_values(array), INFINITE_DAY, _UNIX_DAYS, ">i4")
 
 
 def _time_binary(array: pa.Array) -> pa.Array:
@@ -237,8 +285,7 @@ def _time_binary(array: pa.Array) -> pa.Array:
 
 
 def _timestamp_binary(array: pa.Array) -> pa.Array:
-    micros = pc.cast(pc.cast(array, pa.timestamp("us", array.type.tz), safe=False), pa.int64())
-    return _numbers(micros, ">i8", _UNIX_MICROS)
+    return _shifted(microseconds(array), INFINITE_TIME, _UNIX_MICROS, ">i8")
 
 
 def _interval_binary(array: pa.Array) -> pa.Array:

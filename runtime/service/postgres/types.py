@@ -90,6 +90,8 @@ _SQL_NAMES: Final = {
 }  # fmt: skip
 """Name of a type in SQL, in lower case → the type."""
 _DECIMAL: Final = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
+_LIST: Final = re.compile(r"(.*)\[\d*\]", re.DOTALL)
+_NESTED: Final = ("STRUCT(", "MAP(", "UNION(")
 _POSTGRES_EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 (PostgreSQL's timestamps have no zone)
 _DECIMALS_PER_DIGIT: Final = 4
 """Number of decimal digits in each digit of a binary numeric."""
@@ -118,11 +120,9 @@ def array_name(kind: PgType) -> str:
 
 def result_type(duckdb: str) -> ResultType:
     """Return PostgreSQL's type for a type of DuckDB; text if there is none."""
-    if duckdb.endswith("[]"):
-        element = result_type(duckdb[:-2])
-        if not element.is_array and duckdb[:-2] in _OF_DUCKDB:
-            return ResultType(element.element, is_array=True)
-        return ResultType(TEXT)
+    if match := _LIST.fullmatch(duckdb):
+        is_nested = _LIST.fullmatch(match[1]) or match[1].startswith(_NESTED)
+        return ResultType(TEXT) if is_nested else ResultType(result_type(match[1]).element, is_array=True)
     if match := _DECIMAL.fullmatch(duckdb):
         return ResultType(BY_NAME["numeric"], modifier=((int(match[1]) << 16) | int(match[2])) + 4)
     return ResultType(BY_NAME[_OF_DUCKDB.get(duckdb, "text")])

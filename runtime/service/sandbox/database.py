@@ -15,6 +15,7 @@ from deltabook.wire.service import AnsweredColumn
 from runtime.compiler.describe import CLOSED_SETTINGS, quoted_name
 from runtime.compiler.limits import GUARDS
 from runtime.plan import Column
+from runtime.service.sandbox.exporting import exported
 from runtime.service.sandbox.limits import AskError, AskLimits, CostlyError
 from runtime.service.sandbox.messages import Given, GivenTable
 from runtime.service.sandbox.question import located
@@ -82,7 +83,7 @@ class Sandbox:
                 return Answer((AnsweredColumn(_PLAN, "VARCHAR"),), plan.schema, iter(plan.to_batches()))
             if given.describes:
                 return Answer(_columns(relation), pa.schema([]), iter(()))
-            reader = relation.to_arrow_reader(_BATCH_ROWS)
+            reader = exported(relation).to_arrow_reader(_BATCH_ROWS)
             most_rows = self._limits.answer_rows if given.most_rows is None else given.most_rows
             return Answer(_columns(relation), reader.schema, self._bounded(sql, reader, most_rows))
 

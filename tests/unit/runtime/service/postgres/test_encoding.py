@@ -16,6 +16,7 @@ from hypothesis import strategies as some
 from psycopg.adapt import Transformer
 
 from runtime.service.postgres.encoding import binary_values, copy_lines, data_rows, text_values
+from runtime.service.postgres.errors import PostgresError
 from runtime.service.postgres.types import literal, result_type
 
 _EXACT = Context(prec=60)
@@ -107,6 +108,19 @@ def test_text_is_as_postgresql_writes_it(name: str, array: pa.Array, text: list[
 def test_an_interval_in_binary() -> None:
     (found,) = binary_values(pa.array([pa.MonthDayNano([1, 2, 3_000])]), result_type("INTERVAL")).to_pylist()
     assert found == struct.pack("!qii", 3, 2, 1)
+
+
+def test_infinity_in_binary_is_the_end_of_the_range() -> None:
+    days = pa.array([2**31 - 1, -(2**31) + 1, 0, None], pa.int32()).cast(pa.date32())
+    assert binary_values(days, result_type("DATE")).to_pylist() == [
+        *(struct.pack("!i", day) for day in (2**31 - 1, -(2**31), -10_957)), None,
+    ]  # fmt: skip
+    times = pa.array([2**63 - 1, -(2**63) + 1, None], pa.int64()).cast(pa.timestamp("ns"))
+    assert binary_values(times, result_type("TIMESTAMP_NS")).to_pylist() == [
+        struct.pack("!q", 2**63 - 1), struct.pack("!q", -(2**63)), None,
+    ]  # fmt: skip
+    with pytest.raises(PostgresError, match="PostgreSQL's range"):
+        binary_values(pa.array([-(2**31) + 2], pa.int32()).cast(pa.date32()), result_type("DATE"))
 
 
 @given(some.lists(some.tuples(some.none() | _TEXT, some.none() | some.integers(-9, 9)), max_size=6))
