@@ -32,7 +32,7 @@ from runtime.relations import FEED_SCHEMA
 def test_what_is_not_a_schema(options: dict[str, Any], message: str) -> None:
     """A schema that contradicts itself says what was expected."""
     with pytest.raises(SchemaError, match=message):
-        Schema(**({"fields": (Field("a", "int8"),), "format": CsvFormat()} | options))
+        Schema(**({"fields": (Field("a", "int8"),)} | options), format=CsvFormat())
 
 
 @pytest.mark.parametrize("limit", ["tuple_bytes", "fields", "nesting", "described"])
