@@ -27,4 +27,4 @@ def test_bounds_are_those_of_the_service() -> None:
     assert limits.answer_bytes == 2**30
     assert limits.target_bytes == 8 * 1024
     assert f"within {limits.request_s:.0f} seconds" in TEXT
-    assert f"closed after {limits.idle_s:.0f} seconds without a request" in TEXT.replace("\n", " ")
+    assert f"reads nothing of the answer, for {limits.idle_s:.0f} seconds" in TEXT.replace("\n", " ")
