@@ -193,8 +193,8 @@ class Journal:
     def keep_snapshot(self, snapshot: Snapshot) -> None:
         """Write a snapshot, then remove snapshots and segments beyond those to keep, in any thread.
 
-        Raise `JournalError` if that fails. First the inputs and streams that the snapshot covers are made durable, so that the journal never ends before
-        a snapshot.
+        The inputs and streams that the snapshot covers are made durable first, so that the journal never ends before a
+        snapshot. Raise `JournalError` if that fails.
         """
         with self._snapshot_lock:
             self.inputs.force()
