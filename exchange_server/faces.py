@@ -156,7 +156,10 @@ class Faces:
         return max((server.farthest_behind_bytes for _, server in self.tcp.values()), default=0)
 
     def close(self, *, send: bool) -> None:
-        """Close the ports. With ``send``, execute and send what is pending, and then close every connection."""
+        """Close the ports.
+
+        With ``send``, also execute the pending requests, send all messages and close every connection.
+        """
         if self._users is not None:
             self._users.stop()
         for purpose, port in self._ports.items():

@@ -1,4 +1,4 @@
-"""One simulation: takes a configuration, returns a result, and writes the directory of an exchange if asked to.
+"""One simulation: takes a configuration, returns a result, and writes an exchange's directory if one is given.
 
 `SimulationExperiment` makes it the experiment of a sweep: over seeds, the market, and the parameters of strategies.
 """

@@ -102,7 +102,7 @@ def histograms(
 
 
 def volume(prefix: str, directory: Path) -> Iterator[Metric]:
-    """Yield the size and the free space of a directory's volume; nothing if the system cannot tell."""
+    """Yield the size and the free space of a directory's volume; nothing if the system does not report them."""
     try:
         figures = os.statvfs(directory)
     except OSError:

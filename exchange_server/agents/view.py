@@ -38,7 +38,7 @@ class View:
         book = self.book
         self.bid = bid = book.best("B") or 0
         self.ask = ask = book.best("S") or 0
-        """Best ask, and `bid` likewise; 0 where a side is empty."""
+        """Best ask, as `bid` is the best bid; 0 for an empty side."""
         self.last = book.last_trade_ticks
         """Price of the last trade, 0 before the first."""
         if bid and ask:

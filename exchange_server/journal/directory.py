@@ -191,10 +191,10 @@ class Journal:
         self.inputs.sync()
 
     def keep_snapshot(self, snapshot: Snapshot) -> None:
-        """Write a snapshot and remove what is no longer kept, in any thread. Raise `JournalError` if that fails.
+        """Write a snapshot, then remove snapshots and segments beyond those to keep, in any thread.
 
-        First the inputs and streams that the snapshot covers are made durable, so that the journal never ends before
-        a snapshot.
+        The inputs and streams that the snapshot covers are made durable first, so that the journal never ends before a
+        snapshot. Raise `JournalError` if that fails.
         """
         with self._snapshot_lock:
             self.inputs.force()
@@ -239,7 +239,7 @@ def _session(name: str) -> str:
 
 
 def _words(rules: MarketRules, others: MarketRules) -> str:
-    """Return in words how the rules differ from the other rules: symbols, how they are replayed, and the rest."""
+    """Return a text of the rules: symbols, their replay, and every other field that differs from the other rules."""
     words = [instrument.symbol for instrument in rules.instruments]
     if rules.replay_symbols:
         words.append(f"{' '.join(rules.replay_symbols)} replayed {rules.replay_mode}")

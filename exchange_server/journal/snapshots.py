@@ -89,7 +89,7 @@ class JournalSnapshots:
         return snapshot
 
     def path(self, inputs: int) -> Path:
-        """Return the path of the snapshot at an input, whether it exists or not."""
+        """Return the path of the snapshot at an input; the file need not exist."""
         return self._directory / f"{inputs:015d}{_SUFFIX}"
 
     def write(self, snapshot: Snapshot) -> int:

@@ -74,7 +74,7 @@ class Streams:
         self._is_cut = False
 
     def damage(self, positions: Mapping[str, Position]) -> str:
-        """Return how the files differ from what was written up to these positions; empty if they do not."""
+        """Return the first damage of the files before these positions, empty for none; see `damage_before`."""
         damages = (damage_before(position, self._directory / name, self._disk) for name, position in positions.items())
         return next(filter(None, damages), "")
 
@@ -93,7 +93,7 @@ class Streams:
                 self.get(name)
 
     def surplus(self) -> str:
-        """Return in words which files contain more than was appended since `begin`; empty if none does."""
+        """Return a text that names the files with more bytes than were appended since `begin`; empty without any."""
         begun = [stream.records for stream in self._streams.values()]
         unknown = [self._opened_as(name) for name in self._unknown()]
         surpluses = [(records.path, records.surplus_bytes) for records in (*begun, *unknown)]

@@ -299,7 +299,7 @@ class Book:
             self.unusual += 1
 
     def rest(self, order: Order) -> None:
-        """Queue the remaining lots of an order, display the part that the order asks for, and publish that part."""
+        """Queue the remaining lots of an order, and publish the displayed part, of an iceberg `Order.display` lots."""
         flags = order.flags
         if flags & ICEBERG:
             order.reserve = max(0, order.volume - order.display)
