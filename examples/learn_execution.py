@@ -1,7 +1,7 @@
 """Learn to sell 2,000 lots in 20 seconds for more than TWAP gets, in a simulated market of calm agents.
 
     pip install 'deltabook[gym]'
-    python examples/learn_execution.py                     some minutes; --generations 3 for a look
+    python examples/learn_execution.py     # takes some minutes; `--generations 3` is a short run
 
 The policy's pace and urgency are the tanh of linear functions of the observation. CMA-ES (the library `cma`) searches
 for the coefficients: in each generation every candidate sells in the same few markets, and the best candidates shape

@@ -65,11 +65,7 @@ _timeout = click.option(
     default=TIMEOUT_SECONDS,
     help="Seconds to wait until the change is published.",
 )
-_lane = click.option(
-    "--lane",
-    type=click.Choice(["spark", "express"]),
-    help="Lane of the views.  [default: as each view declares, else Spark where it runs]",
-)
+_LANES = click.Choice(["spark", "express"])
 
 
 @click.group()
@@ -125,7 +121,7 @@ def _identity(stream: StreamDeclaration) -> tuple[object, ...]:
 )
 @click.option("--every-epoch", is_flag=True, help="Publish and print every epoch as a version.")
 @click.option("--threads", "workers", type=click.IntRange(1, 64), default=2, help="Threads that parse messages.")
-@_lane
+@click.option("--lane", type=_LANES, help="Lane of the views.  [default: as each view declares, else Spark]")
 @click.option(
     "--spark/--no-spark", "runs_spark", default=None, help="Start Spark or not.  [default: start it if a view needs it]"
 )
@@ -221,7 +217,11 @@ def _run_directory(directory: Path | None) -> Iterator[Path]:
 @click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--sql", help="SELECT to add, instead of a file.")
 @click.option("--name", help="Name of the view.  [default: the name in CREATE VIEW, else the file's name]")
-@_lane
+@click.option(
+    "--lane",
+    type=_LANES,
+    help="Lane of the views.  [default: as each view declares, else Spark where it runs]",
+)
 @click.option(
     "--reader",
     "readers",
