@@ -30,7 +30,18 @@ from runtime.compiler.fixedpoint import (
     wrap,
 )
 from runtime.compiler.parse import Query
-from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
+from runtime.compiler.types import (
+    BOOL,
+    DECIMAL_DIGITS,
+    FLOAT,
+    INT,
+    NULL,
+    STRING,
+    Type,
+    common_type,
+    decimal_literal,
+    has_room,
+)
 from runtime.plan import Expr, Relation
 
 if TYPE_CHECKING:
@@ -429,7 +440,11 @@ class Rewriter:
         if value.type.kind == "int" and name == "DECIMAL" and type(node) is exp.Cast:
             scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
             if scale >= value.type.scale:
-                return Value(huge(value, scale), Type("int", scale, True, value.type.nullable))
+                sql = huge(value, scale)
+                digits = sizes[0] if sizes else DECIMAL_DIGITS
+                if not has_room(value.type, scale - value.type.scale, digits):
+                    sql = cast(cast(sql, f"DECIMAL({digits}, 0)"), "HUGEINT")
+                return Value(sql, Type("int", scale, True, value.type.nullable))
         if value.type.kind == "int" and name in _INTEGER_TYPES and not value.type.scale and type(node) is exp.Cast:
             sql = cast(value.sql, _INTEGER_TYPES[name])
             return Value(sql, Type("int", 0, name == "INT128", value.type.nullable))

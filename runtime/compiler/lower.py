@@ -24,7 +24,18 @@ from runtime.compiler.operands import (
     logic,
     quotient,
 )
-from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
+from runtime.compiler.types import (
+    BOOL,
+    DECIMAL_DIGITS,
+    FLOAT,
+    INT,
+    NULL,
+    STRING,
+    Type,
+    common_type,
+    decimal_literal,
+    has_room,
+)
 from runtime.plan import Col, Expr, Lit
 
 __all__ = ["Lowered", "NotIncremental", "at_type", "columns_leaf", "conjuncts", "lower", "lower_key"]
@@ -335,7 +346,7 @@ def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
 
 
 def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
-    """Lower a CAST that cannot fail; other CASTs are left to DuckDB."""
+    """Lower a CAST that cannot fail, or only for a value with too many digits; other CASTs are left to DuckDB."""
     value, name = lower(node.this, leaf), node.to.this.name
     kind = value.type
     if kind.kind == "int" and name == "DECIMAL":
@@ -343,7 +354,10 @@ def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
         scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
         if scale >= kind.scale:
             target = Type("int", scale, True, kind.nullable)
-            return Lowered(at_type(value, target), target)
+            scaled = at_type(value, target)
+            digits = sizes[0] if sizes else DECIMAL_DIGITS
+            is_safe = has_room(kind, scale - kind.scale, digits)
+            return Lowered(scaled if is_safe else call("digits", scaled, Lit(digits)), target)
     if kind.kind == "int" and name == "BIGINT" and not kind.wide and not kind.scale:
         return value
     if kind.kind == "int" and name == "INT128" and not kind.scale:
