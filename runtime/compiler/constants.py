@@ -77,8 +77,15 @@ def _remainder(left: int, right: int) -> int | None:
     return None if whole is None else left - whole * right
 
 
+def _with_digits(value: int, digits: int) -> int:
+    if abs(value) >= 10**digits:
+        raise NotIncremental(f"a constant of more than {digits} digits")
+    return value
+
+
 _OPERATIONS: Final[dict[str, Callable[..., Constant]]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg, "not": operator.not_,
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "div": _quotient, "floordiv": _whole_quotient, "mod": _remainder, "sqrt": math.sqrt,
+    "digits": _with_digits,
 }  # fmt: skip

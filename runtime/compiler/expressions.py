@@ -26,9 +26,19 @@ from runtime.compiler.fixedpoint import (
     scaled,
     wrap,
 )
-from runtime.compiler.lower import decimal_scale
+from runtime.compiler.lower import decimal_sizes
 from runtime.compiler.scope import Scope
-from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
+from runtime.compiler.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NULL,
+    STRING,
+    Type,
+    common_type,
+    decimal_literal,
+    has_room,
+)
 
 __all__ = ["EXPRESSIONS", "Queries", "Rewriter", "Rules"]
 
@@ -395,9 +405,13 @@ class Rewriter:
         target = node.to
         name = target.this.name
         if value.type.kind == "int" and name == "DECIMAL" and type(node) is exp.Cast:
-            scale = decimal_scale(target)
-            if scale is not None and scale >= value.type.scale:
-                return Value(huge(value, scale), Type("int", scale, True, value.type.nullable))
+            sizes = decimal_sizes(target)
+            if sizes is not None and sizes[1] >= value.type.scale:
+                digits, scale = sizes
+                sql = huge(value, scale)
+                if not has_room(value.type, scale - value.type.scale, digits):
+                    sql = cast(cast(sql, f"DECIMAL({digits}, 0)"), "HUGEINT")
+                return Value(sql, Type("int", scale, True, value.type.nullable))
         if value.type.kind == "int" and name in _INTEGER_TYPES and not value.type.scale and type(node) is exp.Cast:
             sql = cast(value.sql, _INTEGER_TYPES[name])
             return Value(sql, Type("int", 0, name == "INT128", value.type.nullable))

@@ -27,10 +27,21 @@ from runtime.compiler.operands import (
     logic,
     quotient,
 )
-from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
+from runtime.compiler.types import (
+    BOOL,
+    DECIMAL_DIGITS,
+    FLOAT,
+    INT,
+    NULL,
+    STRING,
+    Type,
+    common_type,
+    decimal_literal,
+    has_room,
+)
 from runtime.plan import Col, Expr, Lit
 
-__all__ = ["SHORT_LIST", "Leaf", "columns_leaf", "conjuncts", "decimal_scale", "lower", "lower_key"]
+__all__ = ["SHORT_LIST", "Leaf", "columns_leaf", "conjuncts", "decimal_sizes", "lower", "lower_key"]
 
 _ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.IntDiv: "floordiv", exp.Mod: "mod"}
 _PARTS: dict[type[exp.Expr], str] = {
@@ -338,14 +349,17 @@ def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
 
 
 def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
-    """Lower a CAST that cannot fail; other CASTs are left to DuckDB."""
+    """Lower a CAST that cannot fail, or only for a value with too many digits; other CASTs are left to DuckDB."""
     value, name = lower(node.this, leaf), node.to.this.name
     kind = value.type
     if kind.kind == "int" and name == "DECIMAL":
-        scale = decimal_scale(node.to)
-        if scale is not None and scale >= kind.scale:
+        sizes = decimal_sizes(node.to)
+        if sizes is not None and sizes[1] >= kind.scale:
+            digits, scale = sizes
             target = Type("int", scale, True, kind.nullable)
-            return Lowered(at_type(value, target), target)
+            scaled = at_type(value, target)
+            is_safe = has_room(kind, scale - kind.scale, digits)
+            return Lowered(scaled if is_safe else call("digits", scaled, Lit(digits)), target)
     if kind.kind == "int" and name == "BIGINT" and not kind.wide and not kind.scale:
         return value
     if kind.kind == "int" and name == "INT128" and not kind.scale:
@@ -362,12 +376,14 @@ def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
     raise NotIncremental(f"a CAST to {name}")
 
 
-def decimal_scale(kind: exp.DataType) -> int | None:
-    """Return the scale of a DECIMAL, 3 if it has no sizes, as in DuckDB; None if its sizes are not numbers."""
+def decimal_sizes(kind: exp.DataType) -> tuple[int, int] | None:
+    """Return digits and scale of a DECIMAL, by default 18 and 3, as in DuckDB; None if they are not numbers."""
     sizes = [part.this for part in kind.expressions]
     if not all(isinstance(size, exp.Literal) and size.is_int for size in sizes):
         return None
-    return int(sizes[1].name) if len(sizes) > 1 else (0 if sizes else 3)
+    if not sizes:
+        return DECIMAL_DIGITS, 3
+    return int(sizes[0].name), int(sizes[1].name) if len(sizes) > 1 else 0
 
 
 _SAME = {("string", "VARCHAR"), ("string", "TEXT"), ("bool", "BOOLEAN"), ("date", "DATE"), ("timestamp", "TIMESTAMP"),

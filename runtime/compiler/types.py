@@ -9,7 +9,22 @@ from typing import Literal
 
 from runtime.plan import Column, ColumnType, Relation
 
-__all__ = ["BOOL", "FLOAT", "INT", "NULL", "STRING", "Type", "common_type", "decimal_literal", "types_of"]
+__all__ = [
+    "BOOL",
+    "DECIMAL_DIGITS",
+    "FLOAT",
+    "INT",
+    "NULL",
+    "STRING",
+    "Type",
+    "common_type",
+    "decimal_literal",
+    "has_room",
+    "types_of",
+]
+
+DECIMAL_DIGITS = 18
+"""Number of digits of a DECIMAL without sizes in a CAST."""
 
 Kind = Literal["int", "float64", "string", "bool", "date", "timestamp", "null", "other"]
 
@@ -119,6 +134,11 @@ def common_type(types: Sequence[Type]) -> Type | None:
     if len(kinds) == 1 and len({kind.sql for kind in known}) == 1:
         return known[0].with_null(nullable)
     return None
+
+
+def has_room(kind: Type, shift: int, digits: int) -> bool:
+    """Return True if every integer of the type, with ``shift`` more digits after the point, has at most ``digits``."""
+    return bool(10**digits > (2**126 if kind.wide else 2**63 * 10**shift))
 
 
 def decimal_literal(text: str) -> tuple[int, int] | None:

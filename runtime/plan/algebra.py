@@ -81,7 +81,8 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
 
     ``add sub mul neg`` on integers (exact, widened or refused, never wrapped) or floats; ``eq ne lt le gt ge and or
     not`` with SQL's three-valued logic; ``floordiv mod`` on integers, rounding towards zero as SQL does; ``div`` gives
-    a float64, NULL when the divisor is 0; ``sqrt`` of a float64.
+    a float64, NULL when the divisor is 0; ``sqrt`` of a float64; ``digits`` of an integer and a
+    constant is the integer, refused if it has more decimal digits than that.
 
     ``is_null`` and ``coalesce`` as in SQL; ``case`` takes condition, value, condition, value, …, else; ``least
     greatest`` ignore NULL; ``in`` takes a value and constants of its type (64 bits or strings); ``like`` has a literal
@@ -91,7 +92,7 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
 
     op: Literal[
         "add", "sub", "mul", "neg", "floordiv", "mod", "div", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not",
-        "is_null", "coalesce", "case", "least", "greatest", "in", "like", "sqrt",
+        "is_null", "coalesce", "case", "least", "greatest", "in", "like", "sqrt", "digits",
         "year", "month", "day", "hour", "minute", "second", "date", "timestamp",
     ]  # fmt: skip
     """Name of the operation."""

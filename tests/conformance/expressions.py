@@ -77,7 +77,13 @@ class Expressions:
             return Field(f"(CASE WHEN {test} THEN {plain}{rest} END)", kind)
         if kind == "decimal" and chance < 0.8:
             other = self._integer(fields, 0)
-            return Field(self.rng.choice((f"({plain} * 0.5)", f"({plain} + {other})", f"({plain} - 0.25)")), kind)
+            choices = (
+                f"({plain} * 0.5)",
+                f"({plain} + {other})",
+                f"({plain} - 0.25)",
+                f"CAST({other} AS DECIMAL(12,1))",
+            )
+            return Field(self.rng.choice(choices), kind)
         if kind == "float" and chance < 0.7:
             return Field(f"({plain} * 2)", kind)
         return Field(plain, kind)

@@ -191,6 +191,15 @@ def _like(text: Any, pattern: Any) -> Any:
     return pc.match_substring_regex(pc.cast(text, pa.string()), rf"\A(?s:{''.join(parts)})\z")
 
 
+def _with_digits(value: Any, most: Any) -> Any:
+    """Return integers; raise `OperatorError` if one has more decimal digits than the constant."""
+    limits = pc.min_max(pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value)
+    for limit in (limits["min"].as_py(), limits["max"].as_py()):
+        if limit is not None and abs(limit) >= 10 ** most.as_py():
+            raise OperatorError(f"expected a number of at most {most} digits, was {limit}")
+    return value
+
+
 def _part(part: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function for a part of a timestamp, which for a date takes the part of its midnight."""
     return lambda moment: pc.cast(part(pc.cast(moment, pa.timestamp("us"))), pa.int64())
@@ -211,6 +220,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "in": _in,
     "like": _like,
     "sqrt": lambda value: pc.sqrt(pc.cast(value, pa.float64())),
+    "digits": _with_digits,
     "year": _part(pc.year),
     "month": _part(pc.month),
     "day": _part(pc.day),

@@ -24,6 +24,8 @@ from runtime.views.errors import ViewError
 __all__ = ["Emitter"]
 
 _LIMIT: Final = 126
+_LITERAL_DIGITS: Final = 18
+"""Number of decimal digits of which each integer is a literal of 64 bits."""
 _LONGEST_CHAIN: Final = 64
 """Greatest number of branches of one ``if … elif …``: Python nests each branch in the one before, and its parser
 fails above some thousand.
@@ -215,6 +217,21 @@ class Emitter:
         if value.type == "float64":
             return Value(f"(-{value.text})", "float64", value.null, overflow=value.overflow)
         return self._arithmetic("sub", Value("0", "int64", None, 1), value)
+
+    def _with_digits(self, expr: Call, args: list[Value]) -> Value:
+        """Return the integer, out of range if it has more decimal digits than the constant."""
+        (value, _), (_, most) = args, expr.args
+        assert isinstance(most, Lit)
+        digits = most.value
+        assert isinstance(digits, int)
+        if value.type is None or 2**value.bits <= 10**digits:
+            return value
+        powers = [10 ** min(digits - place, _LITERAL_DIGITS) for place in range(0, digits, _LITERAL_DIGITS)] or [1]
+        text = self._w.assign("x", value.wide_text)
+        limit = self._w.assign("d", " * ".join(f"wide({power})" for power in powers))
+        flag = f"({text} >= {limit} or {text} <= wide(0) - {limit})"
+        overflow = self._overflow(flag, value.null, [value])
+        return Value(text, "int128", value.null, min(value.bits, (10**digits).bit_length()), overflow=overflow)
 
     def _divided(self, expr: Call, args: list[Value]) -> Value:
         left, right = args
@@ -470,4 +487,5 @@ _RULES: Final[dict[str, Callable[[Any, Call, list[Value]], Value]]] = {
     "case": Emitter._case,
     **dict.fromkeys(("least", "greatest"), Emitter._extreme),
     "sqrt": Emitter._root,
+    "digits": Emitter._with_digits,
 }

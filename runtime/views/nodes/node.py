@@ -84,5 +84,6 @@ class Node:
         if error is not None:
             raise error
         raise ViewOverflowError(
-            "expected integers of at most 126 bits, and of 64 in columns of that size, was a larger one"
+            "expected integers of at most 126 bits, of 64 in columns of that size, and of the digits of a CAST to "
+            "DECIMAL, was a larger one"
         )

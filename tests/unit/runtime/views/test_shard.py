@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Literal
 
+import duckdb
 import msgspec
 import pyarrow as pa
 import pytest
@@ -87,6 +88,34 @@ def test_a_value_that_is_not_used_may_be_out_of_range(sql: str, expected: list[R
     held = Shards(program(x=sql), 2)
     assert held.step([{"r": [((2**50, 1), 1), ((3, 2), 1)]}]) == {}
     assert held.result("x") == Counter(expected)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT CAST(a AS DECIMAL(4, 2)) AS c FROM r",
+        "SELECT SUM(CAST(a AS DECIMAL(2, 0)) * b) AS c FROM r",
+        "SELECT CAST(SUM(a) AS DECIMAL(4, 2)) AS c FROM r",
+        "SELECT b FROM r GROUP BY b HAVING CAST(SUM(a) AS DECIMAL(2, 0)) > 5",
+        "SELECT SUM(CAST(x.a AS DECIMAL(3, 1)) * y.a) AS c FROM r x JOIN r y ON x.b = y.b",
+        "SELECT CAST(MAX(a) AS DECIMAL(2, 0)) AS c FROM r",
+        "SELECT CAST(CAST(a AS DECIMAL(9, 1)) AS DECIMAL(4, 2)) AS c FROM r",
+        "SELECT ROUND(CAST(a AS DECIMAL(2, 0)), -1) AS c FROM r",
+    ],
+)
+def test_a_cast_to_decimal_is_refused_as_by_duckdb(sql: str) -> None:
+    """The digits that a CAST allows are a limit in every class of views, as in DuckDB."""
+    held = Shards(program(x=sql), 1)
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE r (a BIGINT, b BIGINT)")
+        for a in (99, -99, 2):
+            assert held.step([{"r": [((a, 1), 1)]}]) == {}
+            connection.execute("INSERT INTO r VALUES (?, 1)", [a]).fetchall()
+            connection.execute(sql).fetchall()
+        connection.execute("INSERT INTO r VALUES (100, 1)").fetchall()
+        with pytest.raises(duckdb.ConversionException):
+            connection.execute(sql).fetchall()
+    assert set(held.step([{"r": [((100, 1), 1)]}])) == {"x"}
 
 
 def test_an_overflow_in_having_fails_the_view() -> None:

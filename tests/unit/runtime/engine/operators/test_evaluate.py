@@ -144,6 +144,14 @@ def test_wide_arrays_hold_every_128_bits(numbers: list[int | None]) -> None:
     assert [None if missing else v for v, missing in zip(held, found.is_null().to_pylist(), strict=True)] == numbers
 
 
+def test_a_number_of_too_many_digits_is_refused() -> None:
+    columns = {"a": pa.array([99, None, -99])}
+    assert evaluate(Call("digits", (Col("a"), Lit(2))), columns, 3).to_pylist() == [99, None, -99]
+    for expr in (Call("digits", (Col("a"), Lit(1))), Call("digits", (Lit(-100), Lit(2)))):
+        with pytest.raises(OperatorError, match=r"at most \d digits"):
+            evaluate(expr, columns, 3)
+
+
 def test_one_bit_more_is_refused() -> None:
     with pytest.raises(OperatorError, match="at most 127 bits"):
         wide_array([2**127])

@@ -102,6 +102,8 @@ CASES: Sequence[tuple[Expr, str, Callable[[Row], Any]]] = (
     (Call("div", (X, Lit(2))), "float64", strict(lambda x: x / 2, "x")),
     (Call("add", (X, A)), "float64", strict(lambda x, a: x + a, "x", "a")),
     (Call("sqrt", (Call("mul", (X, X)),)), "float64", strict(root_of_square, "x")),
+    (Call("digits", (A, Lit(19))), "int64", strict(int, "a")),
+    (Call("digits", (W, Lit(38))), "int128", strict(int, "w")),
     (Call("lt", (A, B)), "bool", strict(lambda a, b: a < b, "a", "b")),
     (Call("ge", (W, A)), "bool", strict(lambda w, a: w >= a, "w", "a")),
     (Call("eq", (X, A)), "bool", strict(lambda x, a: x == float(a), "x", "a")),
@@ -231,6 +233,8 @@ def test_nan_is_equal_to_itself_and_the_greatest(is_compiled: bool, kernels: Ker
 
 WRONG = Call("mul", (A, A, A))
 """Out of range in `LARGE`."""
+TOO_LONG = Call("digits", (A, Lit(18)))
+"""Has more digits than it may in `LARGE`."""
 LARGE = (2**62, 2, 2**125, 0.0, "", "", date(1970, 1, 1), MOMENT, True, True)
 NO, YES, UNKNOWN = Call("lt", (A, Lit(0))), Call("gt", (A, Lit(0))), Call("eq", (A, Lit(None)))
 IS_WRONG = Call("gt", (WRONG, Lit(0)))
@@ -272,6 +276,11 @@ def value_of(expr: Expr, kind: str, kernels: KernelCache | None = None) -> Any:
         (Call("div", (WRONG, X)), "float64"),
         (Call("add", (WRONG, X)), "float64"),
         (Call("neg", (WRONG,)), "int128"),
+        (TOO_LONG, "int128"),
+        (Call("digits", (Call("neg", (B,)), Lit(0))), "int128"),
+        (Call("digits", (Call("neg", (W,)), Lit(37))), "int128"),
+        (Call("digits", (Call("neg", (Lit(10**18),)), Lit(18))), "int128"),
+        (Call("digits", (WRONG, Lit(38))), "int128"),
         (Call("sqrt", (WRONG,)), "float64"),
         (Call("like", (Call("case", (IS_WRONG, S, U)), Lit("a%"))), "bool"),
     ],
@@ -286,6 +295,12 @@ def test_values_out_of_range_fail_the_node(expr: Expr, kind: str, kernels: Kerne
     ("expr", "kind", "expected"),
     [
         (Call("case", (NO, WRONG, A)), "int128", 2**62),
+        (Call("case", (NO, TOO_LONG, A)), "int128", 2**62),
+        (Call("digits", (Call("case", (YES, Lit(None), A)), Lit(2))), "int128", None),
+        (Call("digits", (Call("mul", (A, Call("case", (YES, Lit(None), A)))), Lit(2))), "int128", None),
+        (Call("digits", (A, Lit(19))), "int128", 2**62),
+        (Call("digits", (Call("neg", (W,)), Lit(38))), "int128", -(2**125)),
+        (Call("digits", (Call("neg", (Lit(10**18 - 1),)), Lit(18))), "int128", 1 - 10**18),
         (Call("case", (YES, A, WRONG)), "int128", 2**62),
         (Call("case", (YES, A, IS_WRONG, B, Lit(0))), "int64", 2**62),
         (Call("coalesce", (A, WRONG)), "int128", 2**62),
