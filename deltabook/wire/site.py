@@ -77,6 +77,7 @@ def answer_before_closing(connection: Any, clock: Any) -> None:
 
     * A client closes its side of the connection: it receives the answers to the requests before. A request that is
       still being answered is given up, as when the client closes both sides: they look alike until something is sent.
+      A WebSocket sends what was written before.
     * A line of a request is too long: the answer is 414 or 431.
     """
     channel = connection._channel
@@ -91,7 +92,9 @@ def answer_before_closing(connection: Any, clock: Any) -> None:
     channel.lineLengthExceeded = line_exceeded
 
     def input_ended() -> None:
-        if channel.requests or connection._channel is not channel:
+        if (of_socket := getattr(channel, "input_ended", None)) is not None:
+            of_socket()
+        elif channel.requests or connection._channel is not channel:
             channel.transport.abortConnection()
         else:
             channel.loseConnection()

@@ -27,11 +27,11 @@ from deltabook.wire.stream import (
     Subscribe,
     Subscribed,
 )
+from deltabook.wire.websocket import WebSocket
 from runtime.plan import View
 from runtime.service.subscriptions.committed import CommittedViews, Start
 from runtime.service.subscriptions.subscription import Listener, Subscription
 from runtime.service.subscriptions.viewstream import Message
-from runtime.service.subscriptions.websocket import WebSocket
 
 __all__ = ["Page", "Views"]
 
