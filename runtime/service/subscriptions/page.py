@@ -27,6 +27,7 @@ from deltabook.wire.stream import (
     Subscribe,
     Subscribed,
 )
+from deltabook.wire.strict_json import decode_strictly
 from deltabook.wire.websocket import WebSocket
 from runtime.plan import View
 from runtime.service.subscriptions.committed import CommittedViews, Start
@@ -43,7 +44,6 @@ _REQUESTS_PER_S: Final = 200.0
 _BURST: Final = 400.0
 _SAFE: Final = 2**53 - 1
 
-_requests: Final = msgspec.json.Decoder(Request)
 _events: Final = msgspec.json.Encoder()
 
 
@@ -145,8 +145,8 @@ class Page:
             self._socket.close(TOO_BUSY, "too many requests")
             return
         try:
-            request: Request = _requests.decode(text)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+            request: Request = decode_strictly(text, Request)
+        except msgspec.DecodeError as error:
             self.tell(Failed(f"expected a request as JSON, was {text[:80]!r}: {error}"))
             self._socket.close(BAD_DATA, "no request")
             return
