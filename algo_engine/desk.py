@@ -272,7 +272,8 @@ class Desk:
         if last_client_id > _LAST_CLIENT_ID:
             raise LoginRefused(
                 f"expected a newest client id up to {_LAST_CLIENT_ID} of broker {self.broker_id}, "
-                f"was {last_client_id}, which another client has sent: the exchange accepts no lower one, so choose another --broker"
+                f"was {last_client_id}, which another client has sent: the exchange accepts no lower one, "
+                "so choose another --broker"
             )
         if not blotter.session:
             self._enter(Opened(reply.session))
