@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import index
+from typing import Final
 
 import msgspec
 
@@ -66,6 +67,9 @@ from deltabook.wire.text import (
 )
 
 __all__ = ["Desk"]
+
+_LAST_CLIENT_ID: Final = 2**62
+"""Largest newest client id of a broker with which a desk starts; a line holds ids up to twice as large."""
 
 
 class Desk:
@@ -271,16 +275,24 @@ class Desk:
         return InteractiveLogin(self.broker_id, self._blotter.session, self._blotter.sequence + 1)
 
     def opened(self, reply: Accepted, send: Callable[[bytes], None]) -> None:
-        """Process an accepted login; raise `LoginRefused` if the exchange's stream does not continue this journal."""
+        """Process an accepted login; raise `LoginRefused` if the exchange's stream does not continue this journal, or
+        leaves it no client ids.
+        """
         blotter = self._blotter
         if (blotter.session and reply.session != blotter.session) or reply.sequence != blotter.sequence + 1:
             raise LoginRefused(
                 f"expected session {blotter.session or 'any'} from message {blotter.sequence + 1}, "
                 f"was {reply.session} from {reply.sequence}"
             )
+        last_client_id = reply.last_client_id or 0
+        if last_client_id > _LAST_CLIENT_ID:
+            raise LoginRefused(
+                f"expected a newest client id up to {_LAST_CLIENT_ID} of broker {self.broker_id}, "
+                f"was {last_client_id}, which another client has sent: the exchange accepts no lower one, "
+                "so choose another --broker"
+            )
         if not blotter.session:
             self._enter(Opened(reply.session))
-        last_client_id = reply.last_client_id or 0
         if last_client_id > blotter.last_client_id:
             self._enter(Noted(last_client_id))
         self._send = send

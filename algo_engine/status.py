@@ -48,6 +48,7 @@ from deltabook.wire.strategies import (
     StrategyLine,
     StrategyState,
 )
+from deltabook.wire.strict_json import decode_strictly
 
 __all__ = ["AlgoMetrics", "FillLog", "Reports", "UnknownStrategyError", "status_site"]
 
@@ -375,8 +376,8 @@ class _Root(Resource):
         if len(body) > MOST_BODY_BYTES:
             raise _Refused(413, f"expected a body of at most {MOST_BODY_BYTES} bytes, was a longer one")
         try:
-            kill = msgspec.json.decode(body or b"{}", type=strategies.Kill)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            kill = decode_strictly(body or b"{}", strategies.Kill)
+        except msgspec.DecodeError as error:
             raise _Refused(400, f"expected a Kill as JSON, was {body[:80]!r}: {error}") from None
         return self._reports.kill(kill)
 

@@ -16,6 +16,7 @@ directory.
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from pathlib import Path
@@ -364,6 +365,33 @@ def _consumers(directory: Path) -> list[Finding]:
     return []
 
 
+_OPENED: Final = frozenset({"lock", "orders.lock", STATE})
+"""Files that are opened for writing even if nothing is changed."""
+_OF_SPARK: Final = frozenset({"checkpoint", "spark"})
+"""Folders of a runtime that Spark's processes write, possibly as another user, and nothing here changes."""
+
+
+def _check_access(directory: Path, is_dry: bool) -> None:
+    """Raise `BackupError` for a file that this user may not read, or not change where repair may have to.
+
+    To a reader such a file looks like a damaged one, which repair would set aside. A state database is opened for
+    writing even if nothing is changed.
+    """
+    is_opened = (directory / STATE).exists()
+    for folder, folders, files in os.walk(directory):
+        folders[:] = sorted(name for name in folders if name not in _OF_SPARK)
+        paths = [(Path(folder, name), os.R_OK | os.X_OK, not is_dry) for name in folders]
+        if folder == str(directory):
+            paths.insert(0, (directory, os.R_OK | os.X_OK, not is_dry or is_opened))
+        paths += [(Path(folder, name), os.R_OK, not is_dry or name in _OPENED) for name in sorted(files)]
+        for path, needed, is_changed in paths:
+            for mode, what in ((needed, "read"), (os.W_OK if is_changed else os.F_OK, "changed")):
+                if not os.access(path, mode):
+                    raise BackupError(
+                        f"expected a file that may be {what}, was {path}: repair as the user to whom the files belong"
+                    )
+
+
 _REPAIRS = {"algo": repair_algo, "exchange": repair_exchange, "runtime": repair_runtime}
 
 
@@ -371,9 +399,13 @@ def repair(directory: Path, *, is_dry: bool = False) -> list[PartFindings]:
     """Check a run directory, or those directly below a directory, and recreate damaged files from their sources.
 
     With ``is_dry`` nothing is changed, and the actions are only described. The processes must have ended; raises the
-    error of the part whose process runs, and `deltabook.backup.BackupError` if there is no run directory.
+    error of the part whose process runs, and `deltabook.backup.BackupError` if there is no run directory, or a file of
+    one may not be read or changed: then nothing is changed.
     """
+    parts = find_parts(directory)
+    for part in parts:
+        _check_access(part.directory, is_dry)
     return [
         PartFindings(part.kind, str(part.directory), tuple(_REPAIRS[part.kind](part.directory, is_dry)))
-        for part in find_parts(directory)
+        for part in parts
     ]

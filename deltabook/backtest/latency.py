@@ -16,7 +16,6 @@ earlier one. Each way has its own seeded generator, so that the draws of one way
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -24,7 +23,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import msgspec
+
 from deltabook.backtest.errors import ConfigurationError
+from deltabook.wire.strict_json import decode_strictly
 
 __all__ = ["WAYS", "Latency", "NextPriceLatency", "Way", "parse_latency"]
 
@@ -164,8 +166,8 @@ def _drawn(seed: int, way: str, made: int, draw: Callable[[random.Random], int])
 
 def _measured(path: Path, seed: int, made: int) -> dict[Way, Callable[[], Latency]]:
     try:
-        given: Any = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        given: Any = decode_strictly(path.read_bytes(), Any)
+    except (OSError, msgspec.DecodeError) as error:
         raise ConfigurationError(f"expected a JSON file of latencies, was {error}, at {path}") from error
     if not isinstance(given, dict) or not given.keys() <= set(WAYS):
         raise ConfigurationError(f"expected an object with {', '.join(WAYS)} at {path}")

@@ -163,9 +163,12 @@ _ROLES: Final = frozenset({"algo", "dashboard", "exchange", "runtime"})
 
 def one_line(error: BaseException) -> str:
     """Return an error as one line of text for the user."""
+    words = str(error)
+    if type(error).__module__ == "builtins" and isinstance(error, OSError) and isinstance(error.filename, str | bytes):
+        words = f"expected to use {os.fsdecode(error.filename)}, was {error.strerror}"
     # Bytes of a damaged file may be part of the text.
     text = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in " ".join(str(error).split())
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in " ".join(words.split())
     )
     if isinstance(error, DamageError):
         return f"{text} ({REMEDY})"

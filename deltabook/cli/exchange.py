@@ -16,6 +16,7 @@ from deltabook.cli._options import (
     given_run_id,
     replay_options,
 )
+from deltabook.wire.strict_json import decode_strictly
 from deltabook.wire.symbols import Instrument
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _read(path: str, kind: Any, what: str) -> Any:
     option's name.
     """
     try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=kind)
+        return decode_strictly(Path(path).read_bytes(), kind)
     except OSError as error:
         raise click.BadParameter(f"expected {what}, was {path}: {error.strerror}") from error
     except msgspec.DecodeError as error:

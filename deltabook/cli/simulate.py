@@ -14,6 +14,7 @@ from deltabook.cli._options import SECONDS
 from deltabook.cli._terminal import progress
 from deltabook.cli.backtest import print_result, views_of
 from deltabook.cli.sweep import require_grid, run_and_print, sweep_options
+from deltabook.wire.strict_json import decode_strictly
 from runtime.spark.config import SparkConfig
 
 if TYPE_CHECKING:
@@ -210,8 +211,9 @@ def _instruments(given: str) -> tuple[Instrument, ...]:
 
     if given.endswith(".json"):
         try:
-            return msgspec.json.decode(Path(given).read_bytes(), type=tuple[Instrument, ...])
+            listed: tuple[Instrument, ...] = decode_strictly(Path(given).read_bytes(), tuple[Instrument, ...])
         except (OSError, msgspec.DecodeError) as error:
             raise click.BadParameter(f"expected a JSON file of instruments, was {error}, at {given}") from error
+        return listed
     known = {instrument.symbol: instrument for instrument in DEFAULT_INSTRUMENTS}
     return tuple(known.get(symbol) or Instrument(symbol) for symbol in given.split(",") if symbol)

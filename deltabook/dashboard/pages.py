@@ -14,6 +14,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from deltabook.dashboard.frames import Ask, Frames, Scope
+from deltabook.wire.strict_json import decode_strictly
 
 __all__ = ["MOST_PAGES", "Page", "Pages", "Wire"]
 
@@ -58,8 +59,8 @@ class Page:
     def receive(self, message: bytes) -> None:
         """Process a request for a frame; close the connection for any other message, or if the token is refused."""
         try:
-            ask = msgspec.json.decode(message, type=Ask)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            ask = decode_strictly(message, Ask)
+        except msgspec.DecodeError as error:
             self._wire.close(_POLICY, f"expected an Ask as JSON, was: {error}"[:120])
             return
         if not self._is_known:

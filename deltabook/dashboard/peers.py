@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 from deltabook.dashboard.errors import DashboardError, UnreachableError
 from deltabook.wire.http.peer import ClientError, HttpPeer
 from deltabook.wire.http.reactor import ReactorPort
+from deltabook.wire.strict_json import decode_strictly
 
 __all__ = ["HttpAsker", "Link", "LinkLine", "LinkState", "Peer", "PeerRequests", "Rounds", "one_line"]
 
@@ -63,7 +64,8 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         except OSError as error:
             raise DashboardError(f"expected addresses in {self.listed_in}, was {error.strerror}") from None
         try:
-            return msgspec.json.decode(data, type=dict[str, str])
+            addresses: dict[str, str] = decode_strictly(data, dict[str, str])
+            return addresses
         except msgspec.DecodeError as error:
             raise DashboardError(f"expected name: HOST:PORT as JSON in {self.listed_in}, was {error}") from None
 

@@ -10,21 +10,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, Final, cast, get_args
+from typing import IO, Any, Final, get_args
 
 import msgspec
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from twisted.internet.error import CannotListenError
-from twisted.internet.interfaces import IPushProducer
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 from twisted.web.http import Request
 from twisted.web.resource import Resource
-from twisted.web.server import Request as SiteRequest
 from twisted.web.server import Site
-from twisted.web.websocket import WebSocketResource, WebSocketTransport
-from wsproto.utilities import LocalProtocolError
-from zope.interface import implementer
 
 from deltabook.dashboard.app import Dashboard, DashboardConfig
 from deltabook.dashboard.errors import DashboardError
@@ -35,6 +29,7 @@ from deltabook.wire.access import Access
 from deltabook.wire.metrics import METRICS_PATH, Exposition, counter, gauge, labelled
 from deltabook.wire.process import InputEnd, Reporter, count_steadily, stop_on_signals
 from deltabook.wire.site import PAGE_HEADERS, BoundedSite, page_files, read_file, refuse, reply
+from deltabook.wire.websocket import UPGRADE_HEADERS, NotUpgradedError, Receiver, WebSocket, upgraded
 
 __all__ = ["DashboardMetrics", "DashboardProcess", "dashboard_site", "run"]
 
@@ -74,115 +69,55 @@ class DashboardMetrics:
 
 
 MOST_MESSAGE_BYTES: Final = 4_096
-"""Largest message of a page in bytes; a connection is closed at more than twice as many without a whole message."""
+"""Largest message of a page in bytes; a longer one closes the connection."""
 _MOST_CONNECTIONS: Final = MOST_PAGES + 64
 """Greatest number of connections: those of pages, and short ones."""
 
 
-@implementer(IPushProducer)
-class _Socket:
+class _Socket(Receiver):
     """The connection of one page."""
 
-    def __init__(self, pages: Pages, clock: Any, request: Request) -> None:
-        self._pages, self._clock, self._channel = pages, clock, cast(Any, request.channel)
-        self._transport: Any = None
+    def __init__(self, pages: Pages, clock: Any, socket: WebSocket) -> None:
+        self._pages, self._clock, self._socket = pages, clock, socket
         self._page: Page | None = None
-        self._unread_bytes = 0
+        self._page = pages.open(self)
 
-    def negotiationStarted(self, transport: WebSocketTransport) -> None:
-        """Store the transport while the connection is being upgraded."""
-        self._transport = transport
-
-    def negotiationFinished(self) -> None:
-        """Attach the page when the connection has become a socket."""
-        below = self._channel.transport
-        below.unregisterProducer()  # which was the HTTP channel
-        self._transport.attachProducer(self)
-        # Twisted joins fragments without a limit, so bytes are counted before they reach it.
-        received = self._channel.dataReceived
-
-        def bounded(data: bytes) -> None:
-            self._unread_bytes += len(data)
-            if self._unread_bytes > 2 * MOST_MESSAGE_BYTES:
-                self.abort()
-            else:
-                received(data)
-
-        self._channel.dataReceived = bounded
-        self._page = self._pages.open(self)
-
-    def textMessageReceived(self, message: str) -> None:
+    def received(self, text: str) -> None:
         """Pass a message to the page."""
-        self._unread_bytes = 0
         if self._page is not None:
-            self._page.receive(message.encode("utf-8"))
+            self._page.receive(text.encode())
 
-    def bytesMessageReceived(self, data: bytes | bytearray) -> None:
-        """Close the connection: pages never send binary messages."""
-        del data
-        self.close(1003, "expected text")
+    def full(self) -> None:
+        """Note that the connection is full."""
+        if self._page is not None:
+            self._page.full(self._clock.seconds())
 
-    def pongReceived(self, payload: bytes) -> None:
-        """Ignore a pong: no ping is sent."""
+    def drained(self) -> None:
+        """Note that the connection has room again."""
+        if self._page is not None:
+            self._page.drained()
 
-    def connectionLost(self, reason: Failure) -> None:
+    def lost(self) -> None:
         """Remove the page."""
-        del reason
-        if self._page is not None:
-            self._pages.closed(self._page)
-            self._page = None
+        page, self._page = self._page, None
+        if page is not None:
+            self._pages.closed(page)
 
     # See `Wire`
 
     def send(self, data: bytes) -> None:
         """Send a text message."""
-        try:
-            self._transport.sendTextMessage(data.decode("utf-8"))
-        except LocalProtocolError:  # the peer has closed, and the end of its connection has not been reported yet
-            self.abort()
+        self._socket.send(data.decode())
 
     def close(self, code: int, reason: str) -> None:
         """Close the connection after the data that was sent."""
-        page, self._page = self._page, None
-        if page is not None:
-            self._pages.closed(page)
-        try:
-            self._transport.loseConnection(code, reason)
-        except LocalProtocolError:
-            self.abort()
+        self.lost()
+        self._socket.close(code, reason)
 
     def abort(self) -> None:
         """Close the connection at once."""
-        page, self._page = self._page, None
-        if page is not None:
-            self._pages.closed(page)
-        self._channel.transport.abortConnection()
-
-    # Methods of `IPushProducer`, called when the transport is full or has room again
-
-    def pauseProducing(self) -> None:
-        """Note that the connection is full."""
-        if self._page is not None:
-            self._page.full(self._clock.seconds())
-
-    def resumeProducing(self) -> None:
-        """Note that the connection has room again."""
-        if self._page is not None:
-            self._page.drained()
-
-    def stopProducing(self) -> None:
-        """Ignore the end of the transport: `connectionLost` follows."""
-
-
-class _Sockets:
-    """Makes a socket for each page."""
-
-    def __init__(self, pages: Pages, clock: Any) -> None:
-        self._pages, self._clock = pages, clock
-
-    def buildProtocol(self, request: Request) -> _Socket:
-        """See `WebSocketServerFactory`."""
-        return _Socket(self._pages, self._clock, request)
+        self.lost()
+        self._socket.abort()
 
 
 class _Root(Resource):
@@ -197,7 +132,8 @@ class _Root(Resource):
         self._access, self._status, self._metrics = access, status, metrics
         self._files = page_files("deltabook.dashboard")
         self._files |= {f"/{name}": read_file(UPLOT / name) for name in ("uPlot.iife.min.js", "uPlot.min.css")}
-        self._socket = WebSocketResource(cast(Any, _Sockets(pages, clock)))
+        self._socket: Callable[[WebSocket], _Socket] = lambda socket: _Socket(pages, clock, socket)
+        self._clock = clock
 
     def render(self, request: Request) -> bytes | int:
         """Answer with a file, the status, a socket, or one line with the expected and the actual value."""
@@ -226,9 +162,17 @@ class _Root(Resource):
         if path == METRICS_PATH:
             return reply(request, 200, *self._metrics.answer(request.getHeader("accept") or ""))
         if path == "/v1/frames" and request.method == b"GET":
-            return self._socket.render_GET(cast(SiteRequest, request))
+            return self._upgrade(request)
         known = f"/, /v1/status, {METRICS_PATH} or the socket /v1/frames"
         return refuse(request, 404, f"expected to get {known}, was {path[:80]}")
+
+    def _upgrade(self, request: Request) -> bytes | int:
+        try:
+            return upgraded(request, self._clock, MOST_MESSAGE_BYTES, self._socket)
+        except NotUpgradedError as error:
+            for name, value in UPGRADE_HEADERS.items():
+                request.setHeader(name, value)
+            return refuse(request, 426, f"expected a request for a WebSocket, was another request: {error}")
 
 
 def dashboard_site(

@@ -13,6 +13,7 @@ import msgspec
 
 from deltabook.backtest.errors import ConfigurationError
 from deltabook.wire.advice import did_you_mean
+from deltabook.wire.strict_json import decode_strictly
 from deltabook.wire.symbols import Instrument
 from exchange_server.agents import PRESETS, AgentSettings
 from exchange_server.config import DEFAULT_INSTRUMENTS, ExchangeConfig
@@ -232,8 +233,8 @@ def agent_settings(name: str, settings: Sequence[str]) -> AgentSettings:
         chosen = PRESETS[name]
     elif name.endswith(".json"):
         try:
-            chosen = msgspec.json.decode(Path(name).read_bytes(), type=AgentSettings)
-        except (OSError, ValueError) as error:
+            chosen = decode_strictly(Path(name).read_bytes(), AgentSettings)
+        except (OSError, msgspec.DecodeError) as error:
             raise ConfigurationError(f"expected a JSON file of settings of agents, was {error}, at {name}") from error
     else:
         known = [*PRESETS, NO_AGENTS]

@@ -50,8 +50,11 @@ _LINGER_S: Final = 5
 """Time in seconds that a closed connection has to receive its last answer; with TLS a silent client would keep it open
 otherwise.
 """
+_MOST_DIGITS: Final = 18
+"""Number of digits above which a length is too great for every limit."""
 _STATUSES: Final = {
-    408: "Request Timeout", 414: "URI Too Long", 431: "Request Header Fields Too Large", 503: "Service Unavailable",
+    408: "Request Timeout", 413: "Content Too Large", 414: "URI Too Long", 431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
 }  # fmt: skip
 
 
@@ -75,26 +78,44 @@ def answer_and_close(transport: Any, status: int, text: str, clock: Any, *, is_s
     clock.callLater(_LINGER_S, abort)
 
 
-def answer_before_closing(connection: Any, clock: Any) -> None:
-    """Answer clients of a site in two cases in which Twisted closes their connection without an answer.
+def answer_before_closing(connection: Any, clock: Any, most_body_bytes: int) -> None:
+    """Answer clients of a site in three cases in which Twisted closes their connection without an answer, or waits.
 
-    * A client closes its side of the connection: answers that were written are still sent. A request that is still
-      being answered is given up: until something is sent, the client looks like one that has closed both sides.
+    * A client closes its side of the connection: answers that were written are still sent, by a WebSocket too. A
+      request that is still being answered is given up: until something is sent, the client looks like one that has
+      closed both sides.
     * A line of a request is too long: the answer is 414 or 431.
+    * A header announces a body of more than ``most_body_bytes``: the answer is 413, before the body has arrived. The
+      length may have more digits than Python converts.
     """
     channel = connection._channel
+    header_received = channel.headerReceived
+
+    def refuse_early(status: int, text: str) -> None:
+        # The rest of the request is read and discarded.
+        channel.dataReceived = channel.lineReceived = channel.lineLengthExceeded = lambda data: None
+        answer_and_close(channel.transport, status, text, clock, is_sending=True)
 
     def line_exceeded(line: bytes) -> None:
         del line
-        channel.dataReceived = lambda data: None  # the rest of the request is read and discarded
         status, what = (431, "a header") if channel.requests else (414, "a path and query")
-        text = f"expected {what} within {channel.MAX_LENGTH} bytes, was a longer one"
-        answer_and_close(channel.transport, status, text, clock, is_sending=True)
+        refuse_early(status, f"expected {what} within {channel.MAX_LENGTH} bytes, was a longer one")
 
-    channel.lineLengthExceeded = line_exceeded
+    def header_checked(line: bytes) -> bool:
+        name, _, value = line.partition(b":")
+        digits = value.strip(b" \t").lstrip(b"0")
+        is_length = name.lower() == b"content-length" and digits.isdigit()
+        if is_length and (len(digits) > _MOST_DIGITS or int(digits) > most_body_bytes):
+            refuse_early(413, f"expected a body of at most {most_body_bytes} bytes, was a longer one")
+            return False
+        return bool(header_received(line))
+
+    channel.lineLengthExceeded, channel.headerReceived = line_exceeded, header_checked
 
     def input_ended() -> None:
-        if channel.requests or connection._channel is not channel:
+        if (of_socket := getattr(channel, "input_ended", None)) is not None:
+            of_socket()
+        elif channel.requests or connection._channel is not channel:
             channel.transport.abortConnection()
         else:
             channel.loseConnection()
@@ -195,7 +216,7 @@ class BoundedSite(Site):
             receive(data)
 
         connection.makeConnection, connection.connectionLost, connection.dataReceived = made, lost, received
-        answer_before_closing(connection, self.reactor)
+        answer_before_closing(connection, self.reactor, MOST_BODY_BYTES)
         return connection
 
     def request_arrived(self, transport: Any) -> None:

@@ -79,6 +79,8 @@ _LOGIN: Final = struct.Struct(">6s10s10s20s")
 _LOGIN_WITH_TIMEOUT: Final = struct.Struct(">6s10s10s20s5s")
 _ACCEPTED: Final = struct.Struct(">10s20s")
 _INT64_MAX: Final = 2**63 - 1
+_MOST_IN_LOGIN: Final = 10**20 - 1
+"""Largest number in the field of a login, which the server rejects as one that does not exist."""
 _BLANKS: Final = " \0"
 
 
@@ -194,7 +196,7 @@ def encode_login(login: LoginRequest) -> bytes:
     Raise `WireError` for values that do not fit.
     """
     if not 0 <= login.sequence <= _INT64_MAX:
-        raise WireError(f"expected a sequence of 0 or more, was {login.sequence}")
+        raise WireError(f"expected a sequence from 0 to {_INT64_MAX}, was {login.sequence}")
     payload = (
         _alpha("username", login.username, 6)
         + _alpha("password", login.password, 10)
@@ -229,7 +231,7 @@ def parse_login(packet: Packet) -> LoginRequest:
         username=_text("username", username),
         password=_text("password", password),
         session=_text("session", session),
-        sequence=_number("sequence", sequence, 1),
+        sequence=_number("sequence", sequence, 1, _MOST_IN_LOGIN),
         heartbeat_ms=timeout,
     )
 
@@ -268,10 +270,12 @@ def _text(name: str, data: bytes) -> str:
         raise WireError(f"expected a {name} in ASCII, was {data!r}") from None
 
 
-def _number(name: str, data: bytes, blank: int) -> int:
+def _number(name: str, data: bytes, blank: int, most: int = _INT64_MAX) -> int:
     text = _text(name, data)
     if not text:
         return blank
-    if not text.isdigit() or int(text) > _INT64_MAX:
+    if not text.isdigit():
         raise WireError(f"expected a {name} in decimal digits, was {data!r}")
-    return int(text)
+    if (number := int(text)) > most:
+        raise WireError(f"expected a {name} up to {most}, was {number}")
+    return number

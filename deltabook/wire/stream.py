@@ -23,6 +23,7 @@ __all__ = [
     "MOST_CREDIT",
     "MOST_SUBSCRIPTIONS",
     "NOT_TEXT",
+    "PROTOCOL_ERROR",
     "STREAM_PATH",
     "TOO_BUSY",
     "TOO_LARGE",
@@ -51,6 +52,8 @@ MOST_CREDIT: Final = 1000
 
 GOING_AWAY: Final = 1001
 """Close code: the page has sent nothing for too long."""
+PROTOCOL_ERROR: Final = 1002
+"""Close code: the page has violated RFC 6455, or has closed its side of the connection without a close frame."""
 NOT_TEXT: Final = 1003
 """Close code: a binary message."""
 BAD_DATA: Final = 1007

@@ -18,6 +18,7 @@ from deltabook.wire import admin
 from deltabook.wire.access import Access
 from deltabook.wire.metrics import METRICS_PATH
 from deltabook.wire.site import MOST_BODY_BYTES, PAGE_HEADERS, BoundedSite, page_files, refuse, reply
+from deltabook.wire.strict_json import decode_strictly
 from exchange_server.admin.changes import Changes
 from exchange_server.admin.live import LiveFrames
 from exchange_server.admin.metrics import ExchangeMetrics
@@ -118,8 +119,8 @@ class _Root(Resource):
         if len(body) > MOST_BODY_BYTES:
             return refuse(request, 413, f"expected a body of at most {MOST_BODY_BYTES} bytes, was a longer one")
         try:
-            change: Any = msgspec.json.decode(body, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            change: Any = decode_strictly(body, kind)
+        except msgspec.DecodeError as error:
             return refuse(request, 400, f"expected a {kind.__name__} as JSON, was {body[:80]!r}: {error}")
         return _json(request, self._changes.make(change))
 

@@ -36,11 +36,14 @@ class Connection(Listener):
         self.subscription: Subscription | None = None
         self.stops_after = 0
         """Number of frames after which the connection is full; 0: never."""
+        self.heartbeats = 0
+        """Number of heartbeats so far."""
         self._decoder = FrameDecoder()
         self._written = 0
 
     def write(self, message: Message) -> None:
         self.data += message.encoded(arrow_frame)
+        self.heartbeats += message.header.kind == "heartbeat"
         self._written += 1
         if self.stops_after and self._written % self.stops_after == 0 and self.subscription is not None:
             self.subscription.pause()

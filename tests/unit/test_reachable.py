@@ -22,15 +22,8 @@ CODECS: Final = ("glimpse", "itch", "mold", "ouch42", "ouch5", "results", "soupb
 """Modules of `deltabook.wire` that docs/wire.md and docs/ouch.md offer to clients, in both directions."""
 PRIMITIVES: Final = ("runtime.native.machine", "runtime.native.plain")
 """What the sources of kernels call by name, compiled and interpreted."""
-CALLED_BY_TWISTED: Final = (
-    "bytesMessageReceived",
-    "makeConnection",
-    "negotiationFinished",
-    "negotiationStarted",
-    "pongReceived",
-    "textMessageReceived",
-)
-"""Functions of `WebSocketProtocol` and of a channel, which no base class declares for those that have them."""
+CALLED_BY_TWISTED: Final = ("makeConnection",)
+"""Functions of a channel, which no base class declares for those that have them."""
 SEAMS: Final = {
     "runtime.engine.queue.TaskQueue.next_deadline_s": "tests advance their clock up to it",
     "runtime.engine.queue.TaskQueue.take_now": "a stepper runs one task at a time by a seed",

@@ -18,17 +18,16 @@ from zope.interface import implementer
 from deltabook.wire.advice import did_you_mean
 from deltabook.wire.service import LAST_EPOCH
 from deltabook.wire.stream import LONGEST_REQUEST_BYTES, STREAM_PATH
+from deltabook.wire.websocket import UPGRADE_HEADERS, NotUpgradedError, upgraded
 from runtime.service.http.routes import FRAMES, Answer, Call, Handled, Parameter, Refusal, Route
 from runtime.service.results.hub import Hub
 from runtime.service.subscriptions import (
     Listener,
     Message,
-    NotUpgradedError,
     Page,
     Start,
     Subscription,
     arrow_frame,
-    upgraded,
 )
 
 __all__ = ["ChangeRoutes", "StreamRoutes"]
@@ -180,5 +179,5 @@ class StreamRoutes:
                 lambda socket: Page(socket, self._hub, self._reactor.seconds, self._now_ns),
             )
         except NotUpgradedError as error:
-            headers = {"upgrade": "websocket", "connection": "upgrade", "sec-websocket-version": "13"}
-            raise Refusal(426, f"expected a request for a WebSocket, was another request: {error}", headers) from None
+            text = f"expected a request for a WebSocket, was another request: {error}"
+            raise Refusal(426, text, UPGRADE_HEADERS) from None

@@ -12,6 +12,8 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 from twisted.web.http import Request
 
+from deltabook.wire.strict_json import decode_strictly
+
 __all__ = [
     "ARROW",
     "FRAMES",
@@ -170,7 +172,7 @@ class Route(msgspec.Struct, frozen=True):
             raise Refusal(415, f"expected a body of {JSON}, was one of {content_type[:_SHOWN]}")
         try:
             return _decoded(content, self.body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             kind = self.body.__name__
             raise Refusal(400, f"expected {kind} as JSON, was {content[:_SHOWN]!r}: {error}") from None
 
@@ -229,9 +231,9 @@ def json_reply(record: Any, status: int = 200, headers: Mapping[str, str] | None
 def _decoded(content: bytes, kind: Any) -> Any:
     """Decode a record from JSON, in which 3.0 is a whole number; raises the errors of msgspec."""
     try:
-        return msgspec.json.decode(content, type=kind)
+        return decode_strictly(content, kind)
     except msgspec.ValidationError:
-        return msgspec.convert(_with_integers(msgspec.json.decode(content)), type=kind)
+        return msgspec.convert(_with_integers(decode_strictly(content, Any)), type=kind)
 
 
 def _with_integers(value: Any) -> Any:

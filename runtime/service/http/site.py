@@ -191,7 +191,7 @@ class ResultsSite(Site):
             lost(reason)
 
         connection.connectionLost, connection.dataReceived = ended, arrived
-        answer_before_closing(connection, self.reactor)
+        answer_before_closing(connection, self.reactor, self.limits.body_bytes)
         return connection
 
     def refusal(self, request: Request) -> Refusal | None:

@@ -19,7 +19,6 @@ from runtime.service.subscriptions.epochsubscription import EpochSubscription, H
 from runtime.service.subscriptions.page import Page
 from runtime.service.subscriptions.subscription import Listener, Subscription, VersionSubscription
 from runtime.service.subscriptions.viewstream import Message, ViewStream, arrow_frame, queues
-from runtime.service.subscriptions.websocket import NotUpgradedError, WebSocket, upgraded
 
 __all__ = [
     "CommittedViews",
@@ -28,15 +27,12 @@ __all__ = [
     "History",
     "Listener",
     "Message",
-    "NotUpgradedError",
     "Page",
     "Past",
     "Start",
     "Subscription",
     "VersionSubscription",
     "ViewStream",
-    "WebSocket",
     "arrow_frame",
     "queues",
-    "upgraded",
 ]

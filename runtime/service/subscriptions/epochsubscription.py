@@ -191,6 +191,11 @@ class EpochSubscription(Subscription):
         self._listener.write(self._explained(name, snapshot))
         self._listener.flush()
 
+    def heartbeat(self, message: Message) -> None:
+        """Send a heartbeat if every view is followed: one that still reads the logs is not up to date."""
+        if self._followed.issuperset(self._names):
+            super().heartbeat(message)
+
     def begin_again(self, name: str, reason: str) -> None:
         """Discard the position of a view, which the epochs do not continue; `catch_up` then sends a snapshot."""
         if name in self._names:

@@ -27,11 +27,12 @@ from deltabook.wire.stream import (
     Subscribe,
     Subscribed,
 )
+from deltabook.wire.strict_json import decode_strictly
+from deltabook.wire.websocket import WebSocket
 from runtime.plan import View
 from runtime.service.subscriptions.committed import CommittedViews, Start
 from runtime.service.subscriptions.subscription import Listener, Subscription
 from runtime.service.subscriptions.viewstream import Message
-from runtime.service.subscriptions.websocket import WebSocket
 
 __all__ = ["Page", "Views"]
 
@@ -46,7 +47,6 @@ _BURST: Final = 400.0
 _SAFE: Final = 2**53 - 1
 """Greatest integer up to which JavaScript's numbers are exact."""
 
-_requests: Final = msgspec.json.Decoder(Request)
 _events: Final = msgspec.json.Encoder()
 
 
@@ -148,8 +148,8 @@ class Page:
             self._socket.close(TOO_BUSY, "too many requests")
             return
         try:
-            request: Request = _requests.decode(text)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+            request: Request = decode_strictly(text, Request)
+        except msgspec.DecodeError as error:
             self.send_event(Failed(f"expected a request as JSON, was {text[:80]!r}: {error}"))
             self._socket.close(BAD_DATA, "no request")
             return

@@ -132,7 +132,7 @@ async def ended(url: str, *messages: str | bytes) -> int:
 
 @pytest.mark.parametrize(
     ("message", "code"),
-    [("{", 1008), ('{"have":-1}', 1008), ('{"what":1}', 1008), (b"{}", 1003), ("x" * 100_000, 1006)],
+    [("{", 1008), ('{"have":-1}', 1008), ('{"what":1}', 1008), (b"{}", 1003), ("x" * 100_000, 1009)],
     ids=["no-json", "negative", "unknown", "binary", "long"],
 )
 def test_what_is_no_question_ends_its_page_alone(board: tuple[Peers, Running], message: str | bytes, code: int) -> None:

@@ -300,6 +300,17 @@ def test_another_session_is_refused(lab: OrderLab) -> None:
         lab.desk.opened(Accepted("S2", 1, 0), lambda _: None)
 
 
+def test_a_broker_without_further_client_ids_is_refused() -> None:
+    """The desk would wait for ever for the answer to its first request, whose number no line can hold."""
+    lab = OrderLab()
+    for last in (2**63 - 1, 2**62 + 1):
+        with pytest.raises(
+            LoginRefused, match=f"expected a newest client id up to {2**62} of broker 9001, was {last}, "
+        ):
+            lab.desk.opened(Accepted("S1", 1, last), lambda _: None)
+    lab.desk.opened(Accepted("S1", 1, 2**62), lambda _: None)
+
+
 def test_another_brokers_journal_is_refused() -> None:
     with pytest.raises(LoginRefused, match="expected a journal of broker 9001, was one of broker 7"):
         OrderLab(make_journal=lambda records: MemoryJournal(records or [Checkpoint(7)]))

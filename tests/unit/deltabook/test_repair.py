@@ -4,6 +4,7 @@ what repairs it; never wrong. The table in docs/runs.md is what is tested.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from deltabook.backup import BackupError
 from deltabook.cli._root import REMEDY, main, one_line
 from deltabook.repair import PartFindings, repair
 from deltabook.wire.errors import DamageError
@@ -207,6 +209,44 @@ def test_a_directory_in_use_is_not_repaired(tmp_path: Path) -> None:
     with pytest.raises(DirectoryInUseError, match="in use by another exchange"):
         repair(tmp_path)
     exchange.close()
+
+
+@pytest.mark.parametrize(
+    ("victim", "mode", "is_dry", "is_refused"),
+    [
+        ("exchange/snapshots", os.R_OK | os.X_OK, True, True),
+        ("exchange/private/text:7", os.R_OK, True, True),
+        ("exchange/lock", os.W_OK, True, True),
+        ("exchange/feed.lines", os.W_OK, True, False),
+        ("exchange/feed.lines", os.W_OK, False, True),
+        ("exchange", os.W_OK, False, True),
+        ("runtime", os.W_OK, True, True),
+        ("runtime/state.db", os.W_OK, True, True),
+        ("runtime/epochs", os.W_OK, True, False),
+        ("runtime/epochs", os.W_OK, False, True),
+        ("runtime/epochs/000000000001.segment", os.R_OK, True, True),
+    ],
+)
+def test_files_of_another_user_are_not_taken_for_damaged(
+    whole: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    victim: str, mode: int, is_dry: bool, is_refused: bool,
+) -> None:  # fmt: skip
+    """The check asks the operating system: the user of a test may be root, who may read everything."""
+    runs = tmp_path / "runs"
+    shutil.copytree(whole[0], runs)
+    path = runs / victim
+    if not path.exists():
+        path = min(path.parent.iterdir())
+    before = contents(runs)
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda file, asked: access(file, asked) and not (file == path and asked & mode))
+    if is_refused:
+        with pytest.raises(BackupError) as caught:
+            repair(runs, is_dry=is_dry)
+        assert f", was {path}: repair as the user to whom the files belong" in str(caught.value)
+    else:
+        assert [part.findings for part in repair(runs, is_dry=is_dry)] == [()] * len(ANSWERS)
+    assert contents(runs) == before
 
 
 def test_the_command_prints_what_it_does(whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:

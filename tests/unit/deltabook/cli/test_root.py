@@ -133,6 +133,14 @@ def test_a_file_that_is_not_there_is_an_error(invoke: Invoke) -> None:
     assert (result.exit_code, result.output) == (2, said)
 
 
+def test_an_error_of_the_system_names_the_file_without_a_number(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        (tmp_path / "gone").read_bytes()
+    assert one_line(caught.value) == f"expected to use {tmp_path / 'gone'}, was No such file or directory"
+    assert one_line(FileNotFoundError("expected a, was b")) == "expected a, was b"
+    assert one_line(OSError(28, "No space left on device")) == "[Errno 28] No space left on device"
+
+
 def test_an_expected_error_is_one_line(invoke: Invoke) -> None:
     result = invoke("exchange", "serve", "--error", "value")
     assert (result.exit_code, result.output) == (1, "deltabook exchange: failed: expected a port, was none\n")

@@ -150,7 +150,17 @@ def test_there_are_so_many_pages_and_no_more() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [b"", b"[]", b"{", b'{"have":-1}', b'{"what":1}', b'{"symbol":"%b"}' % (b"x" * 201), b"\xff", b'{"have":1e400}'],
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"have":-1}',
+        b'{"what":1}',
+        b'{"symbol":"%b"}' % (b"x" * 201),
+        b"\xff",
+        b'{"have":1e400}',
+        b'{"have":1,"have":0}',
+    ],
 )
 def test_what_is_no_question_closes_the_page_with_the_reason(message: bytes) -> None:
     rig = Rig()

@@ -56,8 +56,9 @@ def test_an_answer_has_the_widths_of_the_specification() -> None:
         ),
         (b" " * 46, LoginRequest("", "", "", 1)),
         (b" " * 26 + b"0".rjust(20) + b"  200", LoginRequest("", "", "", 0, 200)),
+        (b" " * 26 + b"9" * 20, LoginRequest("", "", "", 10**20 - 1)),
     ],
-    ids=["left", "right", "zero bytes", "blank", "4.10"],
+    ids=["left", "right", "zero bytes", "blank", "4.10", "twenty digits"],
 )
 def test_a_login_is_read_however_its_fields_are_justified(payload: bytes, expected: LoginRequest) -> None:
     assert parse_login(Packet(LOGIN, payload)) == expected
@@ -69,7 +70,6 @@ def test_a_login_is_read_however_its_fields_are_justified(payload: bytes, expect
         (Packet(CLIENT_HEARTBEAT, b""), "expected a login request"),
         (Packet(LOGIN, b" " * 45), "expected 46 or 51 bytes of a login, was 45"),
         (Packet(LOGIN, b" " * 26 + b"-1".rjust(20)), "expected a sequence in decimal digits"),
-        (Packet(LOGIN, b" " * 26 + b"9" * 20), "expected a sequence in decimal digits"),
         (Packet(LOGIN, b"\xff" * 46), "expected a username in ASCII"),
     ],
 )
@@ -90,6 +90,11 @@ def test_a_login_that_no_packet_can_hold_is_refused(login: LoginRequest) -> None
 def test_an_answer_is_read_as_it_was_written(reply: LoginAccepted | LoginRejected) -> None:
     (packet,) = PacketSplitter().split(encode_login_reply(reply))
     assert parse_login_reply(packet) == reply
+
+
+def test_a_number_in_an_answer_fits_into_an_int64() -> None:
+    with pytest.raises(WireError, match=f"expected a sequence up to {2**63 - 1}, was {2**63}"):
+        parse_login_reply(Packet(b"A", b"S1".rjust(10) + str(2**63).encode().rjust(20)))
 
 
 @pytest.mark.parametrize("packet", [Packet(b"S", b"x"), Packet(b"A", b"S1"), Packet(b"J", b"X"), Packet(b"", b"")])

@@ -57,6 +57,7 @@ def test_a_head_is_an_answer_without_its_body(operated: Operated) -> None:
         ("/v1/status", "DELETE", b"", 405, "expected GET or POST, was DELETE"),
         ("/v1/phase", "POST", b"{", 400, "expected a SetPhase as JSON"),
         ("/v1/phase", "POST", b'{"symbol":"ACME","phase":"asleep"}', 400, "Invalid enum value 'asleep'"),
+        ("/v1/phase", "POST", b'{"symbol":"ACME","phase":"halted","symbol":"GLOBEX"}', 400, "field `symbol` twice"),
         ("/v1/phase", "POST", b'{"symbol":"ACME","phase":"halted","why":1}', 400, "unknown field `why`"),
         ("/v1/phase", "POST", b'{"symbol":"ACME","phase":"halted","reason":"LONGER"}', 400, "length <= 4"),
         ("/v1/phase", "POST", b'{"symbol":"ACME","phase":"halted","reason":"\\n"}', 400, "matching regex"),
@@ -168,6 +169,17 @@ def test_of_a_body_that_is_too_long_little_is_kept(operated: Operated) -> None:
     assert transport.disconnecting
     (request,) = connection._channel.requests
     assert request.content.tell() <= MOST_BODY_BYTES + 1
+
+
+@pytest.mark.parametrize("length", [str(MOST_BODY_BYTES + 1), str(10**18), "9" * 5000])
+def test_a_length_beyond_the_limit_is_413_before_the_body(operated: Operated, length: str) -> None:
+    connection, transport = operated.dial()
+    connection.dataReceived(f"POST /v1/phase HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n".encode())
+    connection.dataReceived(b"X: Y\r\n\r\n" + HALT)
+    head, _, body = transport.value().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 413 Content Too Large\r\n")
+    assert body == b"expected a body of at most 16384 bytes, was a longer one\n"
+    assert operated.exchange.inputs == 0
 
 
 def test_unfinished_requests_keep_nobody_out(operated: Operated) -> None:

@@ -201,9 +201,36 @@ def test_a_body_that_is_too_long_is_413_and_not_kept() -> None:
 def test_who_sends_much_more_than_that_is_cut_off() -> None:
     lab = ResultsLab(limits=SiteLimits(body_bytes=10))
     protocol, transport = lab.connect()
-    protocol.dataReceived(b"POST /v1/views/m/cursor HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
-    protocol.dataReceived(b" " * 100)
+    head = b"POST /v1/views/m/cursor HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    protocol.dataReceived(head + b"64\r\n" + b" " * 100)
     assert transport.disconnected or transport.disconnecting
+
+
+@pytest.mark.parametrize("length", ["11", "0000000000000000000011", str(10**18), "9" * 5000])
+@pytest.mark.parametrize("more", ["", "Expect: 100-continue\r\n", "Transfer-Encoding: chunked\r\n"])
+def test_a_length_beyond_the_limit_is_413_before_the_body(length: str, more: str) -> None:
+    """The client would wait until the deadline of its request, and Python converts no 5,000 digits."""
+    lab = ResultsLab(limits=SiteLimits(body_bytes=10))
+    protocol, transport = lab.connect()
+    head = f"POST /v1/views/m/cursor HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{more}X: Y\r\n\r\n"
+    protocol.dataReceived(head.encode() + b'{"rows":1}')
+    protocol.dataReceived(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n" + b"x" * 100_000)
+    answer = parsed(transport.value())
+    assert (answer.status, answer.text) == (413, "expected a body of at most 10 bytes, was a longer one")
+    assert not transport.disconnecting, "the system would discard the answer while the client sends"
+    lab.clock.advance(5)
+    assert transport.disconnected or transport.disconnecting
+    protocol.connectionLost(Failure(ConnectionLost()))
+    lab.clock.advance(60)
+    assert (lab.site.bodies_bytes, lab.site.figures().connections) == (0, 0)
+
+
+@pytest.mark.parametrize("length", ["", "-1", "1e3", "+10", "1 0", "\xb2"])
+def test_a_malformed_length_is_400(length: str) -> None:
+    protocol, transport = ResultsLab().connect()
+    head = f"POST /v1/views/m/cursor HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+    protocol.dataReceived(head.encode("latin-1"))
+    assert transport.value().startswith(b"HTTP/1.1 400 ")
 
 
 def test_bodies_of_all_requests_together_are_bounded() -> None:

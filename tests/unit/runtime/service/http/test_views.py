@@ -174,6 +174,8 @@ def test_one_that_fails_at_once_is_409_with_its_reason() -> None:
     ("method", "path", "body", "status", "expected"),
     [
         ("POST", "/v1/views", b"{", 400, "expected AddViews as JSON, was b'{': "),
+        ("POST", "/v1/views", b'{"views":[],"timeout_s":1,"timeout_s":2.0}', 400,
+         "expected AddViews as JSON, was b'{\"views\":[],\"timeout_s\":1,\"timeout_s\":2.0}': Object "),
         ("POST", "/v1/views", b'{"views":[]}', 409, "expected a view or a stream to be added, was none"),
         ("POST", "/v1/views", b'{"views":[{"name":"v","sql":"SELECT z FROM r","file":"v.sql","line":3}]}', 422,
          "v.sql:3:8: unknown column 'z'"),

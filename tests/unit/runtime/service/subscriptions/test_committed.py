@@ -129,6 +129,23 @@ def test_epochs_that_come_while_the_past_is_read_follow_it(lab: EpochsLab) -> No
     assert held(follower) == [("changes", 1, 2, [(2, 1)]), ("changes", 2, 4, [(3, 1), (4, 1)])]
 
 
+@pytest.mark.parametrize("start", [{"one": 1}, None], ids=["from the logs", "from a snapshot of the open epoch"])
+def test_a_heartbeat_waits_until_every_view_is_up_to_date(lab: EpochsLab, start: dict[str, int] | None) -> None:
+    """A client that resumes would take its old rows for those of now."""
+    lab.epoch_of("one", 1)
+    lab.epoch_of("one", 2)
+    lab.change("one", 3)
+    lab.reads_at_once = False
+    follower = lab.follow("one", start=start)
+    lab.hub.heartbeat()
+    assert follower.heartbeats == 0
+    lab.close()
+    lab.commit()
+    lab.read()
+    lab.hub.heartbeat()
+    assert follower.heartbeats == 1
+
+
 def test_more_than_the_queue_holds_is_read_from_the_log(tmp_path: Path) -> None:
     lab = EpochsLab(tmp_path, queue_kilobytes=20)
     follower = lab.follow("one")

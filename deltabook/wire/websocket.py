@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+import h11
 from twisted.internet.interfaces import IPushProducer
 from twisted.python.failure import Failure
 from twisted.web.http import Request
@@ -18,9 +20,12 @@ from wsproto.handshake import H11Handshake
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 from zope.interface import implementer
 
-from deltabook.wire.stream import GOING_AWAY, NOT_TEXT, TOO_LARGE
+from deltabook.wire.stream import GOING_AWAY, NOT_TEXT, PROTOCOL_ERROR, TOO_LARGE
 
-__all__ = ["NotUpgradedError", "Receiver", "WebSocket", "upgraded"]
+__all__ = ["UPGRADE_HEADERS", "NotUpgradedError", "Receiver", "WebSocket", "upgraded"]
+
+UPGRADE_HEADERS: Final = {"upgrade": "websocket", "connection": "upgrade", "sec-websocket-version": "13"}
+"""Headers of the answer 426 to a request that is not one for a WebSocket."""
 
 _PING_S: Final = 20.0
 """Interval in seconds between two pings."""
@@ -30,6 +35,12 @@ _LINGER_S: Final = 5.0
 """Time in seconds after which a peer that does not answer a close frame is disconnected."""
 _LONGEST_REASON: Final = 120
 """Greatest length of the reason in a close frame, in bytes; the protocol allows 123."""
+
+
+_KEY_BYTES: Final = 16
+"""Number of bytes of a handshake's key, which is sent in base64."""
+_HANDSHAKE: Final = (b"connection", b"host", b"upgrade")
+"""Headers that belong to the handshake, beside those of WebSockets alone."""
 
 
 class NotUpgradedError(ValueError):
@@ -65,7 +76,7 @@ class WebSocket:
         self._pieces: list[str] = []
         self._bytes = 0
         self._lost_channel = channel.connectionLost
-        self._is_closing = False
+        self._is_closing = self._is_full = False
         self._received_s = clock.seconds()
         self._timer: Any = clock.callLater(_PING_S, self._check_alive)
         self.transport: Any = None
@@ -91,15 +102,39 @@ class WebSocket:
             self._write(CloseConnection(code=code, reason=short))
             self._begin_close()
 
+    def abort(self) -> None:
+        """Disconnect at once; what was not sent yet is lost."""
+        abort = getattr(self.transport, "abortConnection", None) or self.transport.loseConnection
+        abort()
+
+    # Called by `deltabook.wire.site.answer_before_closing`
+
+    def input_ended(self) -> None:
+        """Send what was written, and disconnect: the peer has closed its side of the connection."""
+        self.close(PROTOCOL_ERROR, "expected a close frame before the end, was none")
+
     # Twisted's protocol interface, called by the channel
 
     def makeConnection(self, transport: Any) -> None:
         """Take over the channel's transport."""
         self.transport = transport
         self._channel.registerProducer(self, True)
+        self._channel.input_ended = self.input_ended
 
     def dataReceived(self, data: bytes) -> None:
         """Decode bytes of the peer and handle the events in them."""
+        self.take_early()
+        self._decode(data)
+
+    def take_early(self) -> None:
+        """Handle the bytes that came together with the request, which the channel keeps for the next request."""
+        early, self._channel._dataBuffer = self._channel._dataBuffer, []
+        if early:
+            if not self._is_closing and not self._is_full:
+                self.transport.resumeProducing()  # the channel pauses it if there is much
+            self._decode(b"".join(early))
+
+    def _decode(self, data: bytes) -> None:
         self._received_s = self._clock.seconds()
         if self._connection.state is ConnectionState.CLOSED:
             return
@@ -108,7 +143,7 @@ class WebSocket:
             for event in self._connection.events():
                 self._handle(event)
         except (LocalProtocolError, RemoteProtocolError):  # bytes after a close frame
-            self._disconnect()
+            self.abort()
 
     def connectionLost(self, reason: Failure) -> None:
         """Notify the receiver and the channel that the connection is lost."""
@@ -122,6 +157,7 @@ class WebSocket:
 
     def pauseProducing(self) -> None:
         """Stop reading, because the transport's buffer is full."""
+        self._is_full = True
         if not self._is_closing:
             self.transport.pauseProducing()
         if self._receiver is not None:
@@ -129,6 +165,7 @@ class WebSocket:
 
     def resumeProducing(self) -> None:
         """Read again, because the transport's buffer has room."""
+        self._is_full = False
         if not self._is_closing:
             self.transport.resumeProducing()
         if self._receiver is not None:
@@ -167,7 +204,7 @@ class WebSocket:
         silent_s = self._clock.seconds() - self._received_s
         if silent_s >= _SILENCE_S:
             self.close(GOING_AWAY, "no message was received for too long")
-            self._disconnect()
+            self.abort()
             return
         if self.is_open:
             self._write(Ping())
@@ -183,11 +220,7 @@ class WebSocket:
         self._channel.loseConnection()  # also unregisters the producer, for which TLS would wait
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
-        self._timer = self._clock.callLater(_LINGER_S, self._disconnect)
-
-    def _disconnect(self) -> None:
-        abort = getattr(self.transport, "abortConnection", None) or self.transport.loseConnection
-        abort()
+        self._timer = self._clock.callLater(_LINGER_S, self.abort)
 
 
 def upgraded(request: Request, clock: Any, longest_bytes: int, receiver: Callable[[WebSocket], Receiver]) -> int:
@@ -198,11 +231,10 @@ def upgraded(request: Request, clock: Any, longest_bytes: int, receiver: Callabl
     """
     channel: Any = request.channel
     handshake = H11Handshake(ConnectionType.SERVER)
-    headers = [(name, value) for name, values in request.requestHeaders.getAllRawHeaders() for value in values]
     try:
-        handshake.initiate_upgrade_connection(headers, request.path)
+        handshake.initiate_upgrade_connection(_checked(request), request.path)
         answer = handshake.send(AcceptConnection())
-    except (RemoteProtocolError, LocalProtocolError) as error:
+    except (RemoteProtocolError, LocalProtocolError, h11.ProtocolError, UnicodeError) as error:
         raise NotUpgradedError(str(error) or "no upgrade") from None
     connection = handshake.connection
     assert connection is not None
@@ -210,4 +242,29 @@ def upgraded(request: Request, clock: Any, longest_bytes: int, receiver: Callabl
     channel._protocolUpgradeForWebsockets(socket)  # as in twisted.web.websocket, which has no limit of messages
     socket.transport.write(answer)
     socket.begin(receiver(socket))
+    clock.callLater(0, socket.take_early)
     return NOT_DONE_YET
+
+
+def _checked(request: Request) -> list[tuple[bytes, bytes]]:
+    """Return the headers of the handshake, which wsproto decodes without a check."""
+    headers = [
+        (name, value)
+        for name, values in request.requestHeaders.getAllRawHeaders()
+        if (small := name.lower()) in _HANDSHAKE or small.startswith(b"sec-websocket-")
+        for value in values
+    ]
+    for name, value in headers:
+        if not value.isascii():
+            raise NotUpgradedError(f"expected {name.decode('ascii', 'replace')} in ASCII, was {value[:80]!r}")
+    keys = [value for name, value in headers if name.lower() == b"sec-websocket-key"]
+    if keys and not (len(keys) == 1 and _is_key(keys[0])):
+        raise NotUpgradedError(f"expected one Sec-WebSocket-Key, {_KEY_BYTES} bytes in base64, was {keys[:2]!r:.80}")
+    return headers
+
+
+def _is_key(value: bytes) -> bool:
+    try:
+        return len(binascii.a2b_base64(value, strict_mode=True)) == _KEY_BYTES
+    except binascii.Error:
+        return False
