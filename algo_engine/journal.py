@@ -342,7 +342,7 @@ def _scan(data: bytes) -> Iterator[tuple[Record, int]]:
             return
         try:
             record = decode_record(body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return
         if at and isinstance(record, Checkpoint):
             return

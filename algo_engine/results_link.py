@@ -45,7 +45,7 @@ def check_offer(data: bytes, wanted: Mapping[str, Iterable[str]]) -> None:
     """
     try:
         offered = {offer.name: [column.name for column in offer.columns] for offer in _offers.decode(data)}
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ViewNotOffered(f"expected a list of views from the runtime, was {data[:80]!r}: {error}") from None
     for view, columns in wanted.items():
         if view not in offered:

@@ -199,7 +199,7 @@ class RuntimeViews:
         def listed(answer: tuple[int, str]) -> None:
             try:
                 offers = {offer.name: offer.sql for offer in msgspec.json.decode(answer[1], type=list[_Offer])}
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError):
                 offers = {}
             is_same = view in self._owned or same_sql(offers.get(view, ""), sql)
             finish("" if view in offers and is_same else refusal)

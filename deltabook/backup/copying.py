@@ -246,7 +246,7 @@ def read_recovered(path: Path) -> Recovered | None:
         finally:
             store.close()
         return None if data is None else msgspec.msgpack.decode(data, type=Recovered)
-    except (StateError, msgspec.DecodeError) as error:
+    except (StateError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BackupError(f"expected the state of a runtime at {path}, was: {error}") from None
 
 

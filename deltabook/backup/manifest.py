@@ -103,7 +103,7 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
         if version != _FORMAT:
             raise BackupError(f"expected a backup of format {_FORMAT} at {where}, was format {version}")
         manifest = msgspec.json.decode(data, type=Manifest)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BackupError(f"expected the manifest of a backup at {where}, was: {error}") from None
     for path in (*(entry.path for entry in manifest.files), *(part.path for part in manifest.parts if part.path)):
         pure = PurePosixPath(path)
@@ -196,7 +196,7 @@ def _readers(directory: Path) -> set[Path]:
     for path in (directory / _CONSUMERS).glob("*.json"):
         try:
             reader = msgspec.json.decode(path.read_bytes(), type=_Consumer).directory
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             continue
         readers.add(Path(reader))
     return readers

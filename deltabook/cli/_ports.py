@@ -142,7 +142,7 @@ def _admin_address(directory: Path | None) -> str:
         listening = msgspec.json.decode(path.read_bytes(), type=admin.Listening)
     except OSError:
         raise ConfigFileError(f"expected an exchange that runs on {directory}, was none: no {path}") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigFileError(f"expected the ports of an exchange in {path}, was {error}") from None
     port = listening.ports.get("admin")
     if port is None:
@@ -233,7 +233,7 @@ def _status_address(directory: Path | None) -> str:
         raise ConfigFileError(
             f"expected strategies with a status port (--http-port) that run on {directory}, was none: no {path}"
         ) from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigFileError(f"expected the port of strategies in {path}, was {error}") from None
     return f"{'127.0.0.1' if listening.interface in ANY_INTERFACE else listening.interface}:{listening.port}"
 

@@ -116,7 +116,7 @@ def judge(role: HealthRole, answer: bytes, most_behind_s: float) -> Health:
     """Judge the answer of a part; an answer of an unexpected form is unhealthy, never an error."""
     try:
         status = msgspec.json.decode(answer, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Health(role, healthy=False, reason=f"expected a JSON object, was {error}", status={})
     try:
         healthy, reason = PROBES[role].judge(status, most_behind_s)

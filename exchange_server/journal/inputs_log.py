@@ -421,7 +421,7 @@ class JournalReader:
             for payload, end in payloads:
                 try:
                     batch = decode(payload)
-                except msgspec.MsgspecError as error:
+                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                     offset = end - segment.head.start - len(payload) - FRAME_BYTES
                     where = f"at byte {offset} of {segment.path}"
                     raise JournalDamagedError(f"expected inputs, was {error}, {where}") from None

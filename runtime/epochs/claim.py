@@ -69,5 +69,5 @@ class DirectoryClaim:
     def _read(self) -> Claim | None:
         try:
             return msgspec.json.decode(bytes(self._disk.read(self._path)), type=Claim)
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
             return None

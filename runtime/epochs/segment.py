@@ -220,7 +220,7 @@ def read_segment(path: Path, disk: Disk = LOCAL_DISK) -> Segment:
         raise TornSegmentError(f"expected footer checksum {checksum:08x} at {path}, was {zlib.crc32(body):08x}")
     try:
         footer = msgspec.msgpack.decode(body, type=Footer)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TornSegmentError(f"expected a segment's footer at {path}, was {body[:40]!r}: {error}") from None
     end = max((section.offset + section.length for section in footer.sections), default=0)
     if end != start:

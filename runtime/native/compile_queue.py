@@ -189,7 +189,7 @@ class _CompileProcess:
             raise CompileProcessError(f"expected a reply of the compile process, was its end: {code}{self._warnings()}")
         try:
             return msgspec.json.decode(line, type=CompileReply)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise CompileProcessError(f"expected a reply of the compile process, was {line[:100]!r}") from error
 
     def end(self) -> None:

@@ -75,7 +75,7 @@ def read_beginning(checkpoint: Path) -> Beginning | None:
         return msgspec.json.decode(path.read_bytes(), type=Beginning)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SparkLaneError(f"expected the mark of a Spark checkpoint at {path}, was: {error}") from None
 
 
@@ -167,7 +167,7 @@ def newest_commit(checkpoint: Path) -> int:
     try:
         lines = path.read_bytes().splitlines()
         epoch = msgspec.json.decode(lines[2], type=_Offset).epoch
-    except (OSError, IndexError, msgspec.DecodeError) as error:
+    except (OSError, IndexError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SparkLaneError(f"expected the offset of a batch in three lines at {path}, was: {error}") from None
     return epoch
 

@@ -147,7 +147,7 @@ class ShardProcessor(StatefulProcessor):
             return _Head(self._base, program, ())
         try:
             return msgspec.msgpack.decode(bytes(stored[0]), type=_Head)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SparkLaneError(
                 f"expected the head of a shard's state, was {bytes(stored[0])[:40]!r}: {error}"
             ) from None

@@ -115,7 +115,7 @@ class Index:
 def _decoded_entry(slot: int, data: bytes) -> Entry:
     try:
         return msgspec.msgpack.decode(data, type=Entry)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptStateError(f"expected entry {slot} of the object index, was {data[:40]!r}: {error}") from None
 
 
@@ -160,7 +160,7 @@ class StoredPool:
 def _decoded_string(data: bytes, name: str) -> list[str]:
     try:
         return msgspec.msgpack.decode(data, type=list[str])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptStateError(f"expected strings of object {name}, was {data[:16]!r}…: {error}") from None
 
 

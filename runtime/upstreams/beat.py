@@ -39,5 +39,5 @@ def read_beat(directory: Path) -> Beat | None:
     """Return the latest heartbeat; None if none can be read."""
     try:
         return msgspec.json.decode((directory / BEAT).read_bytes(), type=Beat)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None

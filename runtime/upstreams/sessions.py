@@ -98,5 +98,5 @@ class SessionClaims:
             return msgspec.json.decode(bytes(self._disk.read(path)), type=SessionClaim)
         except FileNotFoundError:
             return None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UpstreamError(f"expected a claim of a session at {path}, was: {error}") from None

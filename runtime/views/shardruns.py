@@ -168,7 +168,7 @@ def decode_shard_run(data: bytes) -> ShardRun:
     """Decode a run; raise `CorruptStateError` if the bytes are not a run."""
     try:
         run = msgspec.msgpack.decode(data, type=ShardRun)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptStateError(f"expected a run of a shard, was {data[:16]!r}…: {error}") from None
     if run.format != RUN_FORMAT:
         raise CorruptStateError(f"expected a run of format {RUN_FORMAT}, was format {run.format}")

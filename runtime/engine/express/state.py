@@ -144,7 +144,7 @@ class ExpressState:
         """Apply a saved run; see `RunHolder`."""
         try:
             run = msgspec.msgpack.decode(data, type=_Run)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise CorruptStateError(f"expected a run of the express lane, was {data[:16]!r}…: {error}") from None
         if run.format < _RUN_FORMAT:
             if run.program or self.program.views:

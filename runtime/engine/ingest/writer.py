@@ -375,7 +375,7 @@ class EpochWriter:
         data = self._store.get(_TABLE, 0)
         try:
             recovered = None if data is None else msgspec.msgpack.decode(data, type=Recovered)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise CorruptStateError(f"expected the last epoch's record, was {data!r}: {error}") from None
         self.log.recover(recovered.record if recovered else None)
         return recovered

@@ -71,7 +71,7 @@ class LineJudge:
             record = self._decoder.decode(line)
         except msgspec.ValidationError as error:
             return self._misplaced(str(error))
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             certain = not any(literal in line for literal in _LITERALS) and not isinstance(error, RecursionError)
             return [Fault(None, f"not JSON: {error}", certain)]
         faults = []

@@ -172,7 +172,7 @@ class Route(msgspec.Struct, frozen=True):
             raise Refusal(415, f"expected a body of {JSON}, was one of {content_type[:_SHOWN]}")
         try:
             return _decoded(content, self.body)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             kind = self.body.__name__
             raise Refusal(400, f"expected {kind} as JSON, was {content[:_SHOWN]!r}: {error}") from None
 

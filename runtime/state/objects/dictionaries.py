@@ -65,7 +65,7 @@ class Entries(Keyed):
     def _parts(self, slot: int, data: bytes) -> tuple[int, Any, bytes]:
         try:
             stamp, key, value = _ENTRY.decode(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise CorruptStateError(
                 f"object {self.home.name}: expected an entry in slot {slot}, was {data[:40]!r}: {error}"
             ) from None

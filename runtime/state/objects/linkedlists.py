@@ -65,7 +65,7 @@ class Links(Scattered):
     def _parts(self, slot: int, data: bytes) -> tuple[int, int, bytes]:
         try:
             previous, following, value = _NODE.decode(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise CorruptStateError(
                 f"object {self.home.name}: expected a node in slot {slot}, was {data[:40]!r}: {error}"
             ) from None

@@ -127,7 +127,7 @@ class Slots(ABC):
         for slot, data in self.home.store.scan(self.home.metadata):
             try:
                 entries[slot] = msgspec.msgpack.decode(data, type=int)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise CorruptStateError(
                     f"object {self.home.name}: expected a whole number in metadata {slot}, was {data[:40]!r}: {error}"
                 ) from None
