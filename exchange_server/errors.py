@@ -18,7 +18,9 @@ __all__ = [
 
 
 class ExchangeError(RuntimeError):
-    """The exchange cannot continue; the process ends with this message."""
+    """Base of the exchange's errors. The exchange cannot continue, and the process ends with the message, unless the
+    subclass says otherwise.
+    """
 
 
 class ExchangeConfigurationError(ExchangeError, ValueError):

@@ -30,7 +30,7 @@ class MarketMakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     size_touch_percent: AtLeastOne = 50
     """Size of a quote for other symbols, in percent of the typical size at the touch."""
     position_orders: AtLeastOne = 10
-    """Position limit, in quotes."""
+    """Position limit, as a multiple of the size of a quote."""
     half_spread_percent: AtLeastZero = 100
     """Distance of a quote from the middle, in hundredths of half the visible spread; 100 joins the touch."""
     skew_percent: AtLeastZero = 200

@@ -3,7 +3,7 @@
 A point is a task: its configuration is sent as data, its figures come back, and its whole result is the bytes that
 `deltabook backtest` with the same parameters gives. Workers open files by the same names, from the same directory: on a
 cluster the files are on a shared volume. Strategies that are in no file are sent as pickled classes, by value if they
-come from a notebook or a script. A point that fails has its error, and the others continue.
+come from a notebook or a script. A point that fails is returned with its error, and the others continue.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Point(msgspec.Struct, frozen=True):
     sharpe: float | None = None
     """Annual Sharpe ratio, see `deltabook.backtest.statistics`; None if it is undefined."""
     sha256: str = ""
-    """SHA-256 of the point's ``result.json``."""
+    """SHA-256 of the point's whole result as JSON."""
     error: str = ""
     """Error of a point without figures, otherwise empty."""
 
@@ -265,9 +265,9 @@ class Sweep:
     ) -> SweepResult:
         """Run all points in ``jobs`` processes (1: in this process; 0: on Spark).
 
-        ``folder`` receives each point's result as JSON. ``on_progress`` is called on this thread with the numbers of
-        finished points and of all points. Raise `SweepError` if Spark or processes cannot be started, or if every
-        point fails.
+        ``folder`` receives each point's result as JSON and its report. ``on_progress`` is called on this thread with
+        the numbers of finished points and of all points. Raise `SweepError` if Spark or processes cannot be started, or
+        if every point fails.
         """
         begin_s = time.perf_counter()
         if folder is not None:
@@ -423,8 +423,8 @@ def _not_here(path: str) -> str:
 
 
 def _collected(context: Any, rows: Any, number: int, on_progress: Callable[[int, int], None]) -> list[Point]:
-    """Collect the points on a separate thread, since that reports nothing before its end, and poll the number of
-    finished tasks here.
+    """Collect the points on a separate thread, and poll the number of finished tasks on this one, since Spark's
+    ``collect`` reports no progress.
     """
     from pyspark import InheritableThread
 

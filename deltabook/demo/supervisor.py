@@ -80,7 +80,7 @@ class DemoTimeouts:
     kill_s: float = 5.0
     """Time for a child to end after SIGKILL."""
     tick_s: float = 1.0
-    """Time between two drawings of the screen without new figures."""
+    """Least time between two drawings of the screen."""
 
 
 class _Part:

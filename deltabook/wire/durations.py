@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["Durations", "timed"]
 
 _BUCKETS: Final = 26
-"""Number of buckets; the last has all durations above 17 seconds (2²⁴ microseconds)."""
+"""Number of buckets; the last has all durations above 2²⁴ microseconds, which are 16.8 seconds."""
 
 
 class Durations:
@@ -20,8 +20,8 @@ class Durations:
 
     def __init__(self) -> None:
         self.counts = [0] * _BUCKETS
-        """Number of durations of at most 2ⁿ microseconds and more than half of that; the last bucket has all longer
-        ones.
+        """Item n: number of durations of at most 2ⁿ microseconds and more than half of that. Item 0 also has all
+        shorter durations, the last item all longer ones.
         """
         self.total_s = 0.0
         """Sum of all durations in seconds."""

@@ -1,8 +1,8 @@
 """Messages between a page and a runtime over the WebSocket ``/v1/stream``: JSON, one message per text frame.
 
 The page sends a `Request`, the runtime an `Event`; ``type`` distinguishes them. A page subscribes under an ``id`` of
-its own choice. Each `Frames` costs one credit: with the initial credit of 1 the page gets one, and the next when it has
-drawn that and requests another by `Next`. Events in between are combined into one change of each view.
+its own choice. Each `Frames` costs one credit. A page that begins with a credit of 1 gets one `Frames`, draws it, and
+requests the next by `Next`; the changes in between are added up to one change for each view.
 
 Exact numbers are JSON numbers up to 2^53 - 1 and text beyond, and text if they have digits after the point.
 """
@@ -86,7 +86,7 @@ class Subscribe(_Request, frozen=True, rename={"from_epoch": "from"}):
     run: Annotated[str, Meta(max_length=64)] = ""
     """Value of `Hello.run` when that epoch was sent, if ``by`` is epoch."""
     credit: _Credit = 1
-    """Number of `Frames` that may be sent without a request."""
+    """Number of `Frames` that may be sent before the first `Next`."""
 
 
 class Next(_Request, frozen=True):
@@ -117,7 +117,7 @@ class Hello(_Event, frozen=True):
     """The first message of a connection."""
 
     run: str
-    """Name of the run directory, since its epochs differ from those of others; empty if there are no epochs to
+    """Identity of the run directory, whose epochs are not those of another one; empty if there are no epochs to
     follow.
     """
     time_ns: int
@@ -144,7 +144,7 @@ class StreamChange(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "t
     view: str
     kind: Literal["snapshot", "changes", "progress", "error"]
     """Kind. snapshot: replaces all rows; changes: adds to them; progress: nothing changed up to ``to``; error:
-    the end.
+    the view has failed or was dropped, and no more changes follow.
     """
     from_epoch: int
     to_epoch: int

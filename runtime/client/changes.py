@@ -1,4 +1,4 @@
-"""Client's side of a subscription: an endless stream of the changes of views, which reconnects and resumes."""
+"""Client's side of a subscription: a stream of the changes of views, which reconnects and resumes by itself."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class QueryEngine:
         self._now_s = now_s
         self._lock = threading.Lock()
         self._queries: dict[str, RunningQuery] = {}
-        # Query id → starts that wait until the end of the query before is published.
+        # Query id → starts that wait until the end of the earlier query with this id is published.
         self._delayed: dict[str, list[StartQueryTask]] = {}
         self._is_shut_down = False
         self.queue = TaskQueue(now_s)
@@ -104,7 +104,7 @@ class QueryEngine:
             if is_free and plan.query_id in self._delayed:
                 self._delayed[plan.query_id].append(StartQueryTask(query))
             elif is_free:
-                self.queue.put(StartQueryTask(query))  # put before a shutdown that has seen the query disposes of it
+                self.queue.put(StartQueryTask(query))  # with the lock: a shutdown that sees the query stops it later
         if is_shut_down:
             self._publisher.ignored(plan.query_id, "start", "the engine is shut down")
         elif not is_free:
@@ -114,7 +114,7 @@ class QueryEngine:
     def stop(self, query_id: str) -> None:
         """Stop a query once all input that its pipelines have begun is executed.
 
-        Only notify listeners if there is none.
+        If no query has this id, or it is ending already, only notify the listeners.
         """
         with self._lock:
             query = self._queries.get(query_id)
@@ -130,8 +130,8 @@ class QueryEngine:
         """Cut a query's input here, execute everything before the cut, and drain all pipelines.
 
         Input is held meanwhile at the sources, or at the plan's cut points. Requests without a payload share a barrier,
-        see `BarrierCycle`. The future is done at once if the query is not running. Raises BarrierError, which names the
-        node, if a pipeline cannot drain; also when all sources have ended.
+        see `BarrierCycle`. The future is done at once if the query is not running. Raises BarrierError if a pipeline
+        cannot drain (the error names its node), if all sources have ended, or if too many requests wait.
         """
         with self._lock:
             query = self._queries.get(query_id)

@@ -40,7 +40,7 @@ class QueryStatus(Enum):
     STOPPED = "stopped"
     """The query's sources have ended, or it was stopped; nothing of it runs any more."""
     FAILED = "failed"
-    """A source or a pipeline has failed; nothing of it runs any more."""
+    """A source or a pipeline has failed; nothing of the query runs any more."""
 
 
 class StatusListener:
@@ -50,7 +50,7 @@ class StatusListener:
         """Called when a query has a new status; ``reason`` is that of a failure, or of the engine's shutdown."""
 
     def on_ignored(self, query_id: str, request: str, reason: str) -> None:
-        """Called when a ``request``, "start" or "stop", is ignored: the id runs already, or is unknown."""
+        """Called when a ``request``, "start" or "stop", is ignored, for example because of an id in use or unknown."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -102,12 +102,12 @@ class TaskCompleted(Event, frozen=True):
 
 
 class TaskExpired(Event, frozen=True):
-    """Inputs were skipped, because their query was stopped or has failed."""
+    """Inputs, or a start or stop of a pipeline, were skipped, because the query was stopped or has failed."""
 
     node: str
-    """Name of the node where the inputs waited."""
+    """Name of the node where they waited."""
     inputs: int
-    """Number of inputs."""
+    """Number of inputs; 0 for a start or stop."""
 
 
 class PipelineStarted(Event, frozen=True):
@@ -137,7 +137,7 @@ class QueryStopped(Event, frozen=True):
 
 
 class QueryFailed(Event, frozen=True):
-    """A query fails; it is torn down from now on."""
+    """A query has failed; nothing of it runs any more."""
 
     reason: str
     """Cause of the failure."""

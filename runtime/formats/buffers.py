@@ -44,9 +44,13 @@ class DeadLetter(msgspec.Struct, frozen=True):
     sequence_number: int
     """Raw buffer in which the tuple ended."""
     byte_offset: int
-    """Offset of the tuple in the origin's stream; in its batch, until `InOrder` has placed one of unknown offset."""
+    """Offset of the tuple in the origin's stream. If the batch's offset is unknown, it is the offset in the batch until
+    `InOrder` has placed the batch.
+    """
     row: int
-    """Number of the tuple in the stream, from 0, bad ones counted too; in its batch, until `InOrder` has placed it."""
+    """Number of the tuple in the stream, from 0, where bad tuples count. Until `InOrder` has placed the batch, it is
+    the number in the batch.
+    """
     field: str
     """Name of the field at fault, empty when the tuple as a whole is."""
     expected: str
@@ -83,9 +87,10 @@ class TupleLayout(msgspec.Struct, frozen=True, eq=False):
 class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A contiguous part of one origin's stream, as columns.
 
-    The parts of a stream join without holes at *places*: 0 is the start of the stream, 2n-1 is after the first tuple
-    delimiter of the neighbouring raw buffers that were formatted as one and end with the n-th, 2n is after their last
-    one. The n-th is counted from the start of the stream on, also where sequence numbers start again at 1.
+    The parts of a stream join without holes at *places*. Place 0 is the start of the stream. Neighbouring raw buffers
+    may be formatted as one; if the last of them is the n-th buffer of the stream, place 2n-1 is after their first tuple
+    delimiter, and place 2n after their last one. Buffers are counted from the start of the stream on, also where
+    sequence numbers start again at 1.
     """
 
     origin_id: int
@@ -105,7 +110,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     rows: Any
     """`pyarrow.RecordBatch` of the good tuples that were not filtered out, in stream order."""
     tuples: int = 0
-    """Tuples of the part: good, bad and filtered out; empty ones and the header are none."""
+    """Tuples of the part: good, bad and filtered out; empty ones and the header do not count."""
     bad: int = 0
     """Tuples that have no row because they are malformed, whether or not they are described."""
     filtered: int = 0
@@ -119,8 +124,8 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     first_tuple: int = -1
     """Number of the part's first tuple in the stream, from 0; -1 until `InOrder` has placed it."""
     layout: TupleLayout | None = None
-    """Source of `row_ends`, `tuple_numbers` and `bad_offsets`; None without rows and malformed tuples, and for
-    a single malformed tuple."""
+    """Source of `row_ends`, `tuple_numbers` and `bad_offsets`; None if there are neither rows nor malformed tuples, and
+    if the part is a single malformed tuple that was never in a block."""
 
     @property
     def end_offset(self) -> int:
@@ -184,9 +189,9 @@ class Formatted(msgspec.Struct, frozen=True, eq=False):
 
 
 class FormatCounters(msgspec.Struct, frozen=True):
-    """Present memory of a formatter for one origin; its batches have the numbers of tuples."""
+    """Present memory of a formatter for one origin. The numbers of tuples are in its batches, not here."""
 
     ring_slots: int = 0
     """Present size of the shredder's ring, in slots of 64 buffers."""
     held_bytes: int = 0
-    """Bytes pending for a neighbour."""
+    """Bytes that wait for a neighbouring buffer."""

@@ -13,7 +13,7 @@ __all__ = [
 
 
 class FormatError(ValueError):
-    """Base of all errors of formats."""
+    """Base of the errors of formats, `OrderCapacityError` excepted."""
 
     origin_id: int | None = None
     """Origin of the bytes at fault, if known."""
@@ -36,4 +36,4 @@ class SequenceGapError(FormatError):
 
 
 class OrderCapacityError(RuntimeError):
-    """More batches are pending for an earlier one than the capacity allows."""
+    """More batches wait for a missing earlier one than the capacity allows."""

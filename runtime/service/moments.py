@@ -28,7 +28,7 @@ __all__ = [
 INFINITE_DAY: Final = 2**31 - 1
 """Day that is infinity; its negative is minus infinity."""
 INFINITE_TIME: Final = 2**63 - 1
-"""Timestamp in any unit that is infinity; its negative is minus infinity."""
+"""Value of the timestamp infinity, in every unit; its negative is minus infinity."""
 TIME_24_US: Final = 86_400_000_000
 """Time of the day at its end in microseconds, 24:00."""
 _BEGIN: Final = date(1970, 1, 1).toordinal()
@@ -53,7 +53,7 @@ def is_infinite(array: pa.Array) -> Any:
 
 
 def microseconds(array: pa.Array) -> pa.Array:
-    """Return timestamps of any unit in microseconds, as int64; parts of one are cut off towards the past."""
+    """Return timestamps of any unit in microseconds, as int64; fractions of a microsecond are rounded down."""
     per_second = _PER_SECOND[array.type.unit]
     whole = whole_values(array)
     if per_second == 10**6:
@@ -80,7 +80,7 @@ def date_text(days: int, era: str = " (BC)") -> str:
 
 
 def timestamp_text(value: int, unit: str = "us", *, separator: str = " ", zone: str = "", era: str = " (BC)") -> str:
-    """Return a timestamp, as a number of units since 1970, with the fraction's digits up to its last one.
+    """Return a timestamp, given as a number of units since 1970, with its fraction without trailing zeros.
 
     >>> timestamp_text(1_500, "ms"), timestamp_text(-1, "ns", separator="T", zone="+00:00")
     ('1970-01-01 00:00:01.5', '1969-12-31T23:59:59.999999999+00:00')

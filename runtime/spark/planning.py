@@ -55,7 +55,11 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EpochPartition(InputPartition):
-    """Partition with some of a batch's segments; one of a batch's partitions also has the ticks."""
+    """Partition with some of a batch's segments.
+
+    One of a batch's partitions also has the ``span``, which every shard receives in a row of its own, the *tick*. By it
+    a shard without deltas takes part in the batch.
+    """
 
     def __init__(self, program: int, epochs: Sequence[int], span: Span | None) -> None:
         super().__init__(None)

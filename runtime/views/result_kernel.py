@@ -16,21 +16,22 @@ from runtime.native.library.hashing import CELLS, CHANGED, KEY, META, OLD, TOUCH
 from runtime.native.plain import array, copy_words, jit, jit_inline, root, table
 
 NUMBERS, WORDS, WEIGHTS, ROWS, EDITS, NET, NET_WEIGHTS = 0, 1, 2, 3, 4, 5, 6
-"""Places: numbers; words and weights of the changes; the result; edits since the last save; words and weights of the
-net changes.
+"""Entries of the kernel's argument, by index: numbers; words of the changes; their weights; the result; edits since the
+last save; words of the net changes; their weights.
 """
 
 COUNT, NET_COUNT, SHOWN, TOTAL, IS_SAVED, IS_SET = 0, 1, 2, 3, 4, 5
-"""Numbers: changes; net changes; distinct rows with a multiplicity above 0; the sum of these multiplicities; 1 if
-the result is saved by its edits; 1 if the weights are multiplicities to be set, 0 if they are to be added.
+"""Items of the entry `NUMBERS`, by index: number of changes; number of net changes; number of distinct rows with a
+multiplicity above 0; the sum of these multiplicities; 1 if the result is saved by its edits; 1 if the weights are
+multiplicities to be set, 0 if they are to be added.
 """
 
 MARKS, EDITED, GONE, COUNTS = 0, 1, 2, 3
-"""Places of the edits: marks by slot; slots that changed; words of saved rows that were removed; the lengths of both
-lists.
+"""Items of the entry `EDITS`, by index: marks by slot; list of the slots that changed; list of the words of saved rows
+that were removed; the lengths of both lists.
 """
 LISTED, STORED = 1, 2
-"""Marks: the slot is in the list of changed slots; the saved state contains the row, or may contain it."""
+"""Bits of a mark: the slot is in the list of changed slots; the saved state contains the row, or may contain it."""
 EDITED_COUNT, GONE_COUNT = 0, 1
 
 

@@ -32,7 +32,7 @@ Words = npt.NDArray[np.int64]
 WEIGHT: Final = "weight"
 """Name of the last column of changes."""
 _SET: Final = b"\1"
-"""Byte that is in a word that is 1, and not in one that is 0."""
+"""Byte that a word of the value 1 contains, and a word of the value 0 does not."""
 _FEW_ROWS: Final = 512
 """Number of rows of a view up to which they are added up as words, as Arrow's aggregation is no faster for so few."""
 _buffer, _from_buffers = pa.py_buffer, pa.Array.from_buffers
@@ -52,7 +52,8 @@ def change_schema(columns: Sequence[Column]) -> pa.Schema:
 def payload_schema(map_: Map, wide: Collection[str] = ()) -> pa.Schema:
     """Return the schema of a map's payload: one row per key that changed, with its keys, ``weight``, and its sums.
 
-    A sum is one column: int64, or decimal128(38, 0) in a payload that has a value past 64 bits (``wide``).
+    A sum is one column: int64, or decimal128(38, 0) if ``wide`` has its name, because one of its values in the payload
+    is beyond 64 bits.
     """
     keys = [(key.name, ARROW_TYPES[key.type]) for key in map_.keys]
     sums = [(s.name, ARROW_TYPES["int128" if s.name in wide else "int64"]) for s in map_.sums]

@@ -118,8 +118,8 @@ def _flags_of(letters: bytes, cross: bytes, seconds: int) -> int:
     return flags | EXPIRES if seconds < MARKET_HOURS else flags
 
 
-# Each layout is a whole packet: its length, its type S, and the message. `Order.echo` is Enter Order after its type, up
-# to the cross type: its first 40 and its last 7 bytes are each contiguous in Accepted and Replaced.
+# Each layout is a whole packet: its length, its type S, and the message. `Order.echo` has the fields of Enter Order,
+# from the token to the cross type. Accepted and Replaced contain its first 40 bytes and, in another place, its last 7.
 _SYSTEM: Final = struct.Struct(">H2sQB").pack
 _ACCEPTED: Final = struct.Struct(">H2sQ40sQ7sBc").pack
 _REPLACED: Final = struct.Struct(">H2sQ40sQ7sB14sc").pack
@@ -215,7 +215,7 @@ class Teller42(OuchTeller):
 
 
 REMEMBERED_TOKENS: Final = 1 << 16
-"""Smallest number of an account's latest tokens that are recognised as repetitions."""
+"""Least number of latest tokens that an account remembers; an order with one of them is a repetition."""
 
 _REPLACE: Final = struct.Struct(">14s14sI8s1s1s4s")
 """Replace Order after its type: old token, new token, shares, price and time in force, display, sweep, minimum."""

@@ -15,7 +15,7 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def _null_safe(value: Lowered) -> list[Lowered]:
-    """Return values that are equal if and only if the value is, or is NULL on both sides."""
+    """Return one value or two to compare by ``=`` in place of a value, so that NULL equals NULL."""
     if not value.type.nullable:
         return [value]
     defaults: dict[str, Expr] = {
@@ -29,7 +29,7 @@ def _null_safe(value: Lowered) -> list[Lowered]:
 
 
 def _filled(graph: Graph, alone: Rows, joined: Rows, defaults: Mapping[str, Lit]) -> Rows:
-    """Return rows without a partner, with the defaults in its place, arranged as the join."""
+    """Return rows without a partner, with the columns of the join: those of the partner are defaults, or else NULL."""
     outputs = []
     for name, kind in joined.columns.items():
         value = alone.column(name).expr if name in alone.columns else defaults.get(name, Lit(None))
@@ -43,7 +43,8 @@ def outer_join(
     """Return the LEFT or FULL JOIN on equalities, and on conditions over the columns of both."""
     if not conditions and (on or not full):
         return _equal_join(graph, left, right, on, {}, full=full)
-    # Whether a row has a partner follows from the columns that the conditions use, so that rows are matched by these.
+    # Rows with equal values in the columns that the conditions use have the same partners. So a row has no partner if
+    # no matched row has its values in these columns.
     matched = graph.filter(graph.join(left, right, on), conditions)
     used = {name for pair in on for name in pair}.union(*map(columns_read, conditions))
     arms = [matched]
@@ -56,7 +57,10 @@ def outer_join(
 def _equal_join(
     graph: Graph, left: Rows, right: Rows, on: Pairs, defaults: Mapping[str, Lit], *, full: bool = False
 ) -> Rows:
-    """Return the LEFT or FULL JOIN on equalities alone; ``defaults`` replace right columns that are not NULL."""
+    """Return the LEFT or FULL JOIN on equalities alone.
+
+    In a left row without a partner the right columns are NULL, or the value that ``defaults`` has for the column.
+    """
     joined = graph.join(left, right, on)
     alone = [graph.semi(left, right, on, anti=True)]
     if full:
@@ -67,9 +71,10 @@ def _equal_join(
 def attach(
     graph: Graph, left: Rows, right: Rows, pairs: Sequence[tuple[Lowered, str]], defaults: Mapping[str, Lit] | None
 ) -> tuple[Rows, dict[str, str]]:
-    """Join to each left row the right one, of which there is at most one, whose columns equal these values.
+    """Join each left row to the right row whose columns equal these values; there must be at most one.
 
-    A row that has none is dropped without ``defaults``. Also return the new names of the right columns.
+    A left row without such a right row is dropped if ``defaults`` is None. Also return the new names of the right
+    columns.
     """
     kept = list(left.columns)
     wide, names = graph.extended(left, [value for value, _ in pairs])
@@ -86,7 +91,7 @@ def attach(
 def semi_of(
     graph: Graph, left: Rows, right: Rows, own: Sequence[Lowered], theirs: Sequence[Lowered], *, anti: bool
 ) -> Rows:
-    """Return left rows whose values are (not) among those of the right ones, with NULL as a value."""
+    """Return the left rows whose values are those of a right row, or with ``anti`` all others; NULL equals NULL."""
     mine, others = paired(own, theirs)
     wide, left_names = graph.extended(left, mine)
     narrow, right_names = graph.extended(right, others)

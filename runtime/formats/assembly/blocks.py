@@ -132,7 +132,7 @@ class Cutting:
         )
 
     def _layout(self, number: int, group: Group, first: int, last: int, count: int) -> TupleLayout | None:
-        """Return the layout; ``count`` is the number of the batch's malformed tuples, from its group's first one on."""
+        """Return the layout of a batch that has the first ``count`` malformed tuples of its group."""
         if first == last and not count:
             return None
         kept, start = self._parsed.kept, self._bad[number]
@@ -204,7 +204,7 @@ _by_place = attrgetter("from_place")
 
 
 class Assembly:
-    """Maker of blocks, which has them parsed and cuts the columns; stateless between calls."""
+    """Makes blocks of parts, has them parsed, and cuts the columns into batches; stateless between calls."""
 
     def __init__(self, schema: Schema, indexer: InputFormatIndexer, described: int) -> None:
         self._indexer = indexer
@@ -230,7 +230,7 @@ class Assembly:
                 if alone is not None:
                     mine.append(alone)
                     continue
-                if waiting.length >= most:  # a block of many buffers is parsed while it is in the cache
+                if waiting.length >= most:  # bounded, so that a block is parsed while it is in the processor's cache
                     waiting, place = _Waiting(), -1
                     blocks.append(waiting)
                 if part.from_place != place:

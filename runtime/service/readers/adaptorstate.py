@@ -42,7 +42,7 @@ class AdaptorState:
         self._is_touched = False
 
     def bind(self, space: ObjectSpace, reader: str) -> None:
-        """Keep the objects in ``space`` from the next call on; their names begin with ``reader``: `reader/3`."""
+        """Keep the objects in ``space`` from the next call on; their names begin with ``reader``, as ``reader/3``."""
         self._space, self._prefix, self._failed = space, f"{reader}/state/", f"{reader}/failed"
 
     def during(self, call: Callable[[], T]) -> T:

@@ -1,7 +1,7 @@
 """Integers of 128 bits: as Arrow decimals, as pairs of words, and as Python's integers.
 
-The 16 bytes of a decimal128 are its unscaled integer, low word first. Bits are copied and never cast, since 128 bits
-have more than the 38 digits of the type.
+The 16 bytes of a decimal128 are its unscaled integer, low word first. The bytes are reinterpreted and never cast, since
+an integer of 128 bits may have more than the 38 digits of the type.
 """
 
 from __future__ import annotations
