@@ -28,7 +28,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     price_ticks: int
     """Limit price in ticks."""
     most_lots: int
-    """Largest number of lots that may execute on this side, including executions on the way to the target."""
+    """Largest number of lots that may execute on this side, by an order and the one that replaces it together."""
 
 
 class RestingOrders:
@@ -54,9 +54,9 @@ class RestingOrders:
     def bring(self, context: Context, place: Hashable, target: Target, *, within: int = 1) -> bool:
         """Move the order of a place to its target; return True if a request was sent.
 
-        An order that is closer than ``within`` ticks and not too large keeps its place in the queue. Another order is
-        replaced if the old and the new one may both be executed; otherwise it is cancelled, and the new one is sent
-        when the old one has ended and the target is requested again.
+        An order that is closer than ``within`` ticks and not too large keeps its place in the queue. Any other order is
+        replaced if ``most_lots`` allows that both the old and the new one execute; otherwise it is cancelled, and the
+        new one is sent by the first call for the place after the old one has ended.
         """
         t = target
         old = context.order(self._orders[place]) if place in self._orders else None

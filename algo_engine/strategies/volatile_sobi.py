@@ -37,7 +37,9 @@ class VolatileSobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields
 
 
 class VolatileSobi(ShapeTaker[VolatileSobiParameters]):
-    """Buys or sells a fixed size at the current price when one book leans by more than the price usually moves."""
+    """Takes liquidity when the mean price of one side is nearer to the last price than that of the other, by more than
+    the price usually moves.
+    """
 
     queries = MappingProxyType({MOMENTS_VIEW: query_text(MOMENTS_VIEW)})
     parameters_type = VolatileSobiParameters

@@ -2,7 +2,7 @@
 
 ```
 daemons    settings, environment and command line of a master, a worker, a history server, an executor's pod of
-           Kubernetes; the starting process becomes one
+           Kubernetes; the Python process that starts one is replaced by it
 local      a master and workers as processes of this machine, monitored
 tied       program that such a process runs in, so that it ends with its parent
 secrets    shared files of a cluster's processes: tokens, Spark's secret, certificates

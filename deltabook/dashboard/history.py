@@ -29,9 +29,9 @@ __all__ = [
 MOST_CHARTED: Final = 100
 """Greatest number of symbols with histories, in the order in which they were first seen."""
 MOST_SECONDS: Final = 960
-"""Number of rows of a second each: the second widest range of a chart is a quarter of an hour."""
+"""Number of rows that cover a second each; charts of more than a quarter of an hour use those of a minute."""
 MOST_MINUTES: Final = 1_440
-"""Number of rows of a minute each: a day."""
+"""Number of rows that cover a minute each: a day."""
 MOST_MARKS: Final = 2_000
 """Greatest number of own fills of one symbol."""
 DEPTH_EVERY_S: Final = 2

@@ -194,6 +194,7 @@ class OriginLine(msgspec.Struct, frozen=True):
     repeats: int
     """Number of raw buffers that came too early and were repeated."""
     ring_slots: int
+    """Size of the ring of raw buffers that wait to be parsed in order, in slots of 64 buffers."""
     held_bytes: int
     """Bytes that wait for the rest of their tuple."""
     failure: str
@@ -283,7 +284,9 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     feed_sequence: int
     """Number of the feed's message up to which everything is applied."""
     lag_ms: float | None
-    """Milliseconds from an epoch's end to its results on Spark; null if nothing was published lately."""
+    """Milliseconds from an epoch's end to its results on Spark; if Spark has published nothing lately, the time for
+    which the oldest unpublished epoch has waited. Null if none waits, and while Spark does not run.
+    """
     express_lag_ms: float | None
     """Milliseconds from a message's arrival to the express lane's version with it."""
     messages: int

@@ -56,7 +56,7 @@ SEQUENCED: Final = b"S"
 UNSEQUENCED: Final = b"U"
 """Packet type of either side: one message, not counted."""
 SERVER_HEARTBEAT: Final = b"H"
-"""Packet type of the server: nothing was sent for a second."""
+"""Packet type of the server: heartbeat, after a second of silence; this exchange sends one after every burst, too."""
 END_OF_SESSION: Final = b"Z"
 """Packet type of the server: the session is over and cannot be joined any more."""
 LOGIN: Final = b"L"
@@ -80,7 +80,7 @@ _LOGIN_WITH_TIMEOUT: Final = struct.Struct(">6s10s10s20s5s")
 _ACCEPTED: Final = struct.Struct(">10s20s")
 _INT64_MAX: Final = 2**63 - 1
 _MOST_IN_LOGIN: Final = 10**20 - 1
-"""Largest number in the field of a login, which the server rejects as one that does not exist."""
+"""Largest number that fits a login's field; the server answers that no message has such a number."""
 _BLANKS: Final = " \0"
 
 

@@ -184,7 +184,7 @@ class OrderLine(msgspec.Struct, frozen=True):
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """Own orders, oldest first, those that ended before those that may still trade."""
+    """Own orders: those that have ended, then those that may still trade; each part by strategy, oldest first."""
 
     orders: tuple[OrderLine, ...]
 

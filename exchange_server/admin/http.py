@@ -81,7 +81,7 @@ class _Root(Resource):
         except DamagedStreamError as error:
             self._log.error("{reason}", reason=str(error))
             return refuse(request, 500, str(error))
-        except Exception as error:  # noqa: BLE001 - a page of Twisted's is for people, and this port for programs
+        except Exception as error:  # noqa: BLE001 - Twisted would answer with a page, and clients expect a line of text
             self._log.failure("admin: {path} failed", path=path)
             return refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the exchange's log")
         request.setHeader("allow", "GET, HEAD, POST")

@@ -218,9 +218,10 @@ def _meets_another(book: Book, order: Order) -> bool:
 
 
 def cancel_order(book: Book, order: Order, volume_off: int, reason: CancelReason, ref: int | bytes = 0) -> None:
-    """Take lots off a live order, which keeps its place, and notify its owner; `volume_off` of all its lots ends it.
+    """Take lots off a live order, which keeps its place, and notify its owner.
 
-    `ref` is the reference of the request, by default the order's own.
+    If `volume_off` is all of its lots or more, the order ends. `ref` is the reference of the request, by default the
+    order's own.
     """
     if volume_off >= order.volume + order.reserve:
         volume_off = book.cancel(order.order_id)

@@ -36,7 +36,7 @@ __all__ = ["DEPTH_COLUMNS", "DepthLoader", "QueueModel", "depth_layout"]
 QueueModel = Literal["back", "front", "prorata"]
 
 UNIT: Final = "0.00000001"
-"""Size of a tick and of a lot: prices and amounts have up to 8 digits."""
+"""Size of a tick and of a lot: prices and amounts have up to 8 digits after the point."""
 _BROKER: Final = 1
 """Broker of all synthetic orders."""
 _MOST_ORDERS: Final = 64
@@ -145,8 +145,8 @@ class DepthLoader(FileLoader):
 
     Rows of one message are one change: removals come first, so that the book is not crossed in between. A snapshot
     replaces the book; levels that it confirms keep their queues. Levels crossed by new ones or passed by a trade are
-    stale and are removed. The part of a trade above the level at its price is an order of its own, which executes at
-    once; if the other side reaches that price, the part is a trade without orders.
+    stale and are removed. If a trade has more volume than the level at its price, the rest is a synthetic order, which
+    executes at once; if the other side's levels reach that price, the rest is a trade without orders.
 
     Positions number the records.
     """
@@ -164,7 +164,7 @@ class DepthLoader(FileLoader):
         self._position = 0
         self._instrument = OneInstrument()
         self.stale_levels = 0
-        """Number of levels removed because others crossed them."""
+        """Number of levels removed because others crossed them or a trade passed them."""
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
         file.close()

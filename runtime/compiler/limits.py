@@ -181,8 +181,8 @@ def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
     total = before * max(count, 1)
     if total > MOST_EXPANDED:
         raise ValueError(
-            f"expected a query that makes at most {MOST_EXPANDED} characters or elements from one call, "
-            f"was {total} with {function}()"
+            f"expected a query whose calls together make at most {MOST_EXPANDED} characters or elements from a single "
+            f"one, was {total} with {function}()"
         )
     return total
 

@@ -243,8 +243,8 @@ class Admission:
             for window in windows:
                 assert window.size == sum(ticket.size for ticket in window.tickets)
                 assert len(window.tickets) <= self._source_inputs
-                assert not window.tickets or window.tickets[0].window is window, "the oldest one has left"
-                assert window.tickets or not window.on_empty, "a call waits for what has left"
+                assert not window.tickets or window.tickets[0].window is window, "the oldest input has left"
+                assert window.tickets or not window.on_empty, "a callback waits although no input is in flight"
             assert windows.issuperset(self._refused)
             assert windows.issuperset(self._waiting)
             if self._refused and not self._inputs:

@@ -44,7 +44,7 @@ class DirectoryClaim:
         return self.holder.term
 
     def begin(self, known: int) -> int:
-        """Take the directory for a term above ``known``, the state's, and above the file's; return the term.
+        """Take the directory for a new term, above the state's (``known``) and above the file's; return the term.
 
         The directory must be locked, as the module describes.
         """

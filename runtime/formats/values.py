@@ -41,7 +41,7 @@ class ValueParser(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def textual(self) -> bool:
-        """True if every well-encoded text is a value, so that an empty field is an empty text."""
+        """True if the values are texts, so that an empty field is an empty text and not NULL."""
         return bool(pa.types.is_string(self.arrow_type))
 
     @property
@@ -92,9 +92,12 @@ def _decimal(name: str, precision: int, scale: int) -> ValueParser:
 
 
 def _numeric(name: str, digits: int, scale: int) -> ValueParser:
-    """Return a parser of decimals in a wider column; zeros at the end of a fraction are not counted as digits."""
+    """Return a parser of decimals of at most this many digits, without counting zeros at the end of a fraction.
+
+    The column has room for more digits; a check after the conversion refuses larger numbers.
+    """
     if not 1 <= digits <= _LONGEST or scale > digits:
-        raise SchemaError(f"expected at most {_LONGEST} digits, and no greater number after the point, was {name!r}")
+        raise SchemaError(f"expected 1 to {_LONGEST} digits, and no more than these after the point, was {name!r}")
     parser = _decimal(name, max(digits, _LONGEST - scale), scale)
     bound = Decimal((0, (1,), digits - scale))
 

@@ -68,7 +68,7 @@ def jit_apart(function: _F) -> _F:
 
 
 def constant(value: int) -> int:
-    """Request one compilation of a function for each value of a parameter, a literal in calls, to unroll loops."""
+    """Mark a parameter, a literal in every call: the function is compiled once for each value, to unroll loops."""
     return value
 
 
@@ -190,7 +190,10 @@ def bits_of(value: float) -> int:
 
 
 def mix(state: int, word: int) -> int:
-    """Return the next state of a hash over words, at first 0: both halves of a product with 2^64 / golden ratio.
+    """Return the next state of a hash over words; the first state is 0.
+
+    The state and the word, combined by exclusive or, are multiplied by 2^64 / golden ratio; the two halves of the
+    product, combined in the same way, are the next state.
 
     Words that differ in few bits, wherever these are (integers in sequence, multiples of a power of two, floats with
     few digits), differ in the low bits of the state, by which tables are indexed.

@@ -17,9 +17,10 @@ _LEAST_ROWS: Final = 1 << 10
 class Handover:
     """Makes calls with rows on the reactor's thread, in order, and holds all inputs while too many rows wait for it.
 
-    A feed of the reactor's own sockets is not read while the reactor is busy, but files and upstreams are read on other
-    threads, and their input leaves the engine's admission as soon as it is processed. `put` may be called on any
-    thread. The lock guards the number of waiting rows, and the flag that inputs are held.
+    A feed of the reactor's own sockets is not read while the reactor is busy. But files and upstreams are read on other
+    threads, and the engine's admission bounds only inputs that are not processed yet, not the rows that result from
+    them. `put` may be called on any thread. The lock guards the number of waiting rows, and the flag that inputs are
+    held.
     """
 
     def __init__(self, reactor: Any, hold: Callable[[bool], None]) -> None:

@@ -77,8 +77,8 @@ class PreparedTable:
             raise PostgresError("42P05", f"expected a new name for a prepared statement, was {name[:80]!r}")
         self._drop(name)
         if len(self._prepared) >= _MOST_PREPARED or self._bytes + prepared.size > _PREPARED_BYTES:
-            raise PostgresError("53400", f"expected at most {_MOST_PREPARED} prepared statements of {_PREPARED_BYTES} "
-                                "characters, was more: DEALLOCATE some")  # fmt: skip
+            raise PostgresError("53400", f"expected at most {_MOST_PREPARED} prepared statements, of {_PREPARED_BYTES} "
+                                "characters together, was more: DEALLOCATE some")  # fmt: skip
         self._prepared[name] = prepared
         self._bytes += prepared.size
 

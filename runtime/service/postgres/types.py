@@ -329,7 +329,7 @@ def _jsonb(value: bytes) -> str:
 
 
 def _outside(name: str) -> PostgresError:
-    return PostgresError("22008", f"expected a {name} that can be written, was one that is too large")
+    return PostgresError("22008", f"expected a {name} in the supported range, was one outside it")
 
 
 _BINARY: Final = {

@@ -40,7 +40,7 @@ class ClosedCursorError(ServiceError):
 
 
 class UnknownCursorError(ServiceError, LookupError):
-    """There has never been such a cursor."""
+    """The service has not opened such a cursor since it started."""
 
 
 class TooManyCursorsError(ServiceError):
@@ -139,7 +139,8 @@ class Cursors:
     def used(self, name: str) -> OpenCursor:
         """Return the cursor of this name and record its use.
 
-        Raises `ClosedCursorError`, or `UnknownCursorError` for other names.
+        Raises `ClosedCursorError` for a cursor that has been closed, and `UnknownCursorError` for a name that no cursor
+        had.
         """
         self.expire()
         cursor = self._open.get(name)

@@ -15,8 +15,8 @@ the new weights less that of the old ones (Griffin, Libkin: *Incremental Mainten
 State: a table of rows that remembers their weights before the step; a record is a row's words and its weight in each
 input. So each row is emitted once a step, whatever happens to it within the step.
 
-Code: one kernel. Its first loop adds up the rows of the inputs, one input after the other (``s[0]``), its second loop
-emits the touched rows, for all of which room is made before it begins.
+Code: one kernel. Its first loop adds up the rows of the inputs, one input after the other; ``s[0]`` is the row at which
+a stopped kernel resumes. Its second loop emits the touched rows, for all of which room is made before it begins.
 """
 
 from __future__ import annotations

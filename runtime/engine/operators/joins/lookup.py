@@ -1,4 +1,4 @@
-"""Lookup join: every row with the rows of a table that have its key, which an index in the object space finds."""
+"""Lookup join: every row with the rows of a table that have its key; an index over the table finds them."""
 
 from __future__ import annotations
 
