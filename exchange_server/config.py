@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+from decimal import Decimal
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -15,6 +18,7 @@ from exchange_server.day import DaySchedule
 from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.journal import FsyncPolicy
 from exchange_server.matching.inputs import MarketRules, ReplayMode
+from exchange_server.matching.market_state import INT64_MAX
 from exchange_server.nasdaq.glimpse import GlimpseLimits
 from exchange_server.nasdaq.itch import ItchLimits
 from exchange_server.nasdaq.mold import RequestLimits
@@ -34,6 +38,9 @@ from exchange_server.replay.files import check_regular
 from exchange_server.text import TextLimits
 
 __all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "agent_instruments", "rules_of"]
+
+_SIZE: Final = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,20})?")
+"""Sizes of a tick and of a lot."""
 
 DEFAULT_INSTRUMENTS: Final = (
     Instrument("ACME", "0.01", "1", 10_000),
@@ -191,16 +198,27 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
                 raise ExchangeConfigurationError(
                     f"expected {missing} for an admin port that is not on loopback, was none at {self.admin_interface}"
                 )
-        if self.rate_per_s <= 0:
-            raise ExchangeConfigurationError(f"expected a rate above 0, was {self.rate_per_s}")
+        self._check_numbers()
         if self.day.closing_s > 0 and self.day.trading_s <= 0:
             raise ExchangeConfigurationError("expected an end of trading before the closing auction, was none")
         if self.keep_snapshots == 1 or self.keep_snapshots < 0:
             raise ExchangeConfigurationError(f"expected to keep 2 snapshots or more, or 0, was {self.keep_snapshots}")
-        if self.fsync_interval_s <= 0:
-            raise ExchangeConfigurationError(f"expected an fsync interval above 0, was {self.fsync_interval_s}")
-        if self.busy_poll_ms < 0:
-            raise ExchangeConfigurationError(f"expected to poll for 0 ms or more, was {self.busy_poll_ms:g}")
+
+    def _check_numbers(self) -> None:
+        """Raise `ExchangeConfigurationError` for a rate or a time that is out of range, NaN or infinite."""
+        for what, value in (("a rate", self.rate_per_s), ("an fsync interval", self.fsync_interval_s)):
+            if not 0 < value < math.inf:
+                raise ExchangeConfigurationError(f"expected {what} above 0, was {value:g}")
+        for what, value in (
+            ("to poll for 0 ms or more", self.busy_poll_ms),
+            ("0 seconds or more between status lines", self.status_interval_s),
+            ("0 seconds or more between snapshots", self.snapshot_interval_s),
+            ("an opening auction of 0 seconds or more", self.day.opening_s),
+            ("0 seconds of trading or more", self.day.trading_s),
+            ("a closing auction of 0 seconds or more", self.day.closing_s),
+        ):
+            if not 0 <= value < math.inf:
+                raise ExchangeConfigurationError(f"expected {what}, was {value:g}")
 
     @property
     def admin_security(self) -> PortSecurity:
@@ -237,7 +255,7 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
             raise ExchangeConfigurationError(
                 f"expected symbols of its own for the replay, was {', '.join(sorted(taken))}"
             )
-        if replay.speed is not None and replay.speed <= 0:
+        if replay.speed is not None and not 0 < replay.speed < math.inf:
             raise ExchangeConfigurationError(f"expected a replay speed above 0, was {replay.speed}")
         if replay.format in PRICE_FORMATS:
             raise ExchangeConfigurationError(
@@ -247,6 +265,7 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
         instruments += [Instrument(symbol, *scale) for symbol in replay.symbols]
     for instrument in instruments:
         _check_symbol(instrument.symbol)
+        _check_scale(instrument)
     if len({instrument.symbol for instrument in instruments}) < len(instruments) or not instruments:
         raise ExchangeConfigurationError("expected one or more different symbols")
     recorded = replay is not None and replay.mode == "as-recorded"
@@ -282,4 +301,17 @@ def _check_symbol(symbol: str) -> None:
     if not (1 <= len(symbol) <= 16 and symbol.isascii() and symbol.isprintable() and not set(symbol) & set(", ")):
         raise ExchangeConfigurationError(
             f"expected a symbol of 1 to 16 characters, no blanks or commas, was {symbol!r}"
+        )
+
+
+def _check_scale(instrument: Instrument) -> None:
+    for what, size in (("tick", instrument.tick_size), ("lot", instrument.lot_size)):
+        if not _SIZE.fullmatch(size) or not Decimal(size):
+            raise ExchangeConfigurationError(
+                f"expected a {what} above 0, as in 0.01, was {size[:100]!r} of {instrument.symbol}"
+            )
+    if not 0 < instrument.reference_price_ticks <= INT64_MAX:
+        raise ExchangeConfigurationError(
+            f"expected a reference price of 1 to {INT64_MAX} ticks, was {instrument.reference_price_ticks} of "
+            f"{instrument.symbol}"
         )

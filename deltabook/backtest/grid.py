@@ -14,7 +14,7 @@ __all__ = ["MOST_POINTS", "Axis", "parse_axis", "points_of"]
 
 MOST_POINTS: Final = 10_000
 """Largest number of points of a sweep, and of values of one range."""
-_RANGE: Final = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
+_RANGE: Final = re.compile(r"(-?[0-9]{1,40})\.\.(-?[0-9]{1,40})(?:\.\.([0-9]{1,40}))?")
 
 Axis = tuple[str, tuple[str, ...]]
 """A parameter and its values, as a command line has them."""

@@ -36,8 +36,8 @@ WAYS: Final[tuple[Way, ...]] = ("feed", "order", "answer")
 _UNITS_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _FIBRE_NS_PER_KM: Final = 4_897
 """Time of light in a kilometre of fibre, in nanoseconds; the refractive index is 1.468."""
-_DISTANCE: Final = re.compile(r"(\d{1,6})km")
-_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
+_DISTANCE: Final = re.compile(r"([0-9]{1,6})km")
+_TIME: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)(ns|us|ms|s)")
 _NEVER_NS: Final = 1 << 62
 """Time of arrival of a message that never arrives, in nanoseconds."""
 _QUOTES_NS: Final = 1_000

@@ -229,6 +229,12 @@ def restore(backup: Path, directory: Path) -> Manifest:
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BackupError(f"expected an empty directory or none, was {directory}")
+    # The directory is replaced as a whole, so its own name is needed: not `.`, and not that of a symbolic link.
+    directory = directory.resolve()
+    if directory.is_mount():
+        raise BackupError(f"expected a directory that is no mount point, was {directory}; a new one below it will do")
+    if directory.is_relative_to(backup.resolve()):
+        raise BackupError(f"expected a directory outside of the backup {backup}, was {directory}")
     stage = directory.with_name(f".{directory.name}.restoring")
     shutil.rmtree(stage, ignore_errors=True)  # left by an interrupted restore
     try:

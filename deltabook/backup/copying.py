@@ -267,9 +267,16 @@ def _copy_state(source: Path, stage: Stage) -> None:
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
+        if shutil.disk_usage(path.parent).free < 2 * _size(path, stage.path(_LOG)):
+            raise BackupError(f"expected room to check {STATE} at {path.parent}, was: {error}") from None
         verdict = str(error)
     if verdict != "ok":
         raise BackupError(f"expected a sound database at {source / STATE}, was: {verdict}")
+
+
+def _size(*paths: Path) -> int:
+    """Return the size of these files together in bytes; a missing file has none."""
+    return sum(path.stat().st_size for path in paths if path.exists())
 
 
 def _head(path: Path) -> bytes:

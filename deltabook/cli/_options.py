@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 from collections.abc import Callable
@@ -22,6 +23,7 @@ __all__ = [
     "RUN_ID",
     "SECONDS",
     "ConfigFileError",
+    "FloatRange",
     "OptionError",
     "address",
     "check_run_id",
@@ -170,5 +172,16 @@ class _Port(click.ParamType[int | None]):
 
 PORT: Final = _Port()
 """Port to listen on: a number, 0 for any free one, or `none`."""
-SECONDS: Final = click.FloatRange(0)
+
+
+class FloatRange(click.FloatRange):
+    """Range of finite numbers. Click's own type accepts NaN in every range, and infinity in one without that bound."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number; call `fail` for text that is not a finite number within the range."""
+        number: float = super().convert(value, param, ctx)
+        return number if math.isfinite(number) else self.fail(f"{number} is not a finite number.", param, ctx)
+
+
+SECONDS: Final = FloatRange(0)
 """Time in seconds."""

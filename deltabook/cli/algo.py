@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deltabook.cli._groups import LazyGroup
-from deltabook.cli._options import ConfigFileError, OptionError, address, given_run_id
+from deltabook.cli._options import ConfigFileError, FloatRange, OptionError, address, given_run_id
 from deltabook.cli._ports import StatusPort, print_json, status_options
 from deltabook.cli._terminal import WIDEST, fit, print_table, progress
 from deltabook.wire import strategies
@@ -75,9 +75,7 @@ def command() -> None:
 @click.option(
     "--results-ca-file", default="", help="PEM file with the CA of the runtime's certificate; connects with TLS."
 )
-@click.option(
-    "--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between status lines; 0 writes none."
-)
+@click.option("--status-interval", type=FloatRange(0), default=1.0, help="Seconds between status lines; 0 writes none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def run(  # noqa: PLR0917 - click passes every option by name
     strategies: tuple[str, ...],
@@ -150,7 +148,7 @@ _RARE: Final = frozenset({"rejected", "refused", "void"})
 @status_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; with --watch, one object per line.")
 @click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
-@click.option("--interval", type=click.FloatRange(0.1), default=1.0, help="Seconds between outputs of --watch.")
+@click.option("--interval", type=FloatRange(0.1), default=1.0, help="Seconds between outputs of --watch.")
 def status(port: Callable[[], StatusPort], as_json: bool, watch: bool, interval: float) -> None:
     """Show the strategies of a running process: state, orders, positions, profit and fees."""
     asked, console = port(), Console()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from deltabook.cli._options import BACKTEST_FORMATS, QUEUE_MODELS
+from deltabook.cli._options import BACKTEST_FORMATS, QUEUE_MODELS, FloatRange
 from deltabook.cli._terminal import print_table, progress
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ _OPTIONS: Final = (
     click.option(
         "--max-crossed",
         "max_crossed_percent",
-        type=click.FloatRange(0, 100),
+        type=FloatRange(0, 100),
         metavar="PERCENT",
         help="Fail if a recording's own book is crossed after more than PERCENT of its records.  [default: 5 for "
         "LOBSTER and ITCH]",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from deltabook.cli._options import OptionError, address, given_run_id
+from deltabook.cli._options import SECONDS, OptionError, address, given_run_id
 
 __all__ = ["command"]
 
@@ -68,9 +68,7 @@ __all__ = ["command"]
 @click.option("--token-file", default="", metavar="FILE", help="File with the token of the page.")
 @click.option("--tls-cert", default="", metavar="FILE", help="PEM file with the certificate of the page.")
 @click.option("--tls-key", default="", metavar="FILE", help="PEM file with the key of that certificate.")
-@click.option(
-    "--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between status lines; 0 writes none."
-)
+@click.option("--status-interval", type=SECONDS, default=1.0, help="Seconds between status lines; 0 writes none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def command(
     results: str,

@@ -14,7 +14,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from deltabook.cli._options import given_run_id
+from deltabook.cli._options import FloatRange, given_run_id
 from deltabook.demo import (
     ChildError,
     DemoError,
@@ -77,7 +77,7 @@ def _report(
 @click.command("demo")
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FloatRange(min=0, min_open=True),
     help="Run time once every lane publishes.  [default: 30, with --chaos 120]",
 )
 @click.option(

@@ -9,13 +9,7 @@ import click
 import msgspec
 
 from deltabook.cli._groups import DefaultCommand, LazyGroup
-from deltabook.cli._options import (
-    PORT,
-    SECONDS,
-    OptionError,
-    given_run_id,
-    replay_options,
-)
+from deltabook.cli._options import PORT, SECONDS, FloatRange, OptionError, given_run_id, replay_options
 from deltabook.wire.strict_json import decode_strictly
 from deltabook.wire.symbols import Instrument
 
@@ -197,7 +191,13 @@ def _limits(path: str) -> PortLimits:
     help="Behaviour of the agents: lively, calm, calibrated, day or a file.",
 )
 @click.option("--seed", default=1, help="Seed of the agents.")
-@click.option("--rate", "rate_per_s", default=2000.0, help="Orders per second of all agents together.")
+@click.option(
+    "--rate",
+    "rate_per_s",
+    type=FloatRange(0, min_open=True),
+    default=2000.0,
+    help="Orders per second of all agents together.",
+)
 @click.option("--replay", "replay_file", type=click.Path(dir_okay=False, exists=True), help="Recorded file to replay.")
 @replay_options("replay_")
 @click.option(
@@ -235,7 +235,7 @@ def _limits(path: str) -> PortLimits:
 @click.option(
     "--fsync-interval",
     "fsync_interval_s",
-    type=click.FloatRange(0.01),
+    type=FloatRange(0.01),
     default=1.0,
     help="Seconds between fsyncs with --fsync interval.",
 )
@@ -266,11 +266,16 @@ def _limits(path: str) -> PortLimits:
 )
 @click.option(
     "--busy-poll-ms",
+    type=FloatRange(0),
     default=0.0,
     help="Poll without sleeping for this long after a request: lower latency at the cost of a busy core.",
 )
 @click.option(
-    "--status-interval", "status_interval_s", default=1.0, help="Seconds between status lines; 0 writes none."
+    "--status-interval",
+    "status_interval_s",
+    type=SECONDS,
+    default=1.0,
+    help="Seconds between status lines; 0 writes none.",
 )
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def run(agents: str | None, instruments: str | None, agent_style: str, limits: str, **settings: Any) -> None:

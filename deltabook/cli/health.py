@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from deltabook.cli._options import ConfigFileError
+from deltabook.cli._options import ConfigFileError, FloatRange
 from deltabook.cli._ports import CliPort, print_json
 from deltabook.cluster.health import PROBES, Health, HealthRole, judge
 
@@ -25,13 +25,11 @@ __all__ = ["command"]
 @click.option(
     "--ca-file", default="", metavar="FILE", help="PEM file with the CA of the port's certificate; connects with TLS."
 )
-@click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(0.1, 60), default=5.0, help="Seconds to wait for an answer."
-)
+@click.option("--timeout", "timeout_s", type=FloatRange(0.1, 60), default=5.0, help="Seconds to wait for an answer.")
 @click.option(
     "--most-behind",
     "most_behind_s",
-    type=click.FloatRange(0.1),
+    type=FloatRange(0.1),
     default=60.0,
     help="Seconds that the results of a runtime may be behind its feed.",
 )

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import click
 import msgspec
 
-from deltabook.cli._options import ConfigFileError, OptionError
+from deltabook.cli._options import ConfigFileError, FloatRange, OptionError
 from deltabook.cli._ports import LazyResults, ResultsPort, results_options
 from deltabook.cli._spark_options import spark_options
 from deltabook.cli._views import TABLE_ROWS, ask_question, print_rows, running_views, show_view, watch_views
@@ -61,7 +61,7 @@ _data_dir = click.option(
 )
 _timeout = click.option(
     "--timeout",
-    type=click.FloatRange(0, 3600),
+    type=FloatRange(0, 3600),
     default=TIMEOUT_SECONDS,
     help="Seconds to wait until the change is published.",
 )

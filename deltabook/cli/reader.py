@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args, get_type_hints
 import click
 import msgspec
 
-from deltabook.cli._options import OptionError, address
+from deltabook.cli._options import FloatRange, OptionError, address
 from deltabook.cli._ports import LazyResults, results_options
 from deltabook.cli._terminal import print_table
 from deltabook.wire.catalogue import TIMEOUT_SECONDS
@@ -141,7 +141,7 @@ def list_readers(results: LazyResults, as_json: bool) -> None:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, 3600),
+    type=FloatRange(0, 3600),
     default=TIMEOUT_SECONDS,
     help="Seconds to wait until the change is published.",
 )

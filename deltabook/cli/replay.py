@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from deltabook.cli._options import PORT, replay_options
+from deltabook.cli._options import PORT, SECONDS, replay_options
 
 __all__ = ["command"]
 
@@ -28,7 +28,11 @@ __all__ = ["command"]
 )
 @click.option("--start-on", "start_on_listeners", default=0, help="Start when this many listeners are connected.")
 @click.option(
-    "--status-interval", "status_interval_s", default=1.0, help="Seconds between status lines; 0 writes none."
+    "--status-interval",
+    "status_interval_s",
+    type=SECONDS,
+    default=1.0,
+    help="Seconds between status lines; 0 writes none.",
 )
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def command(directory: str | None, **options: Any) -> None:

@@ -18,7 +18,7 @@ from twisted.internet import reactor as _reactor
 from twisted.internet.defer import Deferred
 
 from deltabook.cli._logging import log_with
-from deltabook.cli._options import ConfigFileError, OptionError, address, given_run_id
+from deltabook.cli._options import ConfigFileError, FloatRange, OptionError, address, given_run_id
 from deltabook.cli._spark_options import spark_options
 from deltabook.wire.access import PortSecurity
 from deltabook.wire.process import Reporter, SupervisedProcess, allow_files, stop_on_signals
@@ -184,9 +184,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     help="Address to serve results on; other than loopback it requires a token and TLS.",
 )
 @security_options
-@click.option(
-    "--requests-per-s", type=click.FloatRange(1), default=1000.0, help="Requests per second of one client address."
-)
+@click.option("--requests-per-s", type=FloatRange(1), default=1000.0, help="Requests per second of one client address.")
 @click.option("--most-subscribers", type=click.IntRange(1), default=1000, help="Maximum number of subscribers.")
 @click.option(
     "--tuple-queues",
@@ -201,7 +199,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 @click.option("--cursor-megabytes", type=click.IntRange(1), default=1024, help="Memory of all open cursors.")
 @click.option(
     "--cursor-seconds",
-    type=click.FloatRange(1),
+    type=FloatRange(1),
     default=60.0,
     help="Close a cursor that has not been used for this long.",
 )
@@ -211,7 +209,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     default=2,
     help="Maximum number of concurrent ad-hoc questions; 0 refuses them.",
 )
-@click.option("--question-seconds", type=click.FloatRange(0.1, 600), default=10.0, help="Time limit of a question.")
+@click.option("--question-seconds", type=FloatRange(0.1, 600), default=10.0, help="Time limit of a question.")
 @click.option("--question-megabytes", type=click.IntRange(16), default=512, help="Memory limit of a question.")
 @click.option("--question-rows", type=click.IntRange(1), default=100_000, help="Maximum number of rows of an answer.")
 @click.option(
@@ -288,13 +286,11 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 )
 @click.option(
     "--stop-seconds",
-    type=click.FloatRange(0, 3600),
+    type=FloatRange(0, 3600),
     default=10.0,
     help="Time limit of a clean stop, which commits and publishes all accepted messages; 0 skips it.",
 )
-@click.option(
-    "--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between status lines; 0 writes none."
-)
+@click.option("--status-interval", type=FloatRange(0), default=1.0, help="Seconds between status lines; 0 writes none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def command(
     feed: str | None,

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from deltabook.cli._logging import log_warnings
-from deltabook.cli._options import SECONDS
+from deltabook.cli._options import SECONDS, FloatRange
 from deltabook.cli._terminal import progress
 from deltabook.cli.backtest import print_result, views_of
 from deltabook.cli.sweep import require_grid, run_and_print, sweep_options
@@ -25,7 +25,7 @@ __all__ = ["command"]
 
 @click.command("simulate")
 @click.argument("strategies", metavar="[STRATEGY]...", nargs=-1)
-@click.option("--hours", default=6.5, help="Hours of continuous trading.")
+@click.option("--hours", type=FloatRange(0, 24, min_open=True), default=6.5, help="Hours of continuous trading.")
 @click.option("--seed", default=1, help="Seed of the agents and of random latencies.")
 @click.option(
     "--agents",
@@ -40,7 +40,13 @@ __all__ = ["command"]
     metavar="GROUP.FIELD=VALUE",
     help="Setting of the agents, such as noise.market=0.1; repeatable.",
 )
-@click.option("--rate", "rate_per_s", default=160.0, help="Requests per second of all agents together.")
+@click.option(
+    "--rate",
+    "rate_per_s",
+    type=FloatRange(0, min_open=True),
+    default=160.0,
+    help="Requests per second of all agents together.",
+)
 @click.option(
     "--agent-delay",
     default="0us",

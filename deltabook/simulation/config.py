@@ -33,8 +33,11 @@ __all__ = [
 
 NO_AGENTS: Final = "none"
 _UNITS_S: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h)?")
+_SPAN: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)(us|ms|s|m|h)?")
 _LONGEST_HOURS: Final = 24.0
+_LONGEST_S: Final = _LONGEST_HOURS * 3600
+_END_NS: Final = int(datetime(2200, 1, 1, tzinfo=UTC).timestamp()) * 10**9
+"""First time that is refused as a start: nanoseconds since 1970 fit into 64 bits until 2262."""
 
 
 class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -99,14 +102,17 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def begin_ns(self) -> int:
         """Beginning of the simulation in nanoseconds since the UTC epoch.
 
-        Raises `ConfigurationError` if it is not in ISO 8601.
+        Raises `ConfigurationError` if it is not in ISO 8601, before 1970 or after 2199.
         """
         try:
             moment = datetime.fromisoformat(self.start)
         except ValueError:
             raise ConfigurationError(f"expected a start as in 2026-01-05T09:30:00, was {self.start!r}") from None
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-        return int(moment.timestamp() * 1_000_000) * 1_000
+        begin_ns = int(moment.timestamp() * 1_000_000) * 1_000
+        if not 0 <= begin_ns < _END_NS:
+            raise ConfigurationError(f"expected a start from 1970 to 2199, was {self.start!r}")
+        return begin_ns
 
     @property
     def length_s(self) -> float:
@@ -218,7 +224,10 @@ def parse_span_s(text: str) -> float:
     match = _SPAN.fullmatch(text)
     if match is None:
         raise ConfigurationError(f"expected a time as in 20us, 5ms, 30s, 5m or 2h, was {text!r}")
-    return float(match[1]) * _UNITS_S[match[2] or "s"]
+    seconds = float(match[1]) * _UNITS_S[match[2] or "s"]
+    if seconds > _LONGEST_S:
+        raise ConfigurationError(f"expected a time of at most {_LONGEST_HOURS:g} hours, was {text!r}")
+    return seconds
 
 
 def agent_settings(name: str, settings: Sequence[str]) -> AgentSettings:
@@ -271,6 +280,13 @@ def exchange_config(config: SimulationConfig, directory: Path | None) -> Exchang
     """
     if not 0 < config.hours <= _LONGEST_HOURS:
         raise ConfigurationError(f"expected more than 0 and at most {_LONGEST_HOURS:g} hours, was {config.hours:g}")
+    for what, seconds in (
+        ("an opening auction", config.opening_s),
+        ("a closing auction", config.closing_s),
+        ("a warm-up", config.warm_up_s),
+    ):
+        if not 0 <= seconds <= _LONGEST_S:
+            raise ConfigurationError(f"expected {what} of 0 to {_LONGEST_S:g} seconds, was {seconds:g}")
     has_agents = config.agents != NO_AGENTS
     if not has_agents and config.settings:
         raise ConfigurationError(f"expected no settings of agents without agents, was {', '.join(config.settings)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,42 @@ def test_a_day_with_an_opening_auction_begins_in_it() -> None:
             "expected an end of trading before the closing auction, was none",
         ),
         ({"rate_per_s": 0.0}, "expected a rate above 0, was 0"),
+        ({"rate_per_s": math.nan}, "expected a rate above 0, was nan"),
+        ({"rate_per_s": math.inf}, "expected a rate above 0, was inf"),
+        ({"fsync_interval_s": math.nan}, "expected an fsync interval above 0, was nan"),
+        ({"busy_poll_ms": math.nan}, "expected to poll for 0 ms or more, was nan"),
+        ({"status_interval_s": math.inf}, "expected 0 seconds or more between status lines, was inf"),
+        ({"snapshot_interval_s": -1.0}, "expected 0 seconds or more between snapshots, was -1"),
+        ({"day": DaySchedule(opening_s=math.inf)}, "expected an opening auction of 0 seconds or more, was inf"),
+        ({"day": DaySchedule(trading_s=math.nan)}, "expected 0 seconds of trading or more, was nan"),
+        ({"day": DaySchedule(trading_s=1, closing_s=math.nan)}, "expected a closing auction of 0 seconds or more"),
     ],
 )
 def test_settings_that_exclude_each_other_are_refused_at_once(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ExchangeConfigurationError, match=words):
         ExchangeConfig(directory="d", **settings)
+
+
+@pytest.mark.parametrize(
+    ("scale", "words"),
+    [
+        ({"tick_size": "0"}, "expected a tick above 0, as in 0.01, was '0' of ACME"),
+        ({"tick_size": "0.000"}, "expected a tick above 0"),
+        ({"tick_size": "nan"}, "expected a tick above 0"),
+        ({"tick_size": "sNaN"}, "expected a tick above 0"),
+        ({"tick_size": "-0.01"}, "expected a tick above 0"),
+        ({"tick_size": "a cent"}, "expected a tick above 0"),
+        ({"tick_size": "9" * 5_000}, "expected a tick above 0"),
+        ({"lot_size": ""}, "expected a lot above 0, as in 0.01, was '' of ACME"),
+        ({"lot_size": "inf"}, "expected a lot above 0"),
+        ({"reference_price_ticks": 0}, "expected a reference price of 1 to 9223372036854775807 ticks, was 0 of ACME"),
+        ({"reference_price_ticks": 2**63}, "expected a reference price of 1 to"),
+    ],
+)
+def test_an_instrument_without_a_scale_is_refused(scale: dict[str, Any], words: str) -> None:
+    """A tick of NaN would be found at the first price that is shown as money."""
+    with pytest.raises(ExchangeConfigurationError, match=words):
+        rules_of(ExchangeConfig(directory="d", instruments=(Instrument("ACME", **scale),)))
 
 
 def test_the_feed_is_made_in_the_required_forms() -> None:

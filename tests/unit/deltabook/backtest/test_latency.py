@@ -56,10 +56,11 @@ def test_measured_latencies_come_out_of_their_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "fast", "fixed", "fixed:", "fixed:feed=1", "fixed:feed=1us~2us", "fixed:way=1us", "zero:feed=1us",
              "fixed:feed=1us,feed=2us", "normal:feed=1us", "lognormal:feed=1us~0.5", "fixed:feed=2000000s",
-             "file:/nowhere"],
+             "file:/nowhere", f"fixed:feed={'9' * 5_000}us", f"fixed:feed=1.{'9' * 5_000}us", "fixed:feed=٣us",
+             "distance:١km"],
 )  # fmt: skip
 def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="expected"):
+    with pytest.raises(ConfigurationError, match=r"^expected"):
         parse_latency(text)
 
 

@@ -47,6 +47,42 @@ def test_a_place_that_holds_something_is_refused(copy: Path) -> None:
     assert not (place / MANIFEST).exists()
 
 
+def test_the_present_directory_is_a_place(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no name in its path, and is replaced under the one that it has."""
+    place = copy.with_name("place")
+    place.mkdir()
+    monkeypatch.chdir(place)
+    restore(copy, Path())
+    assert (place / "state.db").is_file()
+
+
+def test_a_link_to_an_empty_directory_is_a_place(copy: Path) -> None:
+    (copy.parent / "place").mkdir()
+    link = copy.with_name("link")
+    link.symlink_to("place")
+    restore(copy, link)
+    assert link.is_symlink()
+    assert (copy.parent / "place" / "state.db").is_file()
+
+
+@pytest.mark.parametrize("place", ["sub", "deep/sub"])
+def test_a_place_within_the_backup_is_refused(copy: Path, place: str) -> None:
+    """The backup would have more files than its manifest, and could not be restored again."""
+    with pytest.raises(BackupError, match="expected a directory outside of the backup"):
+        restore(copy, copy / place)
+    restore(copy, copy.with_name("place"))
+
+
+def test_a_mount_point_is_refused(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = copy.with_name("place")
+    place.mkdir()
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == place)
+    with pytest.raises(BackupError, match=r"expected a directory that is no mount point, was .*place"):
+        restore(copy, place)
+    assert list(place.iterdir()) == []
+    restore(copy, place / "run")
+
+
 def turn_a_bit(copy: Path) -> None:
     data = bytearray((copy / "state.db").read_bytes())
     data[5000] ^= 1

@@ -50,6 +50,33 @@ def test_every_command_is_looked_at() -> None:
     assert len(COMMANDS) > 60
 
 
+def test_a_number_is_finite_in_every_command() -> None:
+    """Click's range accepts NaN, which no comparison refuses later."""
+    numbers = [
+        (path, option)
+        for path, command in COMMANDS.items()
+        for option in options(command)
+        if isinstance(option.type, click.types.FloatParamType)
+    ]
+    assert len(numbers) > 20
+    accepted = [
+        f"{path} {option.opts[0]} {value}"
+        for path, option in numbers
+        for value in ("nan", "-nan", "inf", "1e999")
+        if takes(option, value)
+    ]
+    assert accepted == []
+
+
+def takes(option: click.Option, value: str) -> bool:
+    """True if the option's type accepts the text."""
+    try:
+        option.type.convert(value, option, None)
+    except click.BadParameter:
+        return False
+    return True
+
+
 def test_an_option_takes_the_same_in_every_command() -> None:
     found: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path, command in COMMANDS.items():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import os
 import subprocess
 import sys
@@ -343,6 +344,16 @@ def test_a_file_of_agents_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
         ({"hours": 0.0}, "hours"),
         ({"hours": 25.0}, "at most 24 hours"),
         ({"rate_per_s": -1.0}, "rate above 0"),
+        ({"rate_per_s": math.nan}, "rate above 0, was nan"),
+        ({"opening_s": math.nan}, "expected an opening auction of 0 to 86400 seconds, was nan"),
+        ({"closing_s": math.inf}, "expected a closing auction of 0 to 86400 seconds, was inf"),
+        ({"warm_up_s": 1e300}, "expected a warm-up of 0 to 86400 seconds"),
+        ({"agent_delay": "25h"}, "expected a time of at most 24 hours, was '25h'"),
+        ({"agent_delay": f"{'9' * 5_000}us"}, "20us"),
+        ({"agent_delay": "٣us"}, "20us"),
+        ({"start": "0001-01-01"}, "expected a start from 1970 to 2199, was '0001-01-01'"),
+        ({"start": "9999-12-31T23:59:59"}, "expected a start from 1970 to 2199"),
+        ({"start": "2262-05-01"}, "expected a start from 1970 to 2199"),
         ({"start": "tomorrow"}, "2026-01-05T09:30:00"),
         ({"halts": ("soon",)}, "expected a halt"),
         ({"halts": ("1s+1s",), "hours": 0.0002}, "within 0.72 s"),
