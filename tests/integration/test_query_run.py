@@ -332,3 +332,41 @@ def test_debug_shows_where(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "deltabook", "--debug", "query", "run", str(tmp_path / "q.sql")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
     assert "Traceback (most recent call last)" in done.stderr
+
+
+@pytest.mark.process
+@pytest.mark.timeout(300)
+def test_a_stream_that_fails_changes_no_view(tmp_path: Path) -> None:
+    """A time beyond the year 9999 fails the stream that shows it, and a window beyond 64 bits its own stream."""
+    (tmp_path / "days.csv").write_text("2024-01-01,1\n2024-01-03,2\n9999-12-31,9223372036854775807\n")
+    (tmp_path / "days.sql").write_text(
+        "CREATE STREAM days(day DATE, n BIGINT) FROM FILE 'days.csv' LINE DELIMITED csv (time := 'day');\n"
+        "CREATE STREAM ends AS SELECT window_end AS t, COUNT(*) AS n FROM days "
+        "GROUP BY TUMBLE(day, INTERVAL '2' DAY);\n"
+        "CREATE STREAM ticks(t BIGINT, n BIGINT) FROM FILE 'ticks.csv' LINE DELIMITED csv;\n"
+        "CREATE STREAM bars AS SELECT window_end AS t, SUM(n) AS n FROM ticks GROUP BY TUMBLE(t, 10);\n"
+        "CREATE STREAM sound AS SELECT t, n FROM ticks WHERE n < 3;\n"
+        "CREATE VIEW totals AS SELECT COUNT(*) AS rows, SUM(n) AS n FROM ticks;\n"
+    )
+    (tmp_path / "ticks.csv").write_text("9223372036854775806,1\n9223372036854775807,2\n9223372036854775805,4\n")
+    command = ["query", "run", str(tmp_path / "days.sql"), "--lane", "express", "--no-spark", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "deltabook", *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    error = done.stderr.splitlines()[-1]
+    assert "view ends failed at epoch 1" in error
+    assert "of the years 1 to 9999" in error
+    assert "view bars failed at epoch 1" in error
+    answers = {
+        answer["query"]: answer["rows"] for answer in map(json.loads, done.stdout.splitlines()) if "query" in answer
+    }
+    assert answers["totals"] == [[3, 7]]
+    assert sorted(n for _, n in answers["sound"]) == [1, 2]
+    assert not {"ends", "bars"} & answers.keys()

@@ -74,8 +74,11 @@ class GuardedView(Pipeline):
                 self._closes = each.closes
         if self._reason:
             return
+        deltas = [each for each in inputs if isinstance(each, Deltas)]
+        if not deltas:
+            return  # sections of derived streams are for the epoch sink alone
         try:
-            self._view.execute(inputs, context)
+            self._view.execute(deltas, context)
         except Exception as error:  # noqa: BLE001 (whatever a view raises, messages go on)
             self._fail(error)
 

@@ -9,6 +9,7 @@ and decimal128(38, 0), read as Python integers, where not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +21,11 @@ from runtime.engine.operators.operator import OperatorError
 from runtime.state import WIDE, decimals_of_words, unscaled_as, words_of_decimals
 
 __all__ = [
+    "MOST_DAYS",
+    "MOST_SPAN",
     "as_schema",
     "canonical",
+    "checked_ticks",
     "concat",
     "field_of",
     "inward",
@@ -204,6 +208,25 @@ def ticks_of(column: pa.Array) -> Integers:
     if plain.null_count:
         plain = plain.fill_null(0)
     ticks: Integers = plain.to_numpy(zero_copy_only=False)
+    return ticks
+
+
+MOST_SPAN: Final = 1 << 62
+"""Bound of lengths of time, and of times from 0 on, with which operators compute; see `checked_ticks`."""
+MOST_DAYS: Final = 1 << 30
+"""The same for dates, which are days of 32 bits."""
+
+
+def checked_ticks(column: pa.Array) -> Integers:
+    """Return `ticks_of` a column without NULLs, whose sums and differences with a length of time fit its type.
+
+    Raise `OperatorError` for a time beyond the bound.
+    """
+    ticks = ticks_of(column)
+    most = MOST_DAYS if pa.types.is_date32(column.type) else MOST_SPAN
+    if len(ticks) and (ticks.min() < -most or ticks.max() > most):
+        wrong = int(ticks.min() if ticks.min() < -most else ticks.max())
+        raise OperatorError(f"expected times from -{most} to {most} of {column.type} in a window, was {wrong}")
     return ticks
 
 

@@ -7,11 +7,13 @@ Rows that arrive too late for a stream become dead letters.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from typing import Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from twisted.logger import Logger
 
 from runtime.compiler import NamedSelect, SqlError
@@ -21,7 +23,7 @@ from runtime.engine.express import Update
 from runtime.engine.ingest.applying import StreamsNode
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.engine.operators.columns import outward
-from runtime.engine.operators.operator import ENDED, OtherPlanError
+from runtime.engine.operators.operator import ENDED, OperatorError, OtherPlanError
 from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.plan import Context
 from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns
@@ -49,6 +51,17 @@ _LOWEST: Final = -(1 << 62)
 """Lower limit of known watermarks."""
 _WARNING_SHARE: Final = 0.8
 """Share of `most_held` from which a warning is logged."""
+
+
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 (SQL's TIMESTAMP has no zone)
+_MOMENTS: Final = {
+    pa.date32(): ((date.min - _EPOCH.date()).days, (date.max - _EPOCH.date()).days),
+    pa.timestamp("us"): tuple(
+        (moment - _EPOCH) // timedelta(microseconds=1)
+        for moment in (datetime.min, datetime.max)  # noqa: DTZ901 (as above)
+    ),
+}
+"""First and last value of the years 1 to 9999, as integers."""
 
 
 class StreamFigures(msgspec.Struct, frozen=True):
@@ -165,6 +178,7 @@ class _Running:
                     [outward(column, field.type) for column, field in zip(batch.columns, self.schema, strict=True)],
                     schema=self.schema,
                 )
+            _check_moments(batches[place])
         return _with_weights(batches, self.schema)
 
     def keep(self, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
@@ -174,6 +188,17 @@ class _Running:
         expired = self.retained.expire()
         batches = [each for each in (rows, expired) if each is not None]
         return pa.concat_batches(batches) if batches else None
+
+
+def _check_moments(rows: pa.RecordBatch) -> None:
+    """Raise `OperatorError` for a date or timestamp that Python, and most formats, do not have."""
+    for column, field in zip(rows.columns, rows.schema, strict=True):
+        if (limits := _MOMENTS.get(field.type)) is not None and column.null_count < len(column):
+            bounds = pc.min_max(column)
+            if bounds["min"].value < limits[0] or bounds["max"].value > limits[1]:
+                raise OperatorError(
+                    f"expected dates and timestamps of the years 1 to 9999, was another one in {field.name}"
+                )
 
 
 def _as_decimals(rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:

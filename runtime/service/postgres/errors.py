@@ -15,6 +15,7 @@ __all__ = ["FatalError", "PostgresError", "UnreadableMessageError", "explained"]
 
 _SQLSTATES: Final = (
     (r"unknown relation or view", "42P01"),
+    (r"expected a SELECT( in WITH)?, was (COPY|CREATE|DELETE|DROP|INSERT|MERGE_INTO|UPDATE)\b", "25006"),
     (r"Parser Error|expected one SELECT|expected a SELECT", "42601"),
     (r"Binder Error: (Referenced column|Values list|Table \".*\" does not have a column)", "42703"),
     (r"Binder Error: (Referenced table|Catalog)|Catalog Error: Table", "42P01"),

@@ -25,7 +25,14 @@ from runtime.service.postgres.encoding import BINARY_TRAILER
 from runtime.service.postgres.errors import PostgresError, explained
 from runtime.service.postgres.parts import HeldBytes, PostgresCounts, PostgresParts, SharedCatalogue
 from runtime.service.postgres.portals import Prepared, ShownRows
-from runtime.service.postgres.rewriting import Rewritten, SessionFacts, inferred_types, is_slow, rewritten
+from runtime.service.postgres.rewriting import (
+    Rewritten,
+    SessionFacts,
+    inferred_types,
+    is_slow,
+    rewritten,
+    session_macros,
+)
 from runtime.service.postgres.settings import Settings
 from runtime.service.postgres.statements import CopyOptions, Question, question_of
 from runtime.service.postgres.subscribing import CopyingListener, copy_begin, encoded_rows, with_header
@@ -175,7 +182,10 @@ class Execution:
 
         def write() -> tuple[Rewritten, Beside | None]:
             written = rewritten(question, values, facts, catalogue.columns)
-            return written, catalogue.beside(written.sql) if written.is_moved else None
+            if written.is_moved:
+                return written, catalogue.beside(written.sql)
+            macros = session_macros(question, facts)
+            return written, Beside(macros=macros) if macros else None
 
         if not is_slow(question):
             return write()

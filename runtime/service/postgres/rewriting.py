@@ -22,13 +22,15 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from runtime.compiler.limits import MOST_NESTED, deep_recursion
+from runtime.service.postgres.errors import PostgresError
 from runtime.service.postgres.settings import SERVER_VERSION
 from runtime.service.postgres.statements import Question
 from runtime.service.postgres.system_schemas import SYSTEM_TABLES
 from runtime.service.postgres.system_tables import DATABASE, SCHEMA
 from runtime.service.postgres.tokens import Token, tokens, unquoted
 
-__all__ = ["Rewritten", "SessionFacts", "inferred_types", "is_slow", "rewritten", "with_values"]
+__all__ = ["Rewritten", "SessionFacts", "inferred_types", "is_slow", "rewritten", "session_macros", "with_values"]
 
 _OWN: Final = re.compile(
     r"\b(pg_\w+|information_schema|reg(class|type|proc|procedure|namespace|role|oper)|current_schemas?|current_database|"
@@ -38,6 +40,11 @@ _OWN: Final = re.compile(
     re.IGNORECASE,
 )
 """Pattern of names that only PostgreSQL has."""
+_MACROS: Final = frozenset(
+    ("current_catalog", "current_database", "current_role", "current_schema", "current_user", "pg_backend_pid",
+     "session_user", "user", "version")
+)  # fmt: skip
+"""Session functions without arguments."""
 _SCHEMAS: Final = ("pg_catalog", "information_schema", SCHEMA)
 _REGISTERED: Final = {"regclass": "regclass", "regtype": "regtype", "regnamespace": "regnamespace"}
 _AS_TEXT: Final = ("regproc", "regprocedure", "regrole", "regoper")
@@ -54,6 +61,11 @@ _RENAMED: Final = {
 _UNPARSED: Final = {"oid": "uint", "name": "text", '"char"': "text", "regclass": "text", "regtype": "text"}
 """Types whose arrays sqlglot cannot parse → a type that it can parse."""
 _LONG: Final = 4 * 1024
+_DIALECTS: Final = ("postgres", "duckdb")
+"""Dialects of questions, tried in this order: clients may use DuckDB's own syntax as well."""
+_OPENING: Final = frozenset("([{")
+_CLOSING: Final = frozenset(")]}")
+_PREFIXES: Final = frozenset("-+~")
 _BARE: Final = {name.partition(".")[2]: name for name in reversed(SYSTEM_TABLES) if name.startswith("pg_catalog.")}
 
 
@@ -96,12 +108,22 @@ def rewritten(question: Question, values: Sequence[str], facts: SessionFacts, ta
     """Return the question with literals in place of its parameters; ``taken`` are the names of relations and views.
 
     The call may take some milliseconds: long texts should not be rewritten on the reactor's thread.
+
+    Raise `PostgresError` for a question with names of PostgreSQL's own that is nested too deeply to be parsed.
     """
     sql, moves = _with_values(_blanked(question.sql), question.places, values)
     if len(question.sql) <= _LONGEST and _OWN.search(question.sql):
-        moved = _for_duckdb(sql, facts, taken)
+        own = tokens(question.sql)
+        deepest, moved = _first_too_deep(own), None
+        if deepest is None:
+            try:
+                moved = _for_duckdb(sql, facts, taken)
+            except RecursionError:
+                deepest = own[0]
         if moved is not None:
             return Rewritten(moved, is_moved=True)
+        if deepest is not None and not _MACROS.issuperset(map(str.lower, _own_names(question.sql))):
+            raise _too_deep(question, deepest)
     return Rewritten(sql, moves)
 
 
@@ -110,15 +132,29 @@ def is_slow(question: Question) -> bool:
     return len(question.sql) > _LONG or _OWN.search(question.sql) is not None
 
 
+def session_macros(question: Question, facts: SessionFacts) -> tuple[str, ...]:
+    """Return statements that define the session functions which a question may call and DuckDB has as well.
+
+    They are for a question that has not been rewritten, because it is too long or in SQL that sqlglot cannot parse.
+    Otherwise DuckDB would return its own version, user and database.
+    """
+    if not _OWN.search(question.sql):
+        return ()
+    session = _session_functions(facts)
+    names = [name for name in sorted(_MACROS) if name in question.sql.lower()]
+    return tuple(f"CREATE TEMP MACRO {name}() AS {session[name]([]).sql(dialect='duckdb')}" for name in names)
+
+
 def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]]) -> dict[int, str]:
     """Return parameter → DuckDB's type of the expression that it is compared with, added to or cast to, if any.
 
     ``columns`` are the columns of relations and views, see `SystemCatalogue.columns`.
     """
-    if not question.places or len(question.sql) > _LONGEST:
+    if not question.places or len(question.sql) > _LONGEST or _first_too_deep(tokens(question.sql)) is not None:
         return {}
     try:
-        tree: Any = sqlglot.parse_one(_simplified(question.sql), read="postgres")
+        with deep_recursion():
+            tree: Any = sqlglot.parse_one(_simplified(question.sql), read="postgres")
     except (SqlglotError, RecursionError):
         return {}
     known = {name: kind for table in columns.values() for name, kind in table.items()}
@@ -222,13 +258,43 @@ def _with_values(
 
 def _for_duckdb(sql: str, facts: SessionFacts, taken: Collection[str]) -> str | None:
     """Return a question in DuckDB's SQL; None if it cannot be parsed."""
-    try:
-        tree: Any = sqlglot.parse_one(_simplified(sql), read="postgres")
-        if not isinstance(tree, exp.Query):
-            return None
-        return str(_Rewriter(facts, taken).rewrite(tree).sql(dialect="duckdb"))
-    except (SqlglotError, RecursionError):
-        return None
+    simple = _simplified(sql)
+    with deep_recursion():
+        for dialect in _DIALECTS:
+            try:
+                tree: Any = sqlglot.parse_one(simple, read=dialect)
+                if isinstance(tree, exp.Query | exp.Values):
+                    return str(_Rewriter(facts, taken).rewrite(tree).sql(dialect="duckdb"))
+            except SqlglotError:
+                continue
+    return None
+
+
+def _own_names(sql: str) -> list[str]:
+    return [match[0] for match in _OWN.finditer(sql)]
+
+
+def _first_too_deep(own: Sequence[Token]) -> Token | None:
+    """Return the first token beyond the limits of a recursive parser, see `MOST_NESTED`."""
+    depth = run = 0
+    for token in own:
+        if token.text in _OPENING or token.word == "CASE":
+            depth += 1
+        elif token.text in _CLOSING or token.word == "END":
+            depth = max(depth - 1, 0)
+        run = run + 1 if token.text in _PREFIXES or token.word == "NOT" else 0
+        if max(depth, run) > MOST_NESTED:
+            return token
+    return None
+
+
+def _too_deep(question: Question, token: Token) -> PostgresError:
+    return PostgresError(
+        "54001",
+        f"expected at most {MOST_NESTED} levels of brackets and CASE, and as many signs or NOTs in a row, in a "
+        f"question that names tables or functions of PostgreSQL, was more",
+        position=(question.begin + token.begin if question.call is None else question.call) + 1,
+    )
 
 
 def _simplified(sql: str) -> str:
@@ -266,27 +332,32 @@ def _simplified(sql: str) -> str:
     return "".join([*pieces, sql[at:]])
 
 
+def _session_functions(facts: SessionFacts) -> dict[str, Callable[[list[Any]], Any]]:
+    """Return name of a function of the session → maker of its result from its arguments."""
+    settings = facts.settings
+    text, many = exp.Literal.string, exp.Array
+    return {
+        "current_schema": lambda _: text(SCHEMA),
+        "current_schemas": lambda _: many(expressions=[text("pg_catalog"), text(SCHEMA)]),
+        "current_database": lambda _: text(DATABASE),
+        "current_catalog": lambda _: text(DATABASE),
+        "current_user": lambda _: text(facts.user),
+        "current_role": lambda _: text(facts.user),
+        "session_user": lambda _: text(facts.user),
+        "user": lambda _: text(facts.user),
+        "version": lambda _: text(f"PostgreSQL {SERVER_VERSION} ({settings['server_version'].partition('(')[2]}"),
+        "pg_backend_pid": lambda _: exp.Literal.number(facts.number),
+        "current_setting": lambda given: _setting(given, settings),
+        "set_config": lambda given: given[1] if len(given) > 1 else exp.Null(),
+    }
+
+
 class _Rewriter:
     """Rewriter of one question's tree."""
 
     def __init__(self, facts: SessionFacts, taken: Collection[str]) -> None:
-        self._facts, self._taken = facts, taken
-        settings = facts.settings
-        text, many = exp.Literal.string, exp.Array
-        self._session: dict[str, Callable[[list[Any]], Any]] = {
-            "current_schema": lambda _: text(SCHEMA),
-            "current_schemas": lambda _: many(expressions=[text("pg_catalog"), text(SCHEMA)]),
-            "current_database": lambda _: text(DATABASE),
-            "current_catalog": lambda _: text(DATABASE),
-            "current_user": lambda _: text(facts.user),
-            "current_role": lambda _: text(facts.user),
-            "session_user": lambda _: text(facts.user),
-            "user": lambda _: text(facts.user),
-            "version": lambda _: text(f"PostgreSQL {SERVER_VERSION} ({settings['server_version'].partition('(')[2]}"),
-            "pg_backend_pid": lambda _: exp.Literal.number(facts.number),
-            "current_setting": lambda given: _setting(given, settings),
-            "set_config": lambda given: given[1] if len(given) > 1 else exp.Null(),
-        }
+        self._taken = taken
+        self._session = _session_functions(facts)
 
     def rewrite(self, tree: Any) -> Any:
         """Change the tree in place, and return it."""

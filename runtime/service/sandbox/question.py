@@ -36,6 +36,8 @@ _CLOCK: Final = frozenset(
 """Functions of the clock, with the names that call a function without brackets."""
 _TABLE_FUNCTIONS: Final = frozenset(("generate_series", "range", "unnest"))
 """Functions that FROM may call."""
+_QUERIES: Final = frozenset(("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"))
+"""Types of the nodes of queries that only read."""
 _PARTS_WITH_OWN_NAME: Final = ("right", "child")
 """Parts of a node with its own name that can see this name: the recursive side, and the query after MATERIALIZED."""
 _NO_PLACE: Final = 2**63
@@ -101,6 +103,7 @@ def checked(sql: str, connection: duckdb.DuckDBPyConnection) -> CheckedQuestion:
         place = node.get("query_location", 0)
         place = place if isinstance(place, int) and place < _NO_PLACE else 0
         _check(sql, node, place)
+        _check_reads_only(sql, node)
         total = _expanded(sql, node, place, total)
         reads_clock = reads_clock or _reads_clock(node)
         if node.get("type") == "BASE_TABLE" and (name := node["table_name"].lower()) not in local:
@@ -157,6 +160,17 @@ def _check(sql: str, node: dict[str, Any], place: int) -> None:
                 raise _error(sql, f"expected {name}() without a schema, which has the time of the epoch", place)
         if is_outside(name):
             raise _error(sql, f"expected functions of the rows alone, was {name}()", place)
+
+
+def _check_reads_only(sql: str, node: dict[str, Any]) -> None:
+    """Refuse a table of WITH that DuckDB would compute by a statement that writes, such as INSERT or COPY."""
+    query = node.get("query_node")
+    kind = str(query.get("type")) if isinstance(query, dict) else ""
+    if kind and kind not in _QUERIES:
+        word = kind.partition("_")[0]
+        match = re.search(rf"\(\s*({re.escape(word)})\b", sql, re.IGNORECASE)
+        place = len(sql[: match.start(1)].encode()) if match else 0
+        raise _error(sql, f"expected a SELECT in WITH, was {word}", place)
 
 
 def _expanded(sql: str, node: dict[str, Any], place: int, before: int) -> int:

@@ -26,6 +26,7 @@ from runtime.engine.ingest import (
 )
 from runtime.engine.streams import DerivedStreams, StreamsPipeline
 from runtime.epochs import EpochLogReader, Footer, ResultLog
+from runtime.epochs.snapshots import VIEW_SECTION
 from runtime.native.cache import default_kernels
 from runtime.plan import (
     EPOCH_TIME,
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Counts", "Result", "ScriptRun", "columns_read"]
 
+_LANE_FAILED: Final = "express/failed/express"
+"""Attribute of the epoch in which the express lane has failed."""
 _PATIENCE_SECONDS: Final = 600.0
 """Longest wait in seconds for a version of Spark."""
 
@@ -178,7 +181,7 @@ class ScriptRun:
             raise SparkLaneError(f"{missing}; --lane express runs without Spark")
         last = self._ingest()
         yield from self._log_results(stream_views(self.program), "", last, every_epoch=every_epoch)
-        express = self._log_results(lane_program(self.program, "express"), "view/", last, every_epoch=every_epoch)
+        express = self._log_results(lane_program(self.program, "express"), VIEW_SECTION, last, every_epoch=every_epoch)
         if self._runs_spark:
             for _ in express:  # exhausted in order to record failed views
                 pass
@@ -206,6 +209,8 @@ class ScriptRun:
             segment = log.read(epoch)
             attributes = segment.footer.attributes
             failed = {name: attributes[f"failed/{name}"] for name in views if f"failed/{name}" in attributes}
+            if section == VIEW_SECTION and (reason := attributes.get(_LANE_FAILED)) is not None:
+                failed |= dict.fromkeys(views, f"the express lane has failed: {reason}")
             views = self._without_failed(views, failed, epoch)
             for name, view in views.items():
                 view.apply(segment.rows(f"{section}{name}"))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.engine.operators.columns import take, ticks_of, time_array
+from runtime.engine.operators.columns import checked_ticks, take, time_array
 from runtime.engine.operators.keyedrows import KeyedRows
 from runtime.engine.operators.keys import group_codes
 from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
@@ -35,7 +35,7 @@ class Windows(Operator):
         self._size = size
 
     def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
-        times = ticks_of(batch.column(self._time))
+        times = checked_ticks(batch.column(self._time))
         latest = times - times % self._slide
         if self._size == self._slide:
             yield from pieces(self._made(batch.columns, latest), self.most_rows)
@@ -88,7 +88,7 @@ class Sessions(Operator):
     def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
         if not batch.num_rows:
             return iter(())
-        times = ticks_of(batch.column(self._time))
+        times = checked_ticks(batch.column(self._time))
         columns = [batch.column(key) for key in self._keys]
         codes, first = group_codes(columns, batch.num_rows)
         order = np.argsort(codes, kind="stable")

@@ -141,7 +141,9 @@ class AsofJoin(Operator):
         reached = np.searchsorted(np.maximum.accumulate(theirs), mine, side="right")
         matches = self._by_key(left, right, reached) if self._by[0] else reached - 1
         if self._tolerance is not None:
-            matches = np.where(mine - theirs[np.maximum(matches, 0)] > self._tolerance, -1, matches)
+            # A match is not later: as unsigned integers, the difference of any two such times is exact.
+            differences = mine.view(np.uint64) - theirs[np.maximum(matches, 0)].view(np.uint64)
+            matches = np.where(differences > self._tolerance, -1, matches)
         return matches
 
     def _by_key(self, left: pa.RecordBatch, right: pa.RecordBatch, reached: Integers) -> Integers:

@@ -23,7 +23,7 @@ from runtime.compiler.lower import Leaf, lower
 from runtime.compiler.operands import Lowered, NotIncremental
 from runtime.compiler.parse import Query
 from runtime.engine.errors import PlanError
-from runtime.engine.operators.columns import field_of, type_of
+from runtime.engine.operators.columns import MOST_DAYS, MOST_SPAN, field_of, type_of
 from runtime.plan import Col
 
 __all__ = [
@@ -150,7 +150,8 @@ def window_call(node: exp.Expr, query: Query) -> WindowCall | None:
 def span_of(node: exp.Expr, kind: pa.DataType, query: Query, around: exp.Expr) -> int:
     """Return a length of time, more than 0, in the unit of a time column: nanoseconds for int64.
 
-    Raises `SqlError` at the part of the query ``around`` the length, as a constant has no position of its own.
+    Raises `SqlError` at the part of the query ``around`` the length, as a constant has no position of its own. A length
+    is less than `MOST_SPAN`, so that times and a length can be added.
     """
     unit = 1 if pa.types.is_int64(kind) else UNITS_NS["day"] if pa.types.is_date32(kind) else _UNITS[kind.unit]
     if isinstance(node, exp.Literal) and node.is_int and pa.types.is_int64(kind):
@@ -160,6 +161,9 @@ def span_of(node: exp.Expr, kind: pa.DataType, query: Query, around: exp.Expr) -
     if length <= 0 or length.denominator != 1:
         raise query.error(f"expected a length of time of whole units of {kind}, more than 0, was "
                           f"{node.sql('duckdb')}", around)  # fmt: skip
+    most = MOST_DAYS if pa.types.is_date32(kind) else MOST_SPAN
+    if length >= most:
+        raise query.error(f"expected a length of time of less than {most} units of {kind}, was {length}", around)
     return int(length)
 
 

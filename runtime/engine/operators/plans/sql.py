@@ -48,6 +48,8 @@ _CLAUSES: Final = frozenset(
 )  # fmt: skip
 """Clauses that a SELECT may have; ORDER BY is refused with a reason of its own."""
 _WINDOWS: Final = "TUMBLE(t, INTERVAL '1' SECOND), HOP(t, slide, size) or SESSION(t, gap)"
+_MOST_LIMIT: Final = 2**62
+"""Greatest number of rows in LIMIT and OFFSET, and the limit of an OFFSET alone."""
 _MOST_WINDOWS: Final = 10_000
 """Greatest number of hopping windows that may contain a row: each of them is a row for the aggregation."""
 _STARTS: Final = frozenset(("window_start", "tumble_start", "hop_start", "session_start"))
@@ -142,8 +144,11 @@ class _Planner:
             value = None if clause is None else clause.expression
             if clause is not None and not (isinstance(value, exp.Literal) and value.is_int):
                 raise self._query.error("expected a whole number in LIMIT and OFFSET", clause)
+            if value is not None and int(value.name) > _MOST_LIMIT:
+                raise self._query.error(f"expected at most {_MOST_LIMIT} rows in LIMIT and OFFSET, was {value.name}",
+                                        clause)  # fmt: skip
             numbers.append(None if value is None else int(value.name))
-        count = 2**62 if numbers[0] is None else numbers[0]
+        count = _MOST_LIMIT if numbers[0] is None else numbers[0]
         return building.limited(step, count, numbers[1] or 0)
 
     def _select(self, node: exp.Select) -> Step:

@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runtime.compiler import compile_program, parse_script
 from runtime.engine.express import Update
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, Origin
@@ -26,16 +28,24 @@ CREATE VIEW lots TBLPROPERTIES ('lane' = 'express') AS SELECT SUM(volume) AS lot
 """
 
 
-def begun() -> Program:
-    script = parse_script(SCRIPT, name="s.sql", base_dir=Path.cwd())
+FAILING = """
+CREATE STREAM beyond AS SELECT t,
+  volume * 9223372036854775807 * 9223372036854775807 * 9223372036854775807 AS n FROM trades;
+CREATE STREAM later AS SELECT window_end AS t, COUNT(*) AS n FROM trades GROUP BY TUMBLE(t, INTERVAL '1' DAY);
+"""
+
+
+def begun(text: str = SCRIPT) -> Program:
+    script = parse_script(text, name="s.sql", base_dir=Path.cwd())
     market = [each.relation for each in MARKET_INPUTS]
     assert compile_program([], market).streams == ()
     return begun_program(script.selects, market, script.derived, MARKET_INPUTS, "sql")
 
 
-def test_a_view_of_a_stream_is_right_at_every_epoch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("others", ["", FAILING], ids=["alone", "beside a stream that fails"])
+def test_a_view_of_a_stream_is_right_at_every_epoch(tmp_path: Path, others: str) -> None:
     """Each epoch is ended once, and its section has what the stream has changed in it."""
-    program = begun()
+    program = begun(SCRIPT + others)
     writer = EpochWriter(tmp_path, time.time_ns, lambda footer: None)
     updates: list[Update] = []
     lane = ExpressLane(writer, tmp_path, updates.append)
@@ -56,6 +66,7 @@ def test_a_view_of_a_stream_is_right_at_every_epoch(tmp_path: Path) -> None:
     finally:
         ingest.stop()
         writer.close()
+    assert listener.failed_views == []
     held: Counter[tuple[Any, ...]] = Counter()
     shown: Counter[tuple[Any, ...]] = Counter()
     log = EpochLogReader(tmp_path / "epochs")

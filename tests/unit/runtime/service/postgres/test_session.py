@@ -64,6 +64,10 @@ def test_an_error_ends_the_text_and_no_more(client: Client) -> None:
     [
         ("INSERT INTO r VALUES (1)", "25006", "1"),
         (" CREATE TABLE x (a int)", "25006", "2"),
+        ("WITH x AS (INSERT INTO r VALUES (1)) SELECT * FROM x", "25006", "12"),
+        ("WITH x AS (SELECT 1) DELETE FROM r", "25006", "1"),
+        ("COPY (UPDATE r SET a = 1) TO STDOUT", "25006", "7"),
+        ("SELECT relname, " + "(" * 101 + "1" + ")" * 101 + " FROM pg_class", "54001", "117"),
         ("SELECT * FROM\n missing", "42P01", "16"),
         ("SELECT 'abc", "42601", "8"),
         ("SELEC 1", "42601", "1"),
@@ -166,7 +170,7 @@ def test_statements_of_sql_and_protocol_share_names(client: Client) -> None:
         (" EXECUTE q ('x')", "22P02", "2"),
         ("EXECUTE q (now())", "42601", "12"),
         ("PREPARE q AS SELECT 1", "42P05", ""),
-        ("PREPARE w AS INSERT INTO r VALUES (1); EXECUTE w", "42601", "40"),
+        ("PREPARE w AS INSERT INTO r VALUES (1); EXECUTE w", "25006", "40"),
         ("EXPLAIN SELECT nothing FROM r", "42703", "16"),
         ("EXPLAIN EXECUTE q(1)", "42601", "9"),
     ],
@@ -175,6 +179,29 @@ def test_errors_of_prepared_statements_have_their_place(client: Client, sql: str
     client.query("PREPARE q (bigint) AS SELECT $1")
     error = client.error(query(sql))
     assert (error["C"], error.get("P", "")) == (sqlstate, place), error["M"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT current_user, version(), " + "(" * 90 + "1" + ")" * 90,
+        "SELECT current_user, version(), " + "(" * 200 + "1" + ")" * 200,
+        "SELECT session_user, version(), list_sum(list_transform([0, 1], lambda x: x))",
+        "SELECT user, version(), '" + "x" * 70_000 + "'",
+        "VALUES (current_user, version(), 1)",
+    ],
+    ids=["nested", "nested too deeply for a parser", "syntax of DuckDB", "long", "VALUES"],
+)
+def test_session_functions_have_answers_of_the_session(client: Client, sql: str) -> None:
+    """DuckDB has functions of these names, too, with its own user and version."""
+    ((user, version, _),) = client.rows(sql)
+    assert user == "me"
+    assert version is not None
+    assert version.startswith("PostgreSQL ")
+
+
+def test_a_nested_question_is_answered_from_the_catalogue(client: Client) -> None:
+    assert ["r", "1"] in client.rows("SELECT relname, " + "(" * 90 + "1" + ")" * 90 + " FROM pg_class")
 
 
 def test_a_plan_is_shown_and_the_question_is_not_run(lab: PostgresLab, client: Client) -> None:

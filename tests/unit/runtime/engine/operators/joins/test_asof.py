@@ -83,3 +83,11 @@ def test_rows_behind_the_tolerance_are_deleted() -> None:
         advance(joined, now, [], [(now, f"k{now + n}", n) for n in range(10)])
         most = max(most, joined.held_rows())
     assert most <= 40
+
+
+def test_times_of_all_64_bits_have_their_difference() -> None:
+    """A difference beyond 63 bits is beyond every tolerance."""
+    joined = join(ObjectSpace(MemoryStore()), ("k", "r"), tolerance=5)
+    right = [(-(2**63), "a", 1), (2**63 - 4, "b", 2)]
+    left = [(-(2**63) + 5, "a", "x"), (2**63 - 2, "a", "x"), (2**63 - 2, "b", "y")]
+    assert [(row[1], row[-1]) for row in advance(joined, 2**63 - 2, left, right)] == [("a", 1), ("b", 2)]

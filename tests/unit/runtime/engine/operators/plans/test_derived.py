@@ -92,6 +92,12 @@ REFUSED = {
     "SELECT t, RANK() OVER (PARTITION BY symbol ORDER BY t) AS r FROM trades": (1, 11, "expected LAG(x) OVER"),
     "SELECT t, LAG(price, 2) OVER (ORDER BY t) AS p FROM trades": (1, 11, "without offset and default"),
     "SELECT DISTINCT ON (symbol) t FROM trades": (1, 21, "DISTINCT ON is not supported"),
+    "SELECT t FROM trades LIMIT 4611686018427387905": (1, 28, "expected at most 4611686018427387904 rows in LIMIT"),
+    "SELECT t FROM trades OFFSET 99999999999999999999": (1, 29, "expected at most 4611686018427387904 rows in LIMIT"),
+    "SELECT window_end AS t FROM trades GROUP BY TUMBLE(t, 4611686018427387904)": (
+        1, 45, "expected a length of time of less than 4611686018427387904 units"),
+    "SELECT window_end AS t FROM trades GROUP BY SESSION(t, INTERVAL '99999999999' WEEK)": (
+        1, 45, "expected a length of time of less than 4611686018427387904 units"),
     "SELECT t FROM trades LIMIT price": (1, 28, "expected a whole number in LIMIT"),
     "SELECT t, price FROM trades UNION ALL SELECT t, symbol FROM quotes": (1, 8, "expected one type"),
     "SELECT trades.t FROM trades ASOF JOIN bars ON trades.t >= bars.at": (1, 39, "expected values that can be"),
