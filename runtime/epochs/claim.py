@@ -1,13 +1,13 @@
-"""The claim on a run directory: which process may write into it, and from which start on.
+"""Claim on a run directory, which determines the process that may write into it.
 
 A lock keeps a second process out as long as the file system keeps the lock. A file system may drop the lock of a
 machine that was disconnected or paused for too long; then two processes use the directory. Therefore each start
 increments a *term*, which is in a file, in the state and in every epoch's footer. Before it writes, a writer checks
 that the file still has its own term: the older process finds another one there, writes nothing more, and ends.
 
-Between that check and the write nothing stops the older process. This gap is some microseconds, not the whole time for
-which the process was paused; only a file system that keeps its locks, or disconnects a process that has lost one,
-closes it.
+The older process can still write if it loses the directory between the check and the write. This gap is some
+microseconds, not the whole time for which the process was paused. Only a file system that keeps its locks, or
+disconnects a process that has lost one, closes the gap.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class DirectoryClaim:
         return self.holder.term
 
     def begin(self, known: int) -> int:
-        """Take the directory for a new term, above the state's (``known``) and above the file's; return the term.
+        """Take the directory for a new term, and return the term.
 
-        The directory must be locked, as the module describes.
+        It is greater than the term in the state (``known``) and the term in the file. The caller must have locked the
+        directory.
         """
         claim = self._read()
         term = max(known, claim.term if claim else 0) + 1

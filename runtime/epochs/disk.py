@@ -1,8 +1,8 @@
-"""The disk operations that the log needs, each with its guarantee for a crash of the machine.
+"""Disk operations of the log, each with its guarantee for a crash of the machine.
 
-A file's bytes and its name become durable apart from each other: bytes when `Disk.write`, `Disk.append` or
-`Disk.truncate` returns, a name (made, renamed, linked or removed) when `Disk.sync_directory` of its directory returns.
-Until then a crash may leave the old name or the new one, and any subset of several changes.
+The bytes of a file and its name become durable separately: bytes when `Disk.write`, `Disk.append` or `Disk.truncate`
+returns, a name (created, renamed, linked or removed) when `Disk.sync_directory` of its directory returns. Until then a
+crash may leave the old name or the new one, and any subset of several changes of names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["LOCAL_DISK", "Disk", "LocalDisk"]
 
 
 class Disk(ABC):
-    """Files in directories. Every operation may raise `OSError`; the content of a file it wrote is then undefined.
+    """Files in directories. Every operation may raise `OSError`; the content of a file that it wrote is then undefined.
 
     Thread-safe for different files; a file has one writer at a time.
     """
@@ -47,11 +47,14 @@ class Disk(ABC):
 
     @abstractmethod
     def rename(self, path: Path, to: Path) -> None:
-        """Give a file another name in the same directory, and replace a file of that name; atomic."""
+        """Give a file another name in the same directory, atomically; a file of that name is replaced."""
 
     @abstractmethod
     def link(self, path: Path, to: Path) -> None:
-        """Give a file a second name; raise `FileExistsError` if the name is taken, or `FileNotFoundError`."""
+        """Give a file a second name; raise `FileExistsError` if the name is taken.
+
+        Raise `FileNotFoundError` if there is no such file.
+        """
 
     @abstractmethod
     def unlink(self, path: Path) -> None:
@@ -75,11 +78,11 @@ class Disk(ABC):
 
     @abstractmethod
     def sync_directory(self, path: Path) -> None:
-        """Make the names in a directory durable, and the removal of others."""
+        """Make all changes of names in a directory durable, removals too."""
 
 
 class LocalDisk(Disk):
-    """The file system of this machine. It has no state, so any process and thread may have its own."""
+    """File system of this machine. It has no state, so that any process and thread may have its own."""
 
     def write(self, path: Path, pieces: Iterable[bytes | pa.Buffer]) -> None:
         with _naming(path), path.open("wb") as file:
@@ -142,7 +145,7 @@ class LocalDisk(Disk):
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Add the file's name to errors within, as those of writing and syncing lack it."""
+    """Add the file's name to an `OSError`, because errors of writes and syncs have none."""
     try:
         yield
     except OSError as error:

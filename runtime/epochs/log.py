@@ -1,4 +1,4 @@
-"""The epoch log: one immutable segment per epoch, committed together with the state that belongs to it.
+"""Epoch log: one immutable segment for each epoch, committed together with the state that belongs to it.
 
 The commit point has three steps. `prepare` writes and syncs the segment under a hidden name. The caller's transaction
 commits the operators' edits and `Prepared.record`: that is the commit. `publish` renames the segment. After a crash
@@ -9,8 +9,8 @@ published names, never sees an epoch that could be cut again differently.
 which is also the state after a crash right after the transaction, and `recover` renames it. There is never more than
 one such name: `prepare` of the next epoch syncs the directory before its own epoch can be committed.
 
-A log may have lost its beginning on purpose (`runtime.epochs.retention`): then a mark gives its first epoch, and the
-control records that still matter are in files of their own.
+The beginning of a log may have been retired (`runtime.epochs.retention`). A file, the *mark*, then has the first epoch
+that remains, and the control records of retired epochs that are still needed are in files of their own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 __all__ = ["FIRST", "PROGRAMS", "CommitRecord", "EpochLog", "EpochLogReader", "Prepared", "program_name"]
 
 FIRST: Final = "first"
-"""Name of the file with the first epoch that remains."""
+"""Name of the mark, the file with the first epoch that remains."""
 PROGRAMS: Final = "programs"
 """Directory of control records whose epochs are retired."""
 _SUFFIX: Final = ".segment"
@@ -64,10 +64,10 @@ def program_name(epoch: int) -> str:
 
 
 class EpochLogReader:
-    """Reader of a log's published segments. Epochs are consecutive, so the newest is found by looking for the next one.
+    """Reader of a log's published segments. Epochs are consecutive, so that the newest is found by checking the next.
 
-    Its only state is the newest epoch that it has seen. One owner at a time, but any thread may call `latest`; any
-    number of readers of one log.
+    The only state of a reader is the newest epoch that it has seen. It has one owner at a time, but any thread may call
+    `latest`. A log may have any number of readers.
     """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
@@ -88,9 +88,10 @@ class EpochLogReader:
     def latest(self) -> int:
         """Return the newest published epoch, -1 for none. Costs one look-up for each new epoch, and one more.
 
-        Any thread may call it: the stored number is always an epoch that exists. (If the attribute itself were
-        incremented, two threads that see the same epoch would count it twice, and the writer would leave a number out.)
+        Any thread may call it: the stored number is always an epoch that exists.
         """
+        # If the attribute were incremented, two threads that see the same epoch would count it twice, and the writer
+        # would leave a number out.
         latest = self._latest
         if latest < 0:
             latest = max(self.published(), default=-1)
@@ -144,10 +145,11 @@ class EpochLogReader:
     def controls(self, begin: int, end: int) -> list[int]:
         """Return the epochs from ``begin`` to ``end``, both included, whose control records remain, ascending.
 
-        The control record of an epoch that is retired meanwhile is kept, or not needed.
+        An epoch may be retired during the call: its control record is then included, or it is not needed any more.
         """
-        kept = [epoch for epoch in self.programs() if begin <= epoch <= end]
         remaining = range(max(begin, self.first()), end + 1)
+        # Listed after the first epoch was read: what is retired from now on is among the remaining epochs.
+        kept = [epoch for epoch in self.programs() if begin <= epoch <= end]
         return sorted({*kept, *(epoch for epoch in remaining if self.control(epoch))})
 
     def _kept_footer(self, epoch: int) -> Footer | None:
@@ -225,8 +227,8 @@ class EpochLog(EpochLogReader):
     def recover(self, committed: CommitRecord | None) -> None:
         """Finish or undo an operation that a crash interrupted; ``committed`` is the newest stored commit record.
 
-        Raise `MissingSegmentError` for an epoch that is missing or one too many, `TornSegmentError` for a newest one
-        that is not whole. Reads the newest segment, and the names of all others.
+        Only the newest segment and the names of the others are read. Raise `MissingSegmentError` if an epoch is missing
+        or the newest one was not committed, `TornSegmentError` if the newest segment is damaged.
         """
         self._settle_hidden(committed)
         self._expect_newest(committed)
@@ -246,8 +248,8 @@ class EpochLog(EpochLogReader):
             raise EpochLogError(f"expected epoch {self.latest() + 1} next in {self.directory}, was {footer.to_epoch}")
         footer = msgspec.structs.replace(footer, follows=self._checksum)
         checksum = write_segment(self.disk, self.hidden(footer.to_epoch), sections, footer)
-        # The name must be as durable as the bytes before the commit refers to them, and so must the published name of
-        # the epoch before, as `recover` redoes the rename of the newest epoch alone.
+        # The hidden name must be durable before the commit refers to the file. So must the published name of the epoch
+        # before, because `recover` redoes only the rename of the newest epoch.
         self.disk.sync_directory(self.directory)
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
 

@@ -1,4 +1,4 @@
-"""The result log: changes of views, one durable segment per published version.
+"""Result log: changes of views, with one durable segment for each published version.
 
 ```
 000000000120.full                        every view's rows at version 120
@@ -6,9 +6,9 @@
 000000000120-000000000131.result …
 ```
 
-A result covers the epochs ``(from, to]`` and holds a table per view: its columns and ``weight``. Publishing is
-idempotent: a version that exists already stays as it is, so a repeated batch is harmless. A full result spares
-reading the results before it; the results after it follow each other without a gap.
+A result covers the epochs ``(from, to]`` and has a table for each view, with the view's columns and ``weight``.
+Publishing is idempotent: a version that exists already is not changed, so that a repeated batch is harmless. With a
+full result, the results before it need not be read; the results after it follow each other without a gap.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ Span = tuple[int, int]
 
 
 class ResultLog:
-    """Result segments in one directory. One owner publishes, one retires; any number of readers.
+    """Result segments in one directory.
 
-    The two may be different threads: the list of spans changes under a lock, files only after it.
+    One thread publishes, another one may retire, and any number of threads read: a lock protects the list of results.
     """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, fence: Callable[[], None] = lambda: None) -> None:
-        """Open the log; raise `EpochLogError` for a missing result. ``torn`` then names the skipped full results.
+        """Open the log; raise `MissingSegmentError` if a result is missing.
 
         ``fence`` is called before anything is published, and raises if another process has taken the directory.
         """
         self.directory = directory
         self._fence = fence
         self.torn: list[str] = []
+        """Damage of the full results that were skipped."""
         self._disk = disk
         self._lock = threading.Lock()
         disk.make_directory(directory)
@@ -68,7 +69,7 @@ class ResultLog:
         begin, end = (chain[0][0], chain[-1][1]) if chain else (0, 0)
         fulls = self._fulls()
         usable = [v for v in fulls if v > end or v == begin or v in {to for _, to in chain}]
-        self._full = next((version for version in usable if self._sound(version) is not None), 0)
+        self._full = next((version for version in usable if self._intact(version) is not None), 0)
         if self._full < begin or (fulls and not chain and not self._full):
             before = spans[start - 1][1] if start else 0
             results = [*map(_interval, chain[:1]), *self.torn]
@@ -89,18 +90,17 @@ class ResultLog:
     @classmethod
     def newest_in(cls, directory: Path, disk: Disk = LOCAL_DISK) -> int:
         """Return the newest version in a directory, 0 for none, and change nothing there."""
-        fulls = [name for name in disk.names(directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
-        full_versions = [int(name.removesuffix(_FULL_SUFFIX)) for name in fulls]
-        return max([*cls.versions_in(directory, disk), *full_versions], default=0)
+        return max([*cls.versions_in(directory, disk), *cls._fulls_in(directory, disk)], default=0)
 
     @classmethod
     def damage_in(cls, directory: Path, disk: Disk = LOCAL_DISK) -> tuple[dict[Path, str], list[Path], int]:
-        """Return the damaged files of a directory with the damage; the files to remove so that a whole log remains,
-        which include intact results after a damaged one; and the newest version of that log. Nothing is changed.
+        """Return the damage in a directory by file, the files to remove, and the newest version that then remains.
+
+        The files to remove are the damaged ones, and intact results after a damaged one. If a result is missing and no
+        file is damaged, the damage is that of the directory. Nothing is changed.
         """
         spans, bad = cls._spans_in(directory, disk), dict[Path, str]()
-        names = [name for name in disk.names(directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
-        fulls = [int(name.removesuffix(_FULL_SUFFIX)) for name in names]
+        fulls = cls._fulls_in(directory, disk)
         paths = {span: directory / f"{span[0]:012d}-{span[1]:012d}{_SUFFIX}" for span in spans}
         paths |= {(-1, version): directory / f"{version:012d}{_FULL_SUFFIX}" for version in fulls}
         for (begin, end), path in paths.items():
@@ -117,8 +117,7 @@ class ResultLog:
             ends.append(end)
         version = max(ends)
         beyond = [path for (begin, end), path in paths.items() if end > version]
-        # A gap without a damaged file: a result is missing.
-        if beyond and not bad:
+        if beyond and not bad:  # a result is missing
             bad[directory] = f"expected a result from epoch {version} in {directory}, was none"
         return bad, sorted({path for path in bad if path != directory} | set(beyond)), version
 
@@ -128,18 +127,24 @@ class ResultLog:
         spans = [name.removesuffix(_SUFFIX).split("-") for name in names]
         return sorted((int(from_epoch), int(to_epoch)) for from_epoch, to_epoch in spans)
 
+    @staticmethod
+    def _fulls_in(directory: Path, disk: Disk) -> list[int]:
+        """Return the versions of full results, whole or torn, ascending."""
+        names = [name for name in disk.names(directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
+        return sorted(int(name.removesuffix(_FULL_SUFFIX)) for name in names)
+
     def latest(self) -> int:
         """Return the newest published version, 0 for none."""
         with self._lock:
             return self._spans[-1][1] if self._spans else self._full
 
     def since_full(self) -> int:
-        """Return the number of results that a reader has to add to the newest full one."""
+        """Return the number of results after the newest full one, which a reader has to add to it."""
         with self._lock:
             return sum(1 for from_epoch, _ in self._spans if from_epoch >= self._full)
 
     def behind(self, version: int) -> list[Span] | None:
-        """Return the spans of the results after a version, in order; None if it is unknown, or results are retired."""
+        """Return the spans of the results after a version, in order; None if it is unknown or they are retired."""
         with self._lock:
             if version == (self._spans[-1][1] if self._spans else self._full):
                 return []
@@ -147,7 +152,7 @@ class ResultLog:
             return self._spans[places[0] :] if places else None
 
     def read(self, span: Span) -> Segment:
-        """Return the result of a span, checked; raise `EpochLogError`, or `FileNotFoundError` for a retired one."""
+        """Return the result of a span; raise `EpochLogError` for damage, `FileNotFoundError` if it is retired."""
         return self._read(self._path(span), span)
 
     def publish(
@@ -194,17 +199,16 @@ class ResultLog:
                 yield self._read(self._path(span), span)
 
     def retire(self, passed: int, bases: int = 2) -> int:
-        """Remove, oldest first, all results before the oldest of the newest ``bases`` full results; return the number
-        of bytes freed.
+        """Remove the results before the newest ``bases`` full results, oldest first; return the number of bytes freed.
 
-        ``passed`` is the newest version of which no batch is run again; newer full results do not count. With two
+        ``passed`` is the newest version whose batch is never run again; newer full results do not count. With two
         ``bases``, the older one can be used if the newer one is torn. Nothing is removed if there are fewer.
         """
         self._disk.sync_directory(self.directory)  # the name of a full result may not be durable yet
-        whole = [version for version in self._fulls() if version <= passed and self._sound(version) is not None][:bases]
-        if len(whole) < bases:
+        intact = [full for full in self._fulls() if full <= passed and self._intact(full) is not None][:bases]
+        if len(intact) < bases:
             return 0
-        base = whole[-1]
+        base = intact[-1]
         with self._lock:
             self._full = max(self._full, base)
             gone = [span for span in self._spans if span[1] <= base]
@@ -219,10 +223,10 @@ class ResultLog:
 
     def _fulls(self) -> list[int]:
         """Return the versions of full results, whole or torn, the newest first."""
-        names = [name for name in self._disk.names(self.directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
-        return sorted((int(name.removesuffix(_FULL_SUFFIX)) for name in names), reverse=True)
+        return self._fulls_in(self.directory, self._disk)[::-1]
 
-    def _sound(self, version: int) -> Segment | None:
+    def _intact(self, version: int) -> Segment | None:
+        """Return the full result of a version; if it is torn, add the damage to `torn` and return None."""
         try:
             return self._read(self._full_path(version), (0, version))
         except (EpochLogError, OSError) as error:

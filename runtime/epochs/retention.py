@@ -1,22 +1,23 @@
-"""Retirement of the beginning of an epoch log: its first remaining epoch, and the control records of retired ones.
+"""Retirement of the beginning of an epoch log, except the control records that are still needed.
 
 ```
-programs/000000000000.program   the first program of the log           kept for ever
-programs/000000000041.program   the newest retired one                 the program of the first remaining epochs
-first                           a footer whose epoch is the first that remains
+programs/000000000000.program   the first control record of the log    kept for ever
+programs/000000000041.program   the newest control record retired      the program of the first remaining epochs
+first                           the mark: a footer whose epoch is the first that remains
 000000000057.segment …          the remaining epochs
 ```
 
-The order of operations makes a crash harmless: control records are durable before the mark refers to them, and the
-mark is before a segment is removed. So a segment below the mark is a leftover, and a gap above it is a loss.
+The order of operations makes a crash harmless: control records are durable before the mark that excludes their epochs,
+and the mark is durable before a segment is removed. So a segment of an epoch below the mark is a leftover, and a gap
+above the mark is a loss.
 
 ```
-crash                                            what the next start finds, and does
+crash                                            what the next start finds, and what it does
 control records copied, mark not moved           programs/… above the mark: ignored, written again
 mark moved, segments not removed, or only some   segments below the mark: the next call removes them
 name renamed, the sync of its directory failed   a power loss may take the name: retiring syncs the directory first
 snapshots or results retired in part             the newer ones: continues, as the oldest go first
-results before a full one retired, some back     results that lead nowhere: begins with the full one, removes them
+results before a full one retired, some back     results that do not reach the full one: removes them
 ```
 """
 
@@ -40,7 +41,7 @@ _BEGUN_WITH: Final = 0
 
 
 class RetentionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Epochs that are retained for a replay although no consumer needs them: those within both limits."""
+    """Limits of the epochs that are retained for a replay although no consumer needs them; both limits apply."""
 
     epochs: int = 10_000
     """Number of the newest epochs; 0 for none."""
@@ -54,16 +55,16 @@ def retire(
     """Remove epochs and snapshots that are not needed any more; return the number of bytes freed.
 
     ``passed`` is the newest epoch that every consumer has committed, so that none of them reads it or an earlier one
-    again. The remaining log begins after a snapshot, from which a replay can start, and has all epochs after the newest
-    ``bases`` snapshots up to ``passed`` and after every pinned one: the newest may be torn. Until there are ``bases``
-    snapshots, only segments that an interrupted call has left are removed.
+    again. The remaining log begins after a snapshot, from which a replay can start. It has all epochs after each pinned
+    snapshot and after each of the newest ``bases`` snapshots up to ``passed``; there are several because one may be
+    torn later. Until there are ``bases`` snapshots, only segments that an interrupted call has left are removed.
     """
     complete = snapshots.complete(passed)
     needed = complete[:bases]
     if len(needed) < bases:
         return retire_epochs(log, log.first())
-    most = min([needed[-1], *snapshots.pinned(), _replay_from(log, config) - 1])
-    start = next((epoch for epoch in complete if epoch <= most), None)
+    at_most = min([needed[-1], *snapshots.pinned(), _replay_from(log, config) - 1])
+    start = next((epoch for epoch in complete if epoch <= at_most), None)
     if start is None:
         return retire_epochs(log, log.first())
     freed = retire_epochs(log, max(log.first(), min(start + 1, log.latest())))
@@ -84,8 +85,8 @@ def _replay_from(log: EpochLogReader, config: RetentionConfig) -> int:
 def retire_epochs(log: EpochLogReader, first: int) -> int:
     """Remove every epoch below ``first``, oldest first; return the number of bytes freed.
 
-    One caller at a time, while the one writer may write. The removed epochs must not include any that a reader still
-    needs; raise `EpochLogError` if they include the newest. May be interrupted anywhere and called again.
+    There is one caller at a time; the writer of the log may write meanwhile. No reader must still need a removed epoch.
+    Raise `EpochLogError` if the newest epoch is among them. A call that was interrupted anywhere can be repeated.
     """
     disk, directory = log.disk, log.directory
     begin = log.first()
@@ -105,16 +106,17 @@ def retire_epochs(log: EpochLogReader, first: int) -> int:
         freed += disk.size(log.path(epoch))
         disk.unlink(log.path(epoch))
     disk.sync_directory(directory)
-    kept = [epoch for epoch in log.programs() if epoch < log.first()]  # one above it is of an interrupted call
+    kept = [epoch for epoch in log.programs() if epoch < log.first()]  # an interrupted call may have left newer ones
     for epoch in kept[1:-1]:
         disk.unlink(directory / PROGRAMS / program_name(epoch))
     return freed
 
 
 def begin_behind(log: EpochLogReader, first: int, control: int) -> None:
-    """Let a log begin at ``first`` without reading the epochs before it, except those with the first and the newest
-    control record, ``control``; raise `TornSegmentError` if these are damaged. Earlier segments are removed by a later
-    `retire`.
+    """Move the beginning of a log to ``first``; a later `retire` removes the earlier segments.
+
+    Of these, only those with the first and with the newest control record are read; ``control`` is the epoch of the
+    newest one. Raise `TornSegmentError` if one of them is damaged.
     """
     for epoch in {_BEGUN_WITH, control} - set(log.programs()):
         if epoch < first:
@@ -123,12 +125,12 @@ def begin_behind(log: EpochLogReader, first: int, control: int) -> None:
 
 
 def write_first(log: EpochLogReader, first: int) -> None:
-    """Write the mark, the first epoch that remains, durably."""
+    """Write the mark durably; ``first`` is the first epoch that remains."""
     _write(log.disk, log.directory / FIRST, Footer(0, first))
 
 
 def _keep_control(log: EpochLogReader, epoch: int) -> None:
-    """Write the file of a control record, which has its epoch's footer without the relations."""
+    """Write the file of a control record: the footer of its epoch without sections."""
     log.disk.make_directory(log.directory / PROGRAMS)
     path = log.directory / PROGRAMS / program_name(epoch)
     footer = log.read(epoch).footer
@@ -136,6 +138,7 @@ def _keep_control(log: EpochLogReader, epoch: int) -> None:
 
 
 def _write(disk: Disk, path: Path, footer: Footer) -> None:
+    """Write a segment without sections durably, after reading it back; raise `TornSegmentError` if it differs."""
     hidden = path.with_name(f".{path.name}")
     written = write_segment(disk, hidden, {}, footer)
     if (checksum := read_segment(hidden, disk).checksum) != written:

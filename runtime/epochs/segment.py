@@ -1,11 +1,10 @@
-"""Segment files: named sections of Arrow data, sealed once, read by memory mapping.
+"""Segment files: named sections of Arrow data, which are written once and read by memory mapping.
 
 Layout: the sections' Arrow IPC streams, each at a multiple of 64 bytes; a footer in MessagePack; the footer's length
 and CRC-32 and eight magic bytes. A reader starts at the end, so a file that was cut short is recognised at once.
 
-A footer may have checksums of the express lane's views, taken at the epoch's end. They are stored in one attribute, as
-JSON. A failed view is left out, and so are all views if the lane has failed; a view with a checksum was therefore whole
-at that epoch.
+A footer may have checksums of the express lane's views at the end of the epoch, as JSON in one attribute. Views that
+have failed have none, and no view has one if the lane has failed: a view with a checksum was whole at that epoch.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class Cut(msgspec.Struct, frozen=True, array_like=True):
-    """Place at which an origin's input was cut: everything up to it is in the epoch."""
+    """Place at which an origin's input was cut: all input before it is in the epoch or in an earlier one."""
 
     session: str
     """Session of the feed; the path of a file."""
@@ -112,7 +111,7 @@ def write_segment(disk: Disk, path: Path, sections: Mapping[str, Iterable[pa.Rec
 def _pieces(
     sections: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer, on_checksum: Callable[[int], None]
 ) -> Iterator[bytes | pa.Buffer]:
-    """Yield the bytes of the file from its beginning; of the encoded rows only one batch is in memory."""
+    """Yield the bytes of the file from its beginning; only one encoded batch is in memory at a time."""
     written: list[Section] = []
     position = 0
     for name, table in sections.items():
@@ -136,7 +135,7 @@ def _pieces(
 
 
 def _stream(batches: list[pa.RecordBatch]) -> Iterator[pa.Buffer | bytes]:
-    """Yield the messages of an Arrow stream, each of which is encoded into a buffer of its size."""
+    """Yield the messages of an Arrow stream, each encoded into a buffer of its own size."""
     yield batches[0].schema.serialize()
     for group in _joined(batches):
         yield (pa.concat_batches(group) if len(group) > 1 else group[0]).serialize()
@@ -144,7 +143,7 @@ def _stream(batches: list[pa.RecordBatch]) -> Iterator[pa.Buffer | bytes]:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Group small neighbours: each batch that is written waits for the interpreter lock when it is done."""
+    """Yield groups of small batches to write as one, because every write waits for the interpreter lock at its end."""
     group: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -229,6 +228,7 @@ def read_segment(path: Path, disk: Disk = LOCAL_DISK) -> Segment:
 
 
 _ATTRIBUTE: Final = "checksums"
+"""Name of the attribute of a footer that has the checksums of views."""
 
 
 def with_checksums(footer: Footer, checksums: Mapping[str, int]) -> Footer:

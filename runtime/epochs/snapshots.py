@@ -1,9 +1,9 @@
 """Relation snapshots: the sum of the log up to an epoch, so that no reader has to start at the beginning of the log.
 
-A snapshot is a segment file with the consolidated rows of every relation at its version. It is made from the snapshot
+A snapshot is a segment file with the consolidated rows of every relation at its epoch. It is computed from the snapshot
 before it and the segments since, some of them at a time, so that the memory needed is proportional to the live rows and
-not to the history. If a snapshot is torn, this is recorded, and an older one or the log itself is used instead;
-`runtime.epochs.retention` retains the segments that an older one needs.
+not to the history. If a snapshot is torn, an older one or the log itself is used instead; `runtime.epochs.retention`
+retains the segments after the older one.
 """
 
 from __future__ import annotations
@@ -26,28 +26,25 @@ VIEW_SECTION: Final = "view/"
 """Prefix of sections that have changes of views, not rows of relations."""
 _SUFFIX: Final = ".snapshot"
 _PINS: Final = "pins"
-_STRETCH_BYTES: Final = 32 * 1024 * 1024
-_STRETCH_SEGMENTS: Final = 1000
-"""Greatest number of segments in a stretch: each is a memory mapping, and their number in a process is limited."""
+_GROUP_BYTES: Final = 32 * 1024 * 1024
+"""Size in bytes at which a group of segments, which are added up at once, is complete."""
+_GROUP_SEGMENTS: Final = 1000
+"""Greatest number of segments in a group: each is a memory mapping, and their number in a process is limited."""
 
 
 class SnapshotDirectory:
     """Snapshots of one log. One writer; readers in any process."""
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
-        self._directory = directory
+        self.directory = directory
+        """Directory of the snapshots."""
         self._disk = disk
         self.torn: dict[Path, str] = {}
-        """Torn snapshots that were skipped, and the damage."""
-
-    @property
-    def directory(self) -> Path:
-        """Directory of the snapshots."""
-        return self._directory
+        """Damage of the torn snapshots that were skipped, by file."""
 
     def epochs(self) -> list[int]:
         """Return the epochs that have a snapshot, whole or torn, the newest first."""
-        return self._epochs_in(self._directory)[::-1]
+        return self._epochs_in(self.directory)[::-1]
 
     def newest(self, at_most: int) -> Segment | None:
         """Return the newest whole snapshot that is not past this epoch; every byte of it is checked."""
@@ -69,7 +66,7 @@ class SnapshotDirectory:
         begin = base.footer.to_epoch if base else 0
         if base is None and self.torn and log.first() > 1:
             raise EpochLogError(
-                f"expected a whole snapshot in {self._directory}, was none: {'; '.join(self.torn.values())}"
+                f"expected a whole snapshot in {self.directory}, was none: {'; '.join(self.torn.values())}"
             )
         names = {section.name for section in base.footer.sections} if base else set()
         for number in range(begin + 1, epoch + 1):
@@ -87,9 +84,10 @@ class SnapshotDirectory:
         return True
 
     def pin(self, owner: int, at_most: int) -> Path | None:
-        """Link the newest whole snapshot under a name of its own until `unpin`; return one that is pinned already.
+        """Give the newest whole snapshot a second name, which stays until `unpin`; return its path.
 
-        ``owner`` is the epoch for which it is needed. Return None if there is no whole snapshot.
+        ``owner`` is the epoch for which the snapshot is needed. If a snapshot is pinned for it already, return that
+        one. Return None if there is no whole snapshot.
         """
         pinned = self._pinned(owner)
         while self._intact(pinned) is None:
@@ -101,12 +99,12 @@ class SnapshotDirectory:
             try:
                 self._disk.link(newest.path, pinned)
             except FileNotFoundError:
-                continue  # a newer snapshot has replaced it meanwhile
+                continue  # it was retired meanwhile
         return pinned
 
     def unpin(self, owner: int) -> None:
         """Remove the pins that this epoch and earlier ones needed."""
-        for pinned in self._epochs_in(self._directory / _PINS):
+        for pinned in self._epochs_in(self.directory / _PINS):
             if pinned <= owner:
                 self._disk.unlink(self._pinned(pinned))
 
@@ -115,17 +113,17 @@ class SnapshotDirectory:
         return [int(name.split(".")[0]) for name in names]
 
     def _pinned(self, owner: int) -> Path:
-        return self._directory / _PINS / f"{owner:012d}{_SUFFIX}"
+        return self.directory / _PINS / f"{owner:012d}{_SUFFIX}"
 
     def _path(self, epoch: int) -> Path:
-        return self._directory / f"{epoch:012d}{_SUFFIX}"
+        return self.directory / f"{epoch:012d}{_SUFFIX}"
 
     def _write(self, sealed: Segment, tables: dict[str, list[pa.RecordBatch]], without: Collection[str]) -> None:
-        """Write a snapshot with the epoch's cuts: a reader of the snapshot reads the origins on from there."""
-        self._disk.make_directory(self._directory)
-        for name in self._disk.names(self._directory):
+        """Write a snapshot with the epoch's cuts, from which a reader of the snapshot continues to read the origins."""
+        self._disk.make_directory(self.directory)
+        for name in self._disk.names(self.directory):
             if name.startswith(".") and name.endswith(_SUFFIX):
-                self._disk.unlink(self._directory / name)
+                self._disk.unlink(self.directory / name)
         path = self._path(sealed.footer.to_epoch)
         hidden = path.with_name("." + path.name)
         footer = Footer(
@@ -139,7 +137,7 @@ class SnapshotDirectory:
         )
         write_segment(self._disk, hidden, tables, footer)
         self._disk.rename(hidden, path)
-        self._disk.sync_directory(self._directory)
+        self._disk.sync_directory(self.directory)
 
     def retire(self, kept: Collection[int], passed: int) -> int:
         """Remove the snapshots up to an epoch except those in ``kept``; return the number of bytes freed."""
@@ -149,26 +147,26 @@ class SnapshotDirectory:
                 freed += self._disk.size(self._path(epoch))
                 self._disk.unlink(self._path(epoch))
         if freed:
-            self._disk.sync_directory(self._directory)
+            self._disk.sync_directory(self.directory)
         return freed
 
     def complete(self, at_most: int) -> list[int]:
         """Return the epochs of whole snapshots of all relations that are not past this epoch, the newest first.
 
-        Every byte of them is checked, and their names are durable, also if the sync in `take` has failed.
+        Every byte of them is checked, and their names are made durable, because the sync in `take` may have failed.
         """
         if self.epochs():
-            self._disk.sync_directory(self._directory)
+            self._disk.sync_directory(self.directory)
         whole = [(epoch, self._intact(self._path(epoch), epoch)) for epoch in self.epochs() if epoch <= at_most]
         return [epoch for epoch, snapshot in whole if snapshot and not snapshot.footer.attributes.get("without")]
 
     def pinned(self) -> list[int]:
         """Return the epochs of the pinned snapshots."""
-        segments = [self._intact(self._pinned(owner)) for owner in self._epochs_in(self._directory / _PINS)]
+        segments = [self._intact(self._pinned(owner)) for owner in self._epochs_in(self.directory / _PINS)]
         return [segment.footer.to_epoch for segment in segments if segment]
 
     def _intact(self, path: Path, epoch: int | None = None) -> Segment | None:
-        """Return the segment of a file, None if it is missing or torn."""
+        """Return the segment of a file, None if it is missing or torn; record the damage in `torn`."""
         try:
             segment = read_segment(path, self._disk)
             segment.verify()
@@ -199,12 +197,12 @@ def add_up(
 ) -> pa.Table | None:
     """Return a relation's rows at ``end``: those of ``base``, a snapshot at ``begin``, plus epochs ``(begin, end]``.
 
-    The result has ``columns`` (None: all), and ``weight`` as its last; None if there never were rows. The memory needed
-    is proportional to its size. If ``stopped`` returns True, the result is incomplete.
+    The result has ``columns`` (all if this is None), and ``weight`` as its last column. It is None if there never were
+    rows, and incomplete if ``stopped`` returned True. The memory needed is proportional to its size.
     """
     total = _chosen(base.rows(relation), columns) if base else None
-    for stretch in _stretches(log, begin, end):
-        tables = [t for segment in stretch if (t := _chosen(segment.rows(relation), columns)) is not None]
+    for group in _groups(log, begin, end):
+        tables = [t for segment in group if (t := _chosen(segment.rows(relation), columns)) is not None]
         if tables:
             total = consolidate(pa.concat_tables([total, *tables] if total is not None else tables))
         if stopped():
@@ -221,9 +219,9 @@ def rows_at(
     columns: Collection[str] | None = None,
     stopped: Callable[[], bool] = bool,
 ) -> pa.Table | None:
-    """Return a relation's rows at an epoch as `add_up` does; ``snapshot`` is one that is not past it, if there is any.
+    """Return a relation's rows at an epoch, as `add_up` does, from a snapshot that is not past the epoch.
 
-    The log is read from its beginning without a snapshot of the relation.
+    If ``snapshot`` is None or lacks the relation, the log is read from its beginning.
     """
     base = snapshot if snapshot is not None and has_snapshot_of(snapshot, relation) else None
     begin = 0 if base is None else base.footer.to_epoch
@@ -235,22 +233,25 @@ def _chosen(rows: pa.Table | None, columns: Collection[str] | None) -> pa.Table 
 
 
 def chosen_columns(rows: pa.Table, columns: Collection[str]) -> pa.Table:
-    """Return these columns of rows, at least one, as a group needs a key; the weight, the last column, stays."""
+    """Return these columns of rows and the weight, which is the last column.
+
+    If none of the columns exists, the first one is returned, because `consolidate` has to group by one.
+    """
     *names, _ = rows.column_names
     places = [place for place, name in enumerate(names) if name in columns] or [0]
     return rows.select([*places, len(names)])
 
 
-def _stretches(log: EpochLogReader, begin: int, end: int) -> Iterator[list[Segment]]:
+def _groups(log: EpochLogReader, begin: int, end: int) -> Iterator[list[Segment]]:
     """Yield the segments of ``(begin, end]``, some megabytes at a time."""
-    stretch: list[Segment] = []
+    group: list[Segment] = []
     size = 0
     for epoch in range(begin + 1, end + 1):
         segment = log.read(epoch)
-        stretch.append(segment)
+        group.append(segment)
         size += sum(section.length for section in segment.footer.sections)
-        if size >= _STRETCH_BYTES or len(stretch) >= _STRETCH_SEGMENTS:
-            yield stretch
-            stretch, size = [], 0
-    if stretch:
-        yield stretch
+        if size >= _GROUP_BYTES or len(group) >= _GROUP_SEGMENTS:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

@@ -1,4 +1,4 @@
-"""Relations: feed messages in, deltas of named multisets out.
+"""Relations and their adaptors, which turn the rows of an origin into deltas of relations.
 
 ```
 rows of an origin ──▶ Adaptor.prepare (marks epoch ends) ──▶ Adaptor.apply ──▶ deltas by relation
@@ -8,8 +8,8 @@ rows of an origin ──▶ Adaptor.prepare (marks epoch ends) ──▶ Adaptor
                         RowAdaptor    plain streams and tables, of any format
                         RecentRows    plain streams whose rows expire
 orderbook.py: deltas of a batch of messages   book_kernel.py: its effect on orders   live_orders.py: saved orders
-touches.py: best bid and ask, by message      retention.py: rows that expire
-market.py: common part of the adaptors of market feeds
+touches.py: best bid and ask, by message      book_rows.py: rows of the kernel, in ticks, lots and Arrow columns
+retention.py: rows that expire                market.py: common part of the adaptors of market feeds
 ```
 """
 

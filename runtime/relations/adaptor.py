@@ -46,7 +46,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class Adaptor(ABC):
-    """Maker of deltas from one origin's rows. Its state lives in the object space, so that it is checkpointed.
+    """Converter of one origin's rows to deltas. Its state is in the object space, so that it is checkpointed.
 
     It is called in stream order by one thread at a time; it must not block and must not loop over rows.
     """
@@ -68,7 +68,7 @@ class Adaptor(ABC):
 
     @property
     def gives_touches(self) -> bool:
-        """True if TOUCHES is among the adaptor's relations."""
+        """True if the relation TOUCHES is among the adaptor's relations."""
         return False
 
     def switch_touches(self, on: bool) -> None:
@@ -81,7 +81,7 @@ class Adaptor(ABC):
             raise AdaptorError(f"expected the adaptor of an order book to give touches, was one of {names}")
 
     def opened(self, sequence: int) -> None:
-        """Restart the sequence at this number, which the next message has. Called before `received`."""
+        """Restart the sequence: the next message has this number. Called when the origin opens, before `received`."""
         del sequence
 
     @property
@@ -90,11 +90,11 @@ class Adaptor(ABC):
         return False
 
     def allow_missing(self, messages: int) -> None:
-        """Tolerate this many missing numbers: those of messages that were set aside as malformed."""
+        """Tolerate this many more missing numbers: those of messages that became dead letters."""
         del messages
 
     def forget_missing(self) -> None:  # noqa: B027 (most adaptors check no numbers)
-        """Tolerate missing numbers no longer: the stream is past those that were allowed."""
+        """Stop tolerating missing numbers: the stream is past the messages that became dead letters."""
 
     def received(self, batch: FormattedBatch) -> pa.RecordBatch:
         """Return the rows of a batch as `prepare` takes them; called once per batch, empty ones too, in stream order.
@@ -120,9 +120,9 @@ class Adaptor(ABC):
         return {}
 
     def leave(self) -> Mapping[str, pa.RecordBatch]:
-        """Return deltas that remove this adaptor's rows from relations which others fill too; nothing follows.
+        """Return deltas that remove this adaptor's rows from relations which other adaptors fill too.
 
-        Relations that only this adaptor fills are emptied by the owner of their rows.
+        No other method is called afterwards. The caller empties relations that only this adaptor fills.
         """
         return {}
 

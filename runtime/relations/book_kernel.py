@@ -2,8 +2,8 @@
 
 One pass over the messages, in feed order: every order that a message touches is changed in place, and its words from
 before the batch are saved (`library.hashing.touch`). Then the net effect of the batch on each touched order is written
-out. If touches are wanted, the total volume of each price is kept as well (`library.levels`), and each message that
-changes the best price of a side, or its volume, writes a row. The text of this module is the kernel's source.
+out. If touches are wanted, the total volume of each price is maintained as well (`library.levels`), and each message
+that changes the best price of a side, or its volume, writes a row. The text of this module is the kernel's source.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -17,22 +17,13 @@ from runtime.native.library import levels
 from runtime.native.library.hashing import CELLS, CHANGED, KEY, META, OLD, TOUCHED, find, locate, settle, touch
 from runtime.native.plain import array, constant, jit, jit_inline, root, table
 
-NUMBERS, ACTIONS, MESSAGES, ORDERS, EDITS, BOOK, MATCHES, LEVELS, BEST, TOUCHES, UNITS = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    8,
-    9,
-    10,
-)
-"""Places: numbers; effect of each action, by ASCII code; messages; live orders; their edits since the last save;
-deltas of the book; matches. If touches are wanted: levels; the best level of each of their groups; rows of
-touches; the units of each symbol.
+NUMBERS, ACTIONS, MESSAGES, ORDERS, EDITS, BOOK = 0, 1, 2, 3, 4, 5
+"""Places in the table with which the kernel is called: numbers of the batch and counters; effect of each action, by
+ASCII code; messages; live orders; their edits since the last save; deltas of the book.
+"""
+MATCHES, LEVELS, BEST, TOUCHES, UNITS = 6, 7, 8, 9, 10
+"""Further places: matches; and if touches are wanted, levels, the best level of each of their groups, rows of touches,
+and the units of each symbol.
 """
 
 COUNT, BIDS, ASKS, BOOK_ROOM, MATCH_COUNT = 0, 1, 2, 3, 4

@@ -1,4 +1,4 @@
-"""The adaptor of the exchange's text feed: BIDS, ASKS, TRADES and TOUCHES of all symbols."""
+"""Adaptor of the exchange's text feed: BIDS, ASKS, TRADES and TOUCHES of all symbols."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FEED_SCHEMA: Final = Schema(
     ),
     CsvFormat(),
 )
-"""The exchange's feed lines, see `deltabook.wire.text.FeedMessage`."""
+"""Schema of the exchange's feed lines, see `deltabook.wire.text.FeedMessage`."""
 
 _HEARTBEAT: Final = ord("H")
 
@@ -106,7 +106,7 @@ class FeedAdaptor(MarketAdaptor):
         return {**super().counters(), "gaps": self._gaps, "repeated": self._repeated}
 
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that were not applied before; raise `FeedGapError` if a row is missing."""
+        """Return the rows that were not applied before; raise `FeedGapError` if more rows are missing than allowed."""
         sequence = rows.column("sequence").to_numpy()
         if len(sequence) and sequence[0] < self._next:
             repeated = int(np.append(sequence >= self._next, True).argmax())

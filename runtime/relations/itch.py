@@ -1,4 +1,6 @@
-"""The adaptor of NASDAQ's TotalView-ITCH 5.0: BIDS, ASKS, TRADES and TOUCHES of all symbols.
+"""Adaptor of NASDAQ's TotalView-ITCH 5.0: BIDS, ASKS, TRADES and TOUCHES of all symbols.
+
+The types of messages have these effects:
 
 ======== ==============================================================================================
 A, F     an order is added; F names its broker, for A the broker is 0
@@ -8,10 +10,10 @@ X, D     an order is reduced; an order ends
 U        an order ends, and a new one with its side, symbol and broker is added
 P        a trade without a displayed order
 Q        the trade of a cross as a whole; none if it has no shares
-others   no change; B neither, since a broken trade did take place
+others   none; B (broken trade) has none either, since the trade did take place
 ======== ==============================================================================================
 
-A message in an unsequenced packet changes nothing either: it has no number that shows whether it was applied.
+A message in an unsequenced packet has no effect: it has no number that shows whether it was applied.
 """
 
 from __future__ import annotations
@@ -72,7 +74,8 @@ def _codes(letters: Mapping[str, int]) -> Codes:
     return table
 
 
-# The letters of the text feed; for adds, and for executions that are not printable, another column decides.
+# Letter of the text feed for each letter of ITCH. Those of A and F, and of a C that is not printable, depend on another
+# column.
 _ACTIONS: Final = _codes({
     "E": ord("E"), "C": ord("E"), "X": ord("X"), "D": ord("D"), "U": ord("U"), "P": ord("T"), "Q": ord("T"),
 })  # fmt: skip
@@ -161,7 +164,7 @@ class ItchAdaptor(MarketAdaptor):
             rows, row_ends = rows.filter(pa.array(keep)), row_ends[keep]
         types = rows.column("message_type")
         heartbeat = action_codes(types) == 0
-        if heartbeat.any():  # or a letter of more than one byte
+        if heartbeat.any():  # code 0 also stands for a type of several bytes, so compare the lengths
             heartbeat = np.diff(np.frombuffer(types.buffers()[1], np.int32, len(types) + 1, 4 * types.offset)) == 0
         return without_heartbeats(rows, row_ends, heartbeat, _numbers(rows, "timestamp"))
 
@@ -184,7 +187,7 @@ class ItchAdaptor(MarketAdaptor):
         return {**super().counters(), **self._counts, "off_scale": self._book.off_scale}
 
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that were not applied before; count the missing ones, which are the malformed messages."""
+        """Return the rows that were not applied before; count the missing ones, which were malformed messages."""
         sequence = rows.column("sequence").to_numpy()
         if (np.diff(sequence) < 0).any():
             raise FeedGapError("expected feed messages in order, was a lower number after a higher number")
@@ -223,7 +226,7 @@ class ItchAdaptor(MarketAdaptor):
         return action
 
     def _broker_ids(self, column: Any) -> Integers:
-        """Return the brokers of attributions, 0 for none; loops over distinct values only."""
+        """Return the brokers of attributions, 0 for none; the loop is over distinct values, or over a short column."""
         if column.null_count == len(column):
             return np.zeros(len(column), np.int64)
         if len(column) <= _FEW:

@@ -1,4 +1,4 @@
-"""Live orders of a feed, in flat arrays that a kernel works on; a checkpoint saves the changed ones."""
+"""Live orders of a feed, in flat arrays that a kernel reads and changes; a checkpoint saves the changed orders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NONE: Final = np.zeros((0, kernel.WORDS), np.int64)
 
 
 class LiveOrders:
-    """Orders by number; an object of the space, as a `runtime.state.chains.SweptHolder`.
+    """Live orders by number, which an object space saves: a `runtime.state.chains.SweptHolder`.
 
     Not thread-safe: one owner at a time.
     """
@@ -33,7 +33,7 @@ class LiveOrders:
     def __init__(self, space: ObjectSpace, name: str) -> None:
         """Restore the orders of this name; raise `CorruptStateError` that names the object."""
         self.table = HashTable(1, kernel.WORDS - 1, is_result=True)
-        """Order → its words, for the kernel."""
+        """Words of each order by its number, for the kernel."""
         self.edits = Structure(4)
         """Changes since the last save, for the kernel."""
         self._restored: list[tuple[Words, Words]] = []  # orders, and numbers of removed orders, by run
@@ -89,7 +89,7 @@ class LiveOrders:
         return self._run(*self._take_off())
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
-        """Return the run of `save`, extended by the orders of the next slots as if they had changed."""
+        """Return the run of `save`, to which the orders of the next slots are added, and the slot to resume from."""
         slots, gone = self._take_off()
         stop = start + max(least, factor * (len(slots) + len(gone)))
         room = len(self.table.records())
@@ -112,13 +112,13 @@ class LiveOrders:
         self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Apply a run, before the first use; raise `CorruptStateError` if it is damaged."""
+        """Add a run to those that `__init__` restores; raise `CorruptStateError` if it is damaged."""
         run = decode_run(data, "live orders")
         if not run.schema.equals(_SCHEMA):
             raise CorruptStateError(f"expected a run of {_SCHEMA.names}, was {run.schema.names}")
-        is_held = run.column("held").to_numpy(zero_copy_only=False)
+        is_live = run.column("held").to_numpy(zero_copy_only=False)
         words = np.stack([run.column(place).to_numpy() for place in (0, *range(2, 1 + kernel.WORDS))], axis=1)
-        self._restored.append((words[is_held], words[~is_held, 0]))
+        self._restored.append((words[is_live], words[~is_live, 0]))
 
     def _take_off(self) -> tuple[Words, Words]:
         """Return the slots that changed and the numbers of removed orders; from now on they count as saved."""
@@ -143,9 +143,9 @@ def _encoded(orders: Words, gone: Words) -> bytes:
     words = np.zeros((kernel.WORDS, len(orders) + len(gone)), np.int64)
     words[:, : len(orders)] = orders.T
     words[0, len(orders) :] = gone
-    is_held = np.arange(words.shape[1]) < len(orders)
+    is_live = np.arange(words.shape[1]) < len(orders)
     columns = [pa.array(each) for each in words]
-    return encode_run(pa.RecordBatch.from_arrays([columns[0], pa.array(is_held), *columns[1:]], schema=_SCHEMA))
+    return encode_run(pa.RecordBatch.from_arrays([columns[0], pa.array(is_live), *columns[1:]], schema=_SCHEMA))
 
 
 def _merged(runs: Sequence[tuple[Words, Words]]) -> Words:
@@ -156,10 +156,10 @@ def _merged(runs: Sequence[tuple[Words, Words]]) -> Words:
     orders = np.concatenate([_NONE, *(stored for stored, _ in runs)])
     if not len(orders):
         return _NONE
-    is_held = np.concatenate([np.zeros(len(each), np.bool_) if place % 2 else np.ones(len(each), np.bool_)
+    is_live = np.concatenate([np.zeros(len(each), np.bool_) if place % 2 else np.ones(len(each), np.bool_)
                               for place, each in enumerate(numbers)])  # fmt: skip
     everything = np.concatenate(numbers)
     _, last = np.unique(everything[::-1], return_index=True)
     last = len(everything) - 1 - last  # place of the last occurrence of each order
-    place_of = np.cumsum(is_held) - 1
-    return np.asarray(orders[place_of[last[is_held[last]]]])
+    place_of = np.cumsum(is_live) - 1
+    return np.asarray(orders[place_of[last[is_live[last]]]])

@@ -42,10 +42,10 @@ class RecentTrades:
 
 
 class BookAdaptor(Adaptor):
-    """Adaptor that fills relations from one order book, and TOUCHES while it is switched on."""
+    """Adaptor whose relations are filled from one order book, with TOUCHES while its rows are switched on."""
 
     def __init__(self, book: OrderBookAdaptor, relations: Sequence[Relation], *, gives_touches: bool) -> None:
-        """Prepare the adaptor; raise `AdaptorError` for touches together with a relation of that name."""
+        """Prepare the adaptor; raise the error of `switch_touches` if ``gives_touches``."""
         self._book = book
         self._relations = tuple(relations)
         self.switch_touches(gives_touches)
@@ -59,7 +59,7 @@ class BookAdaptor(Adaptor):
         return self._book.gives_touches
 
     def switch_touches(self, on: bool) -> None:
-        """Switch rows of TOUCHES on or off; raise `AdaptorError` if another of its relations has that name."""
+        """Switch rows of TOUCHES on or off; raise `AdaptorError` if another relation of the adaptor has that name."""
         if on and any(relation.name == TOUCHES.name for relation in self._relations):
             raise AdaptorError(f"expected no stream called {TOUCHES.name} beside the touches of a book, was one")
         self._book.switch_touches(on)
@@ -106,7 +106,7 @@ def without_heartbeats(
     if not heartbeat.any():
         return Prepared(rows, row_ends, cuttable)
     first = int(heartbeat.argmax())
-    if heartbeat[first:].all():  # usual case: heartbeats come after all messages, so nothing is copied
+    if heartbeat[first:].all():  # the usual case: heartbeats follow all messages, so that nothing has to be copied
         return Prepared(rows.slice(0, first), row_ends[:first], cuttable[:first])
     keep = ~heartbeat
     return Prepared(rows.filter(pa.array(keep)), row_ends[keep], cuttable[keep])

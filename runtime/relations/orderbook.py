@@ -1,13 +1,13 @@
-"""The order-book adaptor: feed messages in, deltas of BIDS, ASKS and TRADES out, and rows of TOUCHES if wanted.
+"""Order book of a feed: converts messages to deltas of BIDS, ASKS and TRADES, and to rows of TOUCHES if wanted.
 
 An add inserts a row; an execution or a partial cancel replaces it (same t, price and broker); a delete or a full
 execution removes it; a message for an order that is not live is counted and changes nothing. Only the net effect of a
-call on each order is emitted: versions in between belong to no epoch. TRADES and TOUCHES are the same rows however
-messages are divided into calls.
+call on each order is emitted, because the versions in between belong to no epoch. The rows of TRADES and TOUCHES do not
+depend on how messages are divided into calls.
 
-Live orders are kept in a hash table of flat arrays. One compiled loop applies the messages of a batch in order and
-changes the table. It saves the values of an order when it first touches the order, and the net effect follows from
-these. A checkpoint saves the changed slots.
+Live orders are in a hash table of flat arrays. One compiled loop applies the messages of a batch in order and changes
+the table. It saves the values of an order before it changes the order for the first time in the batch; the net effect
+is the difference to these values. A checkpoint saves the changed slots.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ import pyarrow.compute as pc
 from runtime.native.structures import Structure
 from runtime.native.tiers import Kernels, MachineKernel, await_kernels, plain_kernel
 from runtime.relations import book_kernel as kernel
-from runtime.relations.columns import int64_columns
+from runtime.relations.book_rows import SymbolUnits, Units, int64_columns
 from runtime.relations.live_orders import LiveOrders
 from runtime.relations.touches import Touches
-from runtime.relations.units import SymbolUnits, Units
 from runtime.state import ObjectSpace
 
 __all__ = [
@@ -86,11 +85,11 @@ class Dialect(msgspec.Struct, frozen=True):
     kills: bytes
     """Actions that end an order."""
     trades: bytes
-    """Actions that are a match."""
+    """Actions that report a match."""
     replaces: bytes = b""
     """Actions that end an order and add another one with its side, symbol and broker."""
     brokers: int = 0
-    """Number of brokers if the format names none: ``broker_id = id % brokers``; with 0 the message has the broker."""
+    """Number of brokers if messages have no broker: ``broker_id = id % brokers``; 0 if each message has its broker."""
 
 
 FEED: Final = Dialect(reduces=b"EX", kills=b"FD", trades=b"EFT")
@@ -204,7 +203,7 @@ class OrderBookAdaptor:
         return counts | ({"unknown_replaces": int(seen[kernel.UNKNOWN_REPLACES])} if self._dialect.replaces else {})
 
     def symbol_numbers(self, column: pa.Array) -> Integers:
-        """Return the numbers of the symbols of some messages, as `Messages` has them."""
+        """Return the numbers of a column of symbols, for `Messages.symbol`; new symbols are added to the pool."""
         if self._prefix:
             column = pc.binary_join_element_wise(self._prefix, column.cast(pa.string()), "")
         return self.symbols.encode(column)
@@ -294,10 +293,10 @@ class OrderBookAdaptor:
         return {"bids" if bids else "asks": batch}
 
     def _trades(self, rows: Integers) -> pa.RecordBatch:
-        """Return one row for each match: executions of live orders, and trades that name no displayed order."""
+        """Return one row for each match: executions of live orders, and trades without a displayed order."""
         columns, side, order_id = int64_columns(rows), rows[kernel.K_SIDE], rows[kernel.K_ORDER]
         is_hidden = side == 0
-        # The aggressor of a match with a bid sells; its side is unknown for a match that names no order.
+        # The aggressor of a match with a bid sells; for a match without a displayed order the side is unknown.
         aggressor = np.where(is_hidden, 2, side == _BID)
         broker = pa.array(rows[kernel.K_BROKER], mask=is_hidden) if is_hidden.any() else columns[kernel.K_BROKER]
         arrays = [

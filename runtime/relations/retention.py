@@ -1,4 +1,4 @@
-"""Retention of a relation that only grows: rows expire by age and number, as ordinary deltas."""
+"""Retention of the rows of a relation: rows expire by age and number, and their removals are ordinary deltas."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MINUTE_NS: Final = 60 * 1_000_000_000
 _KEPT: Final = b"kept"
 """Metadata of a run: number of rows of earlier runs that are still retained."""
 _JOINED: Final = 32
-"""Number of added batches that are joined at once, so that few remain when an epoch ends."""
+"""Number of added batches at which they are joined to one, so that there are few of them when an epoch ends."""
 _CHUNK_ROWS: Final = 1 << 14
 """Greatest number of times in a chunk."""
 
@@ -42,7 +42,7 @@ class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: int = 20_000
     """Greatest number of rows."""
     time_ns: int = 5 * _MINUTE_NS
-    """Greatest age of a row in nanoseconds, by the relation's own time against the newest row."""
+    """Greatest age of a row in nanoseconds: the difference of its time to the latest time of the relation."""
 
 
 class Retained:
@@ -126,8 +126,8 @@ class Retained:
     @property
     def runs_in_use(self) -> int:
         """Number of the newest runs that contain retained rows, including the newest run."""
-        behind = sum(self._runs)
-        while len(self._runs) > 1 and (behind := behind - self._runs[0]) >= self._count:
+        later = sum(self._runs)  # number of rows in the runs after the oldest one
+        while len(self._runs) > 1 and (later := later - self._runs[0]) >= self._count:
             self._runs.popleft()
         return len(self._runs)
 
@@ -179,7 +179,7 @@ class Retained:
         return Run(sum([each.nbytes for each in rows]), partial(_encoded, rows, schema))
 
     def _hold(self, rows: pa.RecordBatch) -> None:
-        """Append rows, which are counted already, to the stored ones."""
+        """Append rows to the batches and times; the caller counts them."""
         if rows.num_rows:
             self._batches.append(rows)
             self._held_bytes += rows.nbytes
@@ -232,7 +232,7 @@ class Retained:
 
 
 class _Times:
-    """Times of rows in order, in chunks with a known greatest time, so that no epoch reads all of them."""
+    """Times of rows in order, in chunks whose greatest time is known, so that an epoch need not read all times."""
 
     def __init__(self) -> None:
         self._chunks: deque[Integers] = deque()
@@ -261,7 +261,7 @@ class _Times:
     def first_within(self, age: int, start: int) -> int:
         """Return the first place from ``start`` on whose time is at most ``age`` before the greatest of all times.
 
-        If there is none it is the number of times.
+        If there is no such place, return the number of times.
         """
         oldest = max(self._latest, default=0) - age
         begin = 0

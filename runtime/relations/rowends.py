@@ -1,4 +1,4 @@
-"""Ends of rows in their stream, computed only for batches in which one is read."""
+"""Byte offsets of the ends of rows in their stream, computed only for batches of which one is read."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
     """Consecutive rows of one batch, or a selection of them."""
 
     batch: FormattedBatch
+    """Batch of the rows."""
     start: int
+    """First row of the part, a place in the batch or in ``chosen``."""
     stop: int
+    """Place after the last row."""
     chosen: Any = None
+    """Places in the batch of the selected rows; None if the part is not a selection."""
 
     def slice(self, start: int, stop: int) -> _Part:
         return _Part(self.batch, self.start + start, self.start + stop, self.chosen)
@@ -100,8 +104,8 @@ class RowEnds:
         ((part, index, _),) = self._overlaps(row, row + 1)
         return part.at(index)
 
-    def tuples_behind(self) -> int:
-        """Return the number of tuples of the stream up to the end of the last row, including the row's own."""
+    def tuple_count(self) -> int:
+        """Return the number of tuples of the stream up to the last row, including the tuple of this row."""
         if not self._length:
             return 0
         return self._parts[-1].tuples_at(self._parts[-1].stop - self._parts[-1].start - 1)
@@ -112,10 +116,10 @@ class RowEnds:
         return ends if dtype is None else ends.astype(dtype)
 
     def _overlaps(self, start: int, stop: int) -> list[tuple[_Part, int, int]]:
-        """Return the parts in which these rows lie, and the range of rows in each part."""
+        """Return the parts that contain these rows, each with the range of the rows in the part."""
         overlaps: list[tuple[_Part, int, int]] = []
         end = self._length
-        for part in reversed(self._parts):  # mostly the last row is requested
+        for part in reversed(self._parts):  # the usual request is for the last row
             begin = end - (part.stop - part.start)
             if begin < stop and end > start:
                 overlaps.append((part, max(start, begin) - begin, min(stop, end) - begin))

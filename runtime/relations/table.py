@@ -1,6 +1,6 @@
-"""Adaptors of plain streams and tables: every tuple is an inserted row, or a deleted one by a flag.
+"""Adaptors of plain streams and tables: every tuple is an inserted row, or a deleted row if it has a flag.
 
-`RecentRows` retains rows by number, and by a time of their own.
+The rows of `RecentRows` expire by their number, and by a time in a column of their own.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ ORDER: Final = "_order"
 
 
 class RowAdaptor(Adaptor):
-    """Adaptor of tuples of a relation's columns, found in the schema by name, with a `FLAG` if ``deletions``.
+    """Adaptor of tuples with the columns of a relation, by their names in the schema, and a `FLAG` if ``deletions``.
 
-    ``columns`` are the columns that are read; others are not parsed, and the deltas do not have them.
+    ``columns`` are the names of the columns that are read (None: all); others are not parsed, and the deltas do not
+    have them.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ def _of_type(array: pa.Array, column: Column) -> pa.Array:
 
 
 class RecentRows(Adaptor):
-    """Adaptor like `RowAdaptor` without deletions, whose rows expire; the object space has the retained rows.
+    """Adaptor of tuples with the columns of a relation, whose rows expire; the object space has the retained rows.
 
     ``time`` names the integer column for `Retention.time_ns`, in its own unit; without one, rows expire only by their
     number.

@@ -1,8 +1,8 @@
-"""The relation TOUCHES: the best bid and ask of a symbol after each message that changes one of them.
+"""Rows of the relation TOUCHES: the best bid and ask of a symbol after each message that changes one of them.
 
-The total volume of each price is kept while rows of the relation are wanted, and follows from the live orders alone:
-nothing is saved, and after a restart the rows are those of an uninterrupted run. `book_kernel` changes the levels and
-writes the rows.
+While rows of the relation are wanted, the total volume of each price (its *level*) is maintained. Levels follow from
+the live orders alone, so that they need not be saved: after a restart, the rows are those of an uninterrupted run.
+`book_kernel` changes the levels and writes the rows.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from runtime.native.indexes import Levels
 from runtime.native.library import levels as level
 from runtime.native.structures import Structure
 from runtime.relations import book_kernel as kernel
-from runtime.relations.columns import int64_columns
-from runtime.relations.units import SymbolUnits
+from runtime.relations.book_rows import SymbolUnits, int64_columns
 from runtime.state import StringPool
 
 __all__ = ["TOUCHES_SCHEMA", "Touches"]

@@ -1,7 +1,7 @@
-"""The adaptor of DBToaster's order-book traces: ``t,id,action,volume,price`` without symbols.
+"""Adaptor of DBToaster's order-book traces: ``t,id,action,volume,price`` without symbols.
 
-One trace can fill several declared streams, each bound to one side of the book; a stream's columns keep the names that
-its declaration gives them.
+One trace can fill several declared streams, each from one side of the book. The columns of a stream have the names of
+its declaration.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ TRACE_SCHEMA: Final = Schema(
     ),
     CsvFormat(),
 )
+"""Schema of the lines of a trace."""
 _COLUMNS: Final = ("t", "id", "broker_id", "volume", "price")
 _MOST_COLUMNS: Final = len(_COLUMNS)
 
 
 class BookStream(msgspec.Struct, frozen=True):
-    """A declared stream that a trace fills."""
+    """Declared stream that a trace fills."""
 
     relation: Relation
     """Name and columns of the stream: up to five, in the order t, id, broker_id, volume, price."""
@@ -67,8 +68,9 @@ class TraceAdaptor(BookAdaptor):
     ) -> None:
         """Prepare the adaptor.
 
-        ``schema`` is that of the trace, possibly with other policies. Without ``kernels`` the book's kernel is
-        interpreted. Raise `AdaptorError` for a stream with too many columns or none.
+        ``brokers`` is the number of brokers, and ``messages`` that of messages before the first one. ``schema`` is that
+        of the trace, possibly with other policies. Without ``kernels`` the book's kernel is interpreted. Raise
+        `AdaptorError` for a stream with too many columns or none.
         """
         for stream in streams:
             if not 0 < len(stream.relation.columns) <= _MOST_COLUMNS:

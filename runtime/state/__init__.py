@@ -1,10 +1,11 @@
-"""Durable state: named objects that are checkpointed by their edits.
+"""Durable state: named objects, of which a checkpoint writes the edits since the one before.
 
 ```
-operator, view ──┬─ objects:  the ten persisted types, item by item ─────┐
-                 ├─ columnar: tables and pools, a batch at a time ───────┤ chains: as runs and parts
-                 └─ any other state that can list its changes ───────────┘
-                                    │ save: edits
+operator, view ──┬─ objects:  the ten persisted types, item by item ──────────┐
+                 ├─ columnar: string pools ───────────────────────────────────┤
+                 ├─ columnar: tables, a batch at a time ────┐                 │
+                 └─ any other state that can list its edits ┴─ chains of runs ┤
+                                    ┌─────────────────────────── save: edits ─┘
              space: names and kinds ┴──commit, with the edits of the same moment─────▶ stores: Store (memory, SQLite)
 codec: values ↔ bytes
 ```

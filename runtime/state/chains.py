@@ -1,14 +1,14 @@
-"""State that is stored as a chain of runs: the edits of each checkpoint, one after the other.
+"""State that is stored as a chain of runs, each of which has the edits of one checkpoint.
 
-A chain is compacted when its runs outweigh the live state, so that the cost of a checkpoint and of the chain follows
-the changes and the live state, never the history.
+A chain is compacted when its runs are larger than the live state, so that the size of the chain and the cost of a
+checkpoint follow the live state and the changes, never the history. There are three ways:
 
-* A `Chain` replaces its runs by a new base of the whole state. The cost is spread over the edits that made it
-  necessary, but falls on one checkpoint.
-* A `SweptChain`, whose holder can save its state part by part, lets each checkpoint include a part of the unchanged
-  state, in proportion to the changes. When all parts have been written, the runs from before the first are useless.
-  So no checkpoint costs more than some three times its edits.
-* A `QueueChain`, whose holder evicts in FIFO order, needs neither: a run is deleted when none of its rows is live.
+* A `Chain` replaces its runs by a *base*, a run of the whole state. This cost is in proportion to the edits before it,
+  but one checkpoint has all of it.
+* A `SweptChain`, whose holder can save its state part by part, adds a part of the unchanged state to each checkpoint,
+  in proportion to the changes. When all parts have been written, the runs before the first part are useless. So no
+  checkpoint costs more than some three times its edits.
+* A `QueueChain`, whose holder evicts in FIFO order, deletes a run when none of its rows is live.
 """
 
 from __future__ import annotations
@@ -41,27 +41,29 @@ __all__ = [
 ]
 
 _SMALLEST_BASE_BYTES: Final = 64 * 1024
-"""Size in bytes below which a base counts as this large, so that a small chain is not compacted all the time."""
+"""Least size in bytes that a base counts as, so that a small chain is not compacted at every checkpoint."""
 _LEAST_SWEPT: Final = 256
 """Least number of slots that a checkpoint sweeps while a sweep is in progress."""
 _SWEEP_FACTOR: Final = 2
-"""Unchanged items saved for each changed one: a sweep ends when half of the live items have been changed once more."""
+"""Number of items that a sweep saves for each changed item: it ends after half as many changes as there are items."""
 _COMPRESSION: Final = 4
-"""Assumed ratio of uncompressed to stored size; a swept chain whose runs compress less is swept more often."""
+"""Assumed ratio of uncompressed to stored size; a chain with a lower ratio is only swept more often."""
 _MOST_DROPPED: Final = 256
-"""Greatest number of old runs that one checkpoint deletes; each checkpoint adds one, so that the number falls."""
+"""Greatest number of old runs that one checkpoint deletes; as each checkpoint adds one run, their number falls."""
 _CHECKSUM: Final = struct.Struct("<I")
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-"""Words mostly have leading zeros: a run is a quarter as long, and SQLite's log takes longer than the compression."""
+"""Options of compressed runs. As words mostly have leading zeros, a compressed run is a quarter as long, and SQLite's
+log would take longer to write the rest than the compression takes.
+"""
 
 
 class Run(msgspec.Struct, frozen=True):
-    """Edits of one save, whose bytes can be made later; subsequent edits belong to the next run."""
+    """Edits of one save, which can be encoded later; subsequent edits belong to the next run."""
 
     nbytes: int
     """Approximate length of the run's bytes."""
     encode: Callable[[], bytes]
-    """Function that returns the run's bytes, and may be called by any thread."""
+    """Function that returns the run's bytes; any thread may call it."""
 
 
 class RunHolder(Protocol):
@@ -81,7 +83,7 @@ class RunHolder(Protocol):
     def save_all(self) -> Run:
         """Return the whole state as a run that needs no other run.
 
-        It is called after a `save` whose run is discarded, or without one if `wants_base`.
+        It is called after a `save` whose run is discarded, or without a `save` if `wants_base`.
         """
 
     def on_saved(self) -> None:
@@ -102,7 +104,11 @@ class SweptHolder(RunHolder, Protocol):
         """Approximate size of `save_all`."""
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
-        """Return `save` with a part of the unchanged state, from ``start`` on, and the next start or None."""
+        """Return the run of `save`, to which a part of the unchanged state is added, and the next start.
+
+        The part begins at ``start``, and has ``factor`` items for each changed one, but at least ``least``. The next
+        start is None after the last part.
+        """
 
 
 class QueueHolder(RunHolder, Protocol):
@@ -110,7 +116,10 @@ class QueueHolder(RunHolder, Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Size of the live state, uncompressed: no less than `save_all`, or a base would follow every base."""
+        """Uncompressed size in bytes of the live state.
+
+        It must not be less than the run of `save_all`, or every checkpoint would write a new base.
+        """
 
     @property
     def runs_in_use(self) -> int:
@@ -199,7 +208,7 @@ class _Plan(msgspec.Struct):
     """Key below which all runs are useless after the save."""
 
     def encode(self) -> bytes:
-        """Return the run's bytes, once; then drop their source, which may be large."""
+        """Return the run's bytes, and drop the run, which may be large; called once."""
         assert self.run is not None
         run, self.run = self.run, None
         data = run.encode()
@@ -208,7 +217,7 @@ class _Plan(msgspec.Struct):
 
 
 class Chain:
-    """Runs of a holder in a table of a store, under ascending keys; the lowest key is that of the base.
+    """Runs of a holder in a table of a store, under consecutive keys; the first run is the base.
 
     Not thread-safe: one owner at a time, the object space's.
     """
@@ -219,7 +228,7 @@ class Chain:
         self._table = table
         self._sizes: dict[int, int] = {}  # key → bytes, ascending
         for key, data in store.scan(table):
-            expected = next(reversed(self._sizes), key - 1) + 1  # only the first are deleted
+            expected = next(reversed(self._sizes), key - 1) + 1  # runs are deleted from the first on
             if key != expected:
                 raise CorruptStateError(f"object {name}: expected run {expected}, was run {key}")
             try:
@@ -288,9 +297,9 @@ class SweptChain(Chain):
 
     def __init__(self, table: str, name: str, holder: SweptHolder, store: Store) -> None:
         super().__init__(table, name, holder, store)
-        self._start: int | None = None  # next place of the sweep, None while there is none
-        self._began = 0  # the key of the first run of the sweep
-        self._useless = 0  # runs of lower keys are useless
+        self._start: int | None = None  # place at which the sweep resumes, None if none is in progress
+        self._began = 0  # key of the first run of the sweep
+        self._useless = 0  # key below which all runs are useless
 
     def _differential(self) -> list[Edit | LateEdit]:
         start, began, useless = self._start, self._began, self._useless
@@ -301,7 +310,7 @@ class SweptChain(Chain):
         else:
             run, start = self.holder.save_swept(start, _LEAST_SWEPT, _SWEEP_FACTOR)
             useless = began if start is None else useless
-        # The oldest runs go first: the others then lack only state that was saved again.
+        # The oldest runs are deleted first: what the others then lack was saved again by the sweep.
         dropped = tuple(takewhile(lambda key: key < useless, islice(self._sizes, _MOST_DROPPED)))
         return self._plan(_Plan(self._next, run, dropped, 0, start, began, useless))
 

@@ -1,9 +1,9 @@
-"""Values as bytes: MessagePack with extensions for what it lacks, so that a value is restored exactly.
+"""Encoding of values as MessagePack, with extensions for the types that MessagePack lacks.
 
-Plain Python values need no type: None, bool, int of any size, float, str, bytes, Decimal, tuple, list, dict, set and
-frozenset, in any nesting, come back equal and of the same type. Anything else that msgspec supports (structs,
-dataclasses, enums, datetimes) needs a declared type, and values of other types are then refused when they are
-stored in the object, not when they are saved.
+Plain Python values are None, bool, int of any size, float, str, bytes, Decimal, tuple, list, dict, set and frozenset,
+in any nesting. They need no declared type, and are decoded to equal values of the same type. Anything else that msgspec
+supports (structs, dataclasses, enums, datetimes) needs a declared type. A value of another type is then refused when it
+is set in the object, not later by a save.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def type_name(type_: Any) -> str:
-    """Return a type as text, which is stored to be compared after a restart."""
+    """Return the name of a type, which is stored with an object and compared after a restart."""
     return type_.__qualname__ if isinstance(type_, type) and get_origin(type_) is None else str(type_)
 
 
@@ -37,7 +37,10 @@ class Codec:
     """Codec of the values of one type. Stateless."""
 
     def __init__(self, type_: Any, name: str) -> None:
-        """Prepare a codec. ``type_`` is `typing.Any` for plain Python values; ``name`` is the object's, for errors."""
+        """Prepare a codec.
+
+        ``type_`` is `typing.Any` for plain Python values; ``name`` is the object's name, for messages of errors.
+        """
         self.type = type_
         self._name = name
         self._is_plain = type_ is Any

@@ -33,7 +33,7 @@ class NameTakenError(StateError, ValueError):
 
 
 class SchemaVersionError(StateError):
-    """An object has a schema version that is newer than the requested one, or that nothing migrates."""
+    """An object's schema version is newer than the requested one, or older and no migration is given."""
 
 
 class StateOverflowError(StateError, ArithmeticError):

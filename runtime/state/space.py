@@ -1,11 +1,11 @@
-"""The object space: named state that is checkpointed by its edits; its index of names, and its string pools.
+"""Object space: named objects over one store, with their index of names and their string pools.
 
-``capture`` returns the changes since the last commit. The owner makes them durable, on another thread if need be,
-together with other data of the same moment, such as an epoch's cut and its segment's checksum. If the commit fails, the
-next one also has its edits. Edits made while a commit is under way belong to the one after it.
+`ObjectSpace.capture` returns the changes since the last commit. The owner makes them durable, on another thread if
+need be, together with other data of the same moment, such as an epoch's cut and its segment's checksum. If the commit
+fails, the next commit also has its edits. Edits made while a commit is in progress belong to the next commit.
 
-The store has a table ``index`` of names and kinds. An object of the ten types has a table ``metadata/NAME`` and a table
-``items/NAME`` with a key for each slot; an object of a columnar kind has one table ``object/NAME``.
+The store has a table ``index`` of names and kinds. An object of the ten persisted types has a table ``metadata/NAME``
+and a table ``items/NAME`` with a key for each slot; an object of a columnar kind has one table ``object/NAME``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """Description of an object."""
 
     kind: str
-    """Kind: one of the ten types, or a columnar kind with its layout."""
+    """Kind: one of the ten persisted types, or a columnar kind with its layout."""
     name: str
     """Name of the object."""
     version: int = 1
@@ -120,16 +120,16 @@ def _decoded_entry(slot: int, data: bytes) -> Entry:
 
 
 class StoredPool:
-    """Persisted string pool; strings are only ever added, so a save writes the new ones under the number of the first.
+    """Persisted string pool. Not thread-safe: one owner at a time, the object space's.
 
-    Not thread-safe: one owner at a time, the object space's.
+    Strings are only added, so that a save writes the new ones together, under the number of the first.
     """
 
     def __init__(self, table: str, name: str, store: Store) -> None:
         """Read the pool; raise `CorruptStateError` that names the object."""
         self.pool = StringPool()
         self._table = table
-        self._parts: list[int] = []  # keys in the store
+        self._parts: list[int] = []  # keys in the store: the number of the first string of each save
         for first, data in store.scan(table):
             if first != len(self.pool):
                 raise CorruptStateError(f"object {name}: expected strings from {len(self.pool)} on, was {first}")
@@ -182,7 +182,7 @@ class _Saved(Protocol):
 class ObjectSpace:
     """Named objects over one store. Not thread-safe: one owner at a time.
 
-    ``space.create(PersistedList, "prices", Schema(int))``; `KINDS` has the ten types.
+    ``space.create(PersistedList, "prices", Schema(int))`` creates an object; `KINDS` has the ten persisted types.
     """
 
     def __init__(self, store: Store) -> None:
@@ -261,7 +261,7 @@ class ObjectSpace:
         return self.create(kind, name, schema, length=length, initial=initial)
 
     def delete(self, name: str) -> None:
-        """Delete an object of any kind, known or not; raise `KeyError` if it is missing. Its name is free at once."""
+        """Delete an object of any kind; raise `KeyError` if it is missing. Its name can be used again at once."""
         self._entry(name)
         self._index.remove(name)
         self._gone.add(name)
@@ -290,7 +290,7 @@ class ObjectSpace:
         return stored.pool
 
     def runs(self, name: str, holder: RunHolder) -> None:
-        """Store this holder under this name from now on, and restore what was saved of it.
+        """Restore the holder's state from the runs of this name, and save its changes under this name from now on.
 
         Raise `StateError` if the name is of another kind or has a holder already, `CorruptStateError` for runs that
         the holder refuses.
@@ -298,11 +298,14 @@ class ObjectSpace:
         self._hold(Chain, name, "runs", holder)
 
     def queue(self, name: str, holder: QueueHolder) -> None:
-        """Store a holder that evicts in FIFO order; otherwise as `runs`."""
+        """Do the same as `runs` for a holder that evicts in FIFO order."""
         self._hold(QueueChain, name, "runs", holder)
 
     def swept(self, name: str, kind: str, holder: SweptHolder) -> None:
-        """Store a holder that is compacted in steps; otherwise as `runs`. ``kind`` describes the table and its runs."""
+        """Do the same as `runs` for a holder that is compacted in steps.
+
+        ``kind`` describes the table and its runs.
+        """
         self._hold(SweptChain, name, kind, holder)
 
     def _hold(self, chain: type[Chain], name: str, kind: str, holder: RunHolder) -> None:
@@ -311,14 +314,14 @@ class ObjectSpace:
         self._saved[name] = chain(_table_of(name), name, holder, self._source(name))
 
     def save(self, *, full: bool = False) -> list[Edit]:
-        """Return the edits of `capture` at once."""
+        """Capture all changes as `capture` does, and return their edits."""
         return self.capture(full=full)()
 
     def capture(self, *, full: bool = False) -> Callable[[], list[Edit]]:
         """Capture all changes, or with ``full`` the whole space as for an empty store.
 
-        The returned call makes the edits once, on any thread; later changes are not in them.
-        `on_saved` or `on_failed` must follow; a capture that neither followed counts as failed.
+        The returned function encodes the edits, and is called at most once, on any thread; later changes are not in
+        them. `on_saved` or `on_failed` must follow; without either, the next capture counts this one as failed.
         """
         if self._gone_in_flight is not None:
             self.on_failed()
@@ -408,16 +411,19 @@ class ObjectSpace:
         return self._saved.get(name)
 
     def _source(self, name: str) -> Store:
-        """Return a columnar object's store: an empty one for a reused name, whose old content is not deleted yet."""
+        """Return the store to read a columnar object from: an empty one for a reused name.
+
+        The real store still has the content of the object that had the name before.
+        """
         return MemoryStore() if name in self._gone | (self._gone_in_flight or set()) else self._store
 
     def _deletions(self) -> list[Edit]:
-        """Return deletes of all that the store has of the deleted objects."""
+        """Return edits that delete all values that the store has of the deleted objects."""
         tables = [table for name in sorted(self._gone | (self._gone_in_flight or set())) for table in _tables_of(name)]
         return [Edit(table, key, None) for table in tables for key in self._store.keys(table)]
 
     def _unused(self) -> Iterator[Edit]:
-        """Yield the stored values, as edits, of objects that were not used since the store was opened."""
+        """Yield edits with the stored values of the objects that were not used since the store was opened."""
         for entry in self._index:
             if entry.name not in self._saved:
                 for table in _tables_of(entry.name):

@@ -1,18 +1,24 @@
-"""Stores, in which state becomes durable: binary values under (table, key), committed in sets.
+"""Stores of durable binary values under (table, key), with atomic commits of edits.
 
 ```
 edits ──▶ Store ──┬── MemoryStore: tests, state that need not outlive the process
                   └── SqliteStore: a file; each value has a checksum of itself and its place
 ```
 
-SQLite was measured against LMDB (py-lmdb 3.0; 10 M values of 24 bytes, checksums in both, an fsync each commit, 2
-shared cores; medians of commits in ms, SQLite / LMDB): 10 scattered edits 0.26 / 0.71, 1,000 scattered 13 / 24, 100,000
-scattered 1,730 / 740; 10 appended 0.19 / 0.30, 1,000 appended 4.1 / 2.8, 100,000 appended 258 / 124. All values are
-read at 0.89 / 0.94 M a second, one in 6.5 / 4.5 µs; 454 / 1,088 MB on disk in the end. SQLite is faster at the small
-commits of an epoch, comes with Python, needs no bound on its size in advance, and is half as large. LMDB's
-strengths, commits of 100,000 edits and single reads, are not this load; so it is not shipped.
+SQLite was measured against LMDB (py-lmdb 3.0) with 10 M values of 24 bytes, checksums in both and an fsync for each
+commit, on 2 shared cores. The times are medians:
 
-Pages of 1 to 8 KiB were tried: commits of scattered edits cost the same within the noise, appended ones too.
+| | SQLite | LMDB |
+|---|---|---|
+| commit of 10, 1,000, 100,000 scattered edits, ms | 0.26, 13, 1,730 | 0.71, 24, 740 |
+| commit of 10, 1,000, 100,000 appended values, ms | 0.19, 4.1, 258 | 0.30, 2.8, 124 |
+| scan, million values per second | 0.89 | 0.94 |
+| read of one value, µs | 6.5 | 4.5 |
+| size on disk at the end, MB | 454 | 1,088 |
+
+SQLite is faster at the small commits of an epoch, comes with Python, needs no bound on its size in advance, and is half
+as large. LMDB is faster at commits of 100,000 edits and at single reads, which are rare here, so it is not used. The
+size of SQLite's pages, from 1 to 8 KiB, made no difference to the times of commits.
 """
 
 from __future__ import annotations
@@ -38,25 +44,25 @@ _KEY: Final = struct.Struct("<q")
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
-    """Write, or delete if ``data`` is None."""
+    """Write of a value, or its deletion if ``data`` is None."""
 
     table: str
     """Table of the value."""
     key: int
-    """Slot of the table, of 64 bits."""
+    """Key in the table, a signed integer of 64 bits."""
     data: bytes | None
     """New value."""
 
 
 class LateEdit(msgspec.Struct, frozen=True, gc=False):
-    """Write whose bytes are made when it is committed, which may be on another thread."""
+    """Write whose bytes are encoded when it is committed, which may be on another thread."""
 
     table: str
     """Table of the value."""
     key: int
-    """Slot of the table, of 64 bits."""
+    """Key in the table, a signed integer of 64 bits."""
     encode: Callable[[], bytes]
-    """Function that returns the new value, which is fixed."""
+    """Function that returns the new value, on which later changes of the state have no effect."""
 
 
 def encoded(edits: Sequence[Edit | LateEdit]) -> list[Edit]:
@@ -67,15 +73,15 @@ def encoded(edits: Sequence[Edit | LateEdit]) -> list[Edit]:
 class Store(ABC):
     """Binary values under (table, key); reads see the last commit only.
 
-    `commit` is all or nothing and returns when the edits would survive a crash of the machine; if it raises it has
-    done nothing, or at worst all, and the same edits can be committed again. A deleted key may be missing. One
-    writer at a time. Reads and commits raise `CorruptStateError` for bytes that differ from what was stored, with the
-    table and the key, or the file.
+    `commit` is atomic, and returns when the edits would survive a crash of the machine. If it raises, it has made
+    either none of the edits or all of them, and the same edits can be committed again. A key that an edit deletes may
+    be missing. One writer at a time. Reads and commits raise `CorruptStateError` for bytes that differ from what was
+    stored; the message names the table and the key, or the file.
     """
 
     @abstractmethod
     def commit(self, edits: Sequence[Edit]) -> None:
-        """Make these edits durable, together; if two are for one place, the later one applies."""
+        """Make these edits durable, together; of several edits with the same table and key, the last one applies."""
 
     @abstractmethod
     def get(self, table: str, key: int) -> bytes | None:
@@ -120,7 +126,7 @@ class MemoryStore(Store):
 
 
 def place_seed(table: str) -> int:
-    """Return the seed of the checksums of a table's values; worth caching over a scan."""
+    """Return the seed of the checksums of a table's values; a scan computes it once."""
     return zlib.crc32(table.encode())
 
 
@@ -134,7 +140,7 @@ def sealed(seed: int, key: int, data: bytes) -> bytes:
 
 
 def opened(seed: int, table: str, key: int, data: bytes) -> bytes:
-    """Return the value; raise `CorruptStateError` that names the place."""
+    """Return the value without its checksum; raise `CorruptStateError`, with the table and the key, if they differ."""
     value = data[_CHECKSUM.size :]
     checksum = zlib.crc32(value, zlib.crc32(_KEY.pack(key), seed))
     if len(data) < _CHECKSUM.size or _CHECKSUM.unpack_from(data)[0] != checksum:
@@ -146,19 +152,20 @@ def opened(seed: int, table: str, key: int, data: bytes) -> bytes:
 
 _APPLICATION: Final = 0x64626B73  # "dbks"
 _FORMAT: Final = 3
-"""Format of the file. In format 1 expiring rows were in tables, which `runtime.relations.retention` converts; in
-format 2 their runs began with a base. A version that knows only an earlier format would not find them, or miss
-deletions.
+"""Format of the file. In format 1, expiring rows were in keyed tables, which `runtime.relations.retention` converts; in
+format 2, the runs of expiring rows began with a base. A release that supports only an earlier format would not find
+these rows, or would miss deletions of them; so it has to refuse the file.
 """
 _OLDEST: Final = 1
+"""Oldest format that can be read."""
 _LOG_PAGES: Final = 16_384
-"""Length in pages of 4 KiB at which the log is copied into the database, so that a page that many commits write is
-copied once. At SQLite's own 1,000 every commit of 1,000 scattered edits is followed by a copy.
+"""Length of the write-ahead log, in pages of 4 KiB, at which it is copied into the database: a page that many commits
+write is then copied once. With SQLite's default of 1,000, a copy follows every commit of 1,000 scattered edits.
 """
 _CACHE_KIB: Final = 64 * 1024
 """Size of SQLite's page cache in KiB."""
 _PAGE_ROWS: Final = 64
-"""Number of values read at once; some have megabytes."""
+"""Number of values that a scan reads at once; small, because a value may have megabytes."""
 _PUT: Final = "INSERT OR REPLACE INTO slots VALUES (?, ?, ?)"
 _DELETE: Final = "DELETE FROM slots WHERE table_id = ? AND key = ?"
 
@@ -178,10 +185,10 @@ def check_store(path: Path) -> None:
 
 
 class SqliteStore(Store):
-    """SQLite in WAL mode with full synchronisation: a commit is one fsync of the log.
+    """Store in an SQLite file, in WAL mode with full synchronisation: a commit is one fsync of the log.
 
     The file is locked for the life of the store, so that a second process on the same directory is refused. Every
-    value has a checksum. One thread may commit while another reads, which waits.
+    value has a checksum. A thread may read while another commits: each waits for the other.
     """
 
     def __init__(self, path: Path) -> None:
@@ -241,14 +248,14 @@ class SqliteStore(Store):
             raise CorruptStateError(f"expected a sound database at {self._path}, was: {' '.join(verdict.split())}")
 
     def commit(self, edits: Sequence[Edit]) -> None:
-        """Commit the edits; raise `StoreError` if the disk is full or fails: then nothing was changed."""
+        """Commit the edits; raise `StoreError`, and change nothing, if the disk is full or fails."""
         if not edits:
             return
         with self._lock:
             self._commit(edits)
 
     def _commit(self, edits: Sequence[Edit]) -> None:
-        known = len(self._tables)
+        count = len(self._tables)
         try:
             self._db.execute("BEGIN IMMEDIATE")
             for is_put, rows in self._rows(edits):
@@ -257,13 +264,16 @@ class SqliteStore(Store):
         except BaseException as error:
             if self._db.in_transaction:  # SQLite rolls back by itself if the disk fails
                 self._db.execute("ROLLBACK")
-            self._tables = dict(list(self._tables.items())[:known])
+            self._tables = dict(list(self._tables.items())[:count])  # without the tables that the commit added
             if isinstance(error, sqlite3.DatabaseError):
-                raise self._named(error) from None
+                raise self._state_error(error) from None
             raise
 
     def _rows(self, edits: Iterable[Edit]) -> Iterator[tuple[bool, list[tuple[Any, ...]]]]:
-        """Yield all puts as rows and then all deletes; of several edits for one place only the last."""
+        """Yield (True, rows to write) and then (False, rows to delete).
+
+        Only the last of several edits with the same table and key is among them.
+        """
         last: dict[tuple[str, int], bytes | None] = {(edit.table, edit.key): edit.data for edit in edits}
         puts: list[tuple[Any, ...]] = []
         deletes: list[tuple[Any, ...]] = []
@@ -272,16 +282,16 @@ class SqliteStore(Store):
                 if table in self._tables:
                     deletes.append((self._tables[table][0], key))
             else:
-                number, seed = self._tables.get(table) or self._made(table)
+                number, seed = self._tables.get(table) or self._add_table(table)
                 puts.append((number, key, sealed(seed, key, data)))
         yield True, puts
         yield False, deletes
 
-    def _made(self, table: str) -> tuple[int, int]:
+    def _add_table(self, table: str) -> tuple[int, int]:
         cursor = self._db.execute("INSERT INTO tables (name) VALUES (?)", (table,))
         assert cursor.lastrowid is not None
-        made = self._tables[table] = cursor.lastrowid, place_seed(table)
-        return made
+        added = self._tables[table] = cursor.lastrowid, place_seed(table)
+        return added
 
     def get(self, table: str, key: int) -> bytes | None:
         with self._lock:
@@ -299,7 +309,7 @@ class SqliteStore(Store):
             yield key
 
     def _pages(self, columns: str, table: str) -> Iterator[tuple[Any, ...]]:
-        """Yield rows by ascending key, a page at a time, so that a reader that stops half-way does not block others."""
+        """Yield rows by ascending key; the lock is held only while a page of them is read, not between pages."""
         page = f"SELECT {columns} FROM slots WHERE table_id = ? AND key > ? ORDER BY key LIMIT {_PAGE_ROWS}"
         last = -1 << 63
         first = page.replace("key >", "key >=")
@@ -316,17 +326,17 @@ class SqliteStore(Store):
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.DatabaseError as error:
-            raise self._named(error) from None
+            raise self._state_error(error) from None
 
     def close(self) -> None:
         self._db.close()
 
     def tables(self) -> list[str]:
-        """Return the names of the tables that are not empty."""
+        """Return the names of the tables that have had a value since the store was opened."""
         return sorted(self._tables)
 
-    def _named(self, error: sqlite3.DatabaseError) -> StateError:
-        """Return SQLite's error with the file's name, as one of the disk or of the file's content."""
+    def _state_error(self, error: sqlite3.DatabaseError) -> StateError:
+        """Return an error of SQLite as an error of the disk or of the file's content; its message names the file."""
         if isinstance(error, sqlite3.OperationalError):
             return StoreError(f"{self._path}: expected a commit or a read to succeed, was: {error}")
         return CorruptStateError(f"{self._path}: expected a sound database, was: {error}")

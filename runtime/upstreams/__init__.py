@@ -3,7 +3,7 @@
 ```
 run directory of an upstream                         the runtime that reads it
 epochs/000000000007.segment ──mapped──▶ UpstreamLog ──▶ Follower ──UpstreamEpoch──▶ ingest, which cuts
-snapshots/…                   once, where the log has lost its beginning
+snapshots/…                   read once, if the beginning of the log is retired
 beat                        ──read_beat──▶ the time of its last sign of life
 consumers/18c3f2a9.json     ◀──Consumers.put── newest epoch committed here
                             ──SessionClaims.take──▶ claims/…: the log into which each session of a feed goes
@@ -15,16 +15,16 @@ upstream ends, its epoch not committed           the reader waits, other origins
 epoch committed, not read by the reader          its segment is kept until the consumer has passed it
 read by the reader, not committed there          the same: it is read again, after the reader's own cut
 committed by the reader, its mark not written    the mark is too low: more is kept for a while
-reader begins on a log without its beginning     it begins with the rows of the upstream's snapshot, which is kept from
-                                                 the moment at which the consumer's file is written
+reader begins with a log whose beginning is      it begins with the rows of the upstream's snapshot, which is retained
+retired                                          from the moment at which the consumer's file is written
 ```
 """
 
 from runtime.upstreams.beat import Beat, read_beat, write_beat
 from runtime.upstreams.consumers import Consumer, Consumers
-from runtime.upstreams.epoch import UpstreamEpoch, UpstreamError, UpstreamPosition
+from runtime.upstreams.errors import UpstreamError
 from runtime.upstreams.following import Follower, FollowerFigures, UpstreamSink
-from runtime.upstreams.log import Symbols, UpstreamLog
+from runtime.upstreams.log import Symbols, UpstreamEpoch, UpstreamLog, UpstreamPosition
 from runtime.upstreams.sessions import SessionClaim, SessionClaims
 
 __all__ = [

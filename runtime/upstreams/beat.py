@@ -10,11 +10,11 @@ import msgspec
 __all__ = ["BEAT", "Beat", "read_beat", "write_beat"]
 
 BEAT: Final = "beat"
-"""Name of the file."""
+"""Name of the heartbeat file."""
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """State that a runtime writes every second. Never durable, as it describes the moment."""
+    """State of a runtime, which it writes every second; not synced to disk, as it is soon outdated."""
 
     term: int
     """Term of the runtime's claim on the directory."""

@@ -17,7 +17,7 @@ from zlib import crc32
 import msgspec
 
 from runtime.epochs import LOCAL_DISK, Disk
-from runtime.upstreams.epoch import DamagedConsumerError, UpstreamError
+from runtime.upstreams.errors import DamagedConsumerError, UpstreamError
 
 __all__ = ["CONSUMERS", "Consumer", "Consumers"]
 
@@ -40,7 +40,7 @@ class Consumer(msgspec.Struct, frozen=True):
     name: str
     """Name that the consumer uses for this upstream."""
     epoch: int = -1
-    """Newest epoch up to which it has committed everything and never reads again; -1 for none yet."""
+    """Newest epoch that it has committed, with all before it, and never reads again; -1 for none yet."""
     written_ns: int = 0
     """Time of writing, in nanoseconds since the UTC epoch."""
     checksum: int | None = None
@@ -91,7 +91,7 @@ class Consumers:
     def forget(self, identity: str) -> bool:
         """Remove a consumer; return False if there was none.
 
-        The consumer will be refused later if epochs have been retired by then.
+        If epochs that it needs are retired afterwards, it is refused when it registers again.
         """
         path = self._path(identity)
         if not self._disk.exists(path):

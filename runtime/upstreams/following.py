@@ -1,4 +1,4 @@
-"""Follower of an upstream's log, on its own thread: polls for the next epoch and offers it until it is taken."""
+"""Follower of an upstream's log: a thread that polls for the next epoch, and offers it until it is taken."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from typing import Final, Protocol
 import msgspec
 
 from runtime.epochs import EpochLogError
-from runtime.upstreams.epoch import UpstreamEpoch
-from runtime.upstreams.log import UpstreamLog
+from runtime.upstreams.log import UpstreamEpoch, UpstreamLog
 
 __all__ = ["Follower", "FollowerFigures", "UpstreamSink"]
 
 _POLL_SECONDS: Final = 0.002
-"""Poll interval in seconds while epochs arrive: looking up a missing name costs some microseconds."""
+"""Poll interval in seconds while epochs arrive; to look up a missing name takes some microseconds."""
 _IDLE_SECONDS: Final = 0.02
 """Poll interval in seconds while no epoch arrives."""
-_LIVELY_SECONDS: Final = 1.0
-"""Time in seconds after an epoch during which others are expected."""
+_ACTIVE_SECONDS: Final = 1.0
+"""Time in seconds after an epoch during which further epochs are expected."""
 _NEWEST_SECONDS: Final = 0.2
 """Interval in seconds at which the newest epoch of the log is looked up."""
 _SHUT_SECONDS: Final = 1.0
-"""Poll interval in seconds while there is no room: `Follower.resume` wakes the thread earlier."""
+"""Longest wait in seconds while an epoch is refused or offers are paused; `resume` and `shut` end it earlier."""
 _JOIN_SECONDS: Final = 10.0
 """Longest wait in seconds for the end of the thread."""
 
@@ -81,7 +80,7 @@ class Follower:
         self._thread.start()
 
     def resume(self) -> None:
-        """Offer again, as there is room."""
+        """Offer the refused epoch again, as there is room."""
         self._wake.set()
 
     def shut(self, is_shut: bool) -> None:
@@ -106,22 +105,22 @@ class Follower:
                 sink.failed(str(error) if names_place else f"upstream {self.log.name}: {type(error).__name__}: {error}")
 
     def _read(self, sink: UpstreamSink) -> None:
-        looked_s = lively_s = -1e9
+        newest_s = taken_s = -1e9  # times of the last look-up of the newest epoch, and of the last taken epoch
         while not self._stopped:
             now_s = time.monotonic()
-            if now_s - looked_s >= _NEWEST_SECONDS:
-                looked_s = now_s
+            if now_s - newest_s >= _NEWEST_SECONDS:
+                newest_s = now_s
                 self._note(newest=self.log.newest())
             # Cleared before the poll, because there may be room again before an offer has returned.
             self._wake.clear()
-            if self.look(sink):
-                lively_s = now_s
+            if self.poll(sink):
+                taken_s = now_s
             elif self._pending is not None or self._is_shut:
                 self._wake.wait(_SHUT_SECONDS)
             else:
-                self._wake.wait(_POLL_SECONDS if now_s - lively_s < _LIVELY_SECONDS else _IDLE_SECONDS)
+                self._wake.wait(_POLL_SECONDS if now_s - taken_s < _ACTIVE_SECONDS else _IDLE_SECONDS)
 
-    def look(self, sink: UpstreamSink) -> bool:
+    def poll(self, sink: UpstreamSink) -> bool:
         """Offer the next or the refused epoch; return True if it was taken. Raise the errors of the log."""
         if self._is_shut:
             return False

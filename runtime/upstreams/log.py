@@ -1,10 +1,10 @@
 """Epoch log of another runtime, read as an origin from a position; every epoch is checked against the one before.
 
-A position stays valid for ever, because an epoch that was once visible is never cut again differently. The directory
-may however be another one, or an older copy. Each epoch's footer has the checksum of the epoch before, so that a wrong
-directory is detected at the first epoch that is read, and nothing of that epoch is taken. Each epoch
-of the reading runtime has, for every upstream, the identity and the epoch of its log, and the cuts of its feeds
-(`NAME/feed`).
+A position stays valid for ever, because an epoch that was once visible is never cut again differently. However, the
+directory may be another one, or an older copy. Each epoch's footer has the checksum of the epoch before, so that a
+wrong directory is detected at the first epoch that is read, and nothing of that epoch is taken. Each epoch of the
+reading runtime has a cut for every upstream, with the identity and the epoch of its log, and cuts of the upstream's
+feeds (`NAME/feed`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,9 +30,9 @@ from runtime.epochs import (
     read_segment,
 )
 from runtime.plan import EPOCH_TIME
-from runtime.upstreams.epoch import UpstreamEpoch, UpstreamError, UpstreamPosition
+from runtime.upstreams.errors import UpstreamError
 
-__all__ = ["EPOCHS", "SNAPSHOTS", "Symbols", "UpstreamLog"]
+__all__ = ["EPOCHS", "SNAPSHOTS", "Symbols", "UpstreamEpoch", "UpstreamLog", "UpstreamPosition"]
 
 EPOCHS: Final = "epochs"
 """Name of the epoch log's directory in a run directory."""
@@ -41,6 +42,43 @@ Symbols = Literal["own", "prefixed", "shared"]
 """Ownership of symbols: ``own`` for symbols of one origin only, ``prefixed`` with the upstream's name, or ``shared`` if
 the books of several origins are summed."""
 _RELATIONS: Final = tuple(relation.name for relation in MARKET_RELATIONS)
+
+
+class UpstreamPosition(msgspec.Struct, frozen=True):
+    """Position in an upstream's log: the newest epoch read."""
+
+    identity: str
+    """Identity of the log; see `runtime.epochs.EpochLogReader.identity`."""
+    epoch: int
+    """Newest epoch read."""
+    checksum: int | None = None
+    """Checksum of the epoch's footer, which the next epoch has to follow; None after a snapshot of an earlier
+    release."""
+
+
+class UpstreamEpoch(msgspec.Struct, frozen=True, eq=False):
+    """Epoch of an upstream, or the snapshot that replaces all epochs up to it; taken as a whole or not at all."""
+
+    origin_id: int
+    """Origin id of the upstream."""
+    position: UpstreamPosition
+    """Position after the epoch."""
+    relations: Mapping[str, pa.RecordBatch]
+    """Relation of the market → its changed rows with their column ``weight``, at least one."""
+    messages: int
+    """Number of well-formed messages in the epoch."""
+    cuts: Mapping[str, Cut]
+    """Cut of the upstream under its name, and the cuts of its own origins, each under ``NAME/ORIGIN``."""
+    time_ns: int
+    """Time of the epoch's barrier, in nanoseconds since the UTC epoch."""
+    size: int
+    """Size of the rows in bytes."""
+    epoch_time: int | None = None
+    """Event time of the epoch in nanoseconds; None if it has not advanced."""
+    symbols: tuple[str, ...] = ()
+    """Symbols that no earlier epoch had since the log was opened; always empty unless the symbols are ``own``."""
+    watermarks: Mapping[str, int] | None = None
+    """Relation → its watermark at the epoch, see `runtime.epochs.Footer`; None in an epoch of an earlier release."""
 
 
 class UpstreamLog:
@@ -62,11 +100,10 @@ class UpstreamLog:
     ) -> None:
         """Create a reader.
 
-        ``directory`` is the upstream's run directory, ``start`` the position after the last epoch read.
-
-        If ``start`` is None, reading begins with the first epoch, or with the newest snapshot if that epoch is retired.
-        ``on_found`` is called before the remaining epochs are listed: if it registers the consumer, these epochs are
-        retained.
+        ``directory`` is the upstream's run directory, ``start`` the position after the last epoch read. If ``start`` is
+        None, reading begins with the first epoch, or with the newest snapshot if that epoch is retired. ``on_found`` is
+        called when there is a log, before its first remaining epoch is looked up: a consumer that it registers keeps
+        the epochs from there on.
         """
         self.origin_id = origin_id
         self.name = name
@@ -87,7 +124,7 @@ class UpstreamLog:
 
     @property
     def is_there(self) -> bool:
-        """True once the log was found to exist and to continue from the position."""
+        """True after the log was opened: it exists and continues from the position."""
         return self._is_open
 
     def newest(self) -> int:
@@ -103,7 +140,7 @@ class UpstreamLog:
         return self._log.latest()
 
     def next(self) -> UpstreamEpoch | None:
-        """Return the next epoch, or None if there is none yet, at the cost of one look-up.
+        """Return the next epoch, or None if there is none yet, which costs one look-up.
 
         Raises `EpochLogError`: an `UpstreamError` for a log that does not continue from the position, a
         `TornSegmentError` for an incomplete epoch.
@@ -146,7 +183,7 @@ class UpstreamLog:
         return True
 
     def _is_unpublished(self, position: UpstreamPosition) -> bool:
-        """Return True if the upstream has committed the epoch, but its segment lost its name in a machine's crash."""
+        """Return True if the segment of the epoch is hidden: a crash of the machine may lose its published name."""
         try:
             hidden = read_segment(self._log.hidden(position.epoch), self._log.disk)
         except (FileNotFoundError, EpochLogError):
@@ -154,7 +191,7 @@ class UpstreamLog:
         return position.checksum in (None, hidden.checksum)
 
     def _first_epoch(self) -> UpstreamEpoch:
-        """Return the first epoch; for a log without its beginning, the newest snapshot, which later epochs follow."""
+        """Return the first epoch, or the newest snapshot, which later epochs follow, if the first epoch is retired."""
         if self._log.first() == 0:
             return self._follow(self._log.read(0))
         snapshot = self._snapshots.newest(self._log.latest())
@@ -202,9 +239,9 @@ class UpstreamLog:
         )
 
     def _named(self, batch: pa.RecordBatch, symbols: list[str]) -> pa.RecordBatch:
-        """Return the rows with the symbols' names in this runtime.
+        """Return the rows with the names that their symbols have in this runtime.
 
-        Append symbols that were not seen before to ``symbols``.
+        Append to ``symbols`` those that were not seen before, if this upstream's symbols are ``own``.
         """
         if self._symbols == "shared":
             return batch

@@ -18,7 +18,7 @@ import msgspec
 
 from deltabook.wire.directories import Claim
 from runtime.epochs import LOCAL_DISK, Disk
-from runtime.upstreams.epoch import UpstreamError
+from runtime.upstreams.errors import UpstreamError
 
 __all__ = ["CLAIMS", "SessionClaim", "SessionClaims"]
 
@@ -43,7 +43,7 @@ class SessionClaim(msgspec.Struct, frozen=True):
 
 
 class SessionClaims:
-    """Session claims of one system. Any number of processes may take claims."""
+    """Session claims of one system of runtimes. Any number of processes may take claims."""
 
     def __init__(self, system: Path, disk: Disk = LOCAL_DISK) -> None:
         """Use the claims of a system; ``system`` is the run directory of its main runtime, which need not exist yet."""

@@ -146,7 +146,7 @@ class MainRuntime(IngestListener):
     def take(self) -> None:
         """Let all followers look until nothing arrives, and apply everything."""
         for follower in self.followers:
-            while follower.sink is not None and follower.look(follower.sink):
+            while follower.sink is not None and follower.poll(follower.sink):
                 self.settle()
 
     def cut(self) -> Footer:

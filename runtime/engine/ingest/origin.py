@@ -268,7 +268,7 @@ class Origin:
                 if "sequence" in part.rows.schema.names
                 else self._cut.sequence + part.rows.num_rows
             )
-            tuples = self._tuples_before + cast(RowEnds, part.row_ends).tuples_behind()
+            tuples = self._tuples_before + cast(RowEnds, part.row_ends).tuple_count()
             self._cut = Cut(self.session(), sequence, end_offset, tuples)
             if self._missing_until is not None and self._cut.offset > self._missing_until:
                 self._forget_missing()

@@ -1,20 +1,24 @@
-"""State in columns: tables that are changed a batch at a time and saved as runs of edits.
+"""State in columns: tables that are changed a batch at a time, and saved as runs of edits.
 
 ```
 batch ──put, delete, lookup──▶ KeyedTable ──save──▶ run of edits
                                    │
      KeyIndex: key words → slots ◀─┘
-columns: Arrow columns ↔ key words, StringPool
-int128: integers of 128 bits ↔ Arrow decimals ↔ words
+columns: Arrow columns ↔ key words, StringPool; integers of 128 bits ↔ Arrow decimals ↔ words
 ```
 """
 
-from runtime.state.columnar.columns import ARROW_TYPES, KeyColumn, StringPool, decode_words, encode_words, width_of
-from runtime.state.columnar.int128 import (
+from runtime.state.columnar.columns import (
+    ARROW_TYPES,
     WIDE,
+    KeyColumn,
+    StringPool,
     decimals_of_integers,
     decimals_of_words,
+    decode_words,
+    encode_words,
     unscaled_as,
+    width_of,
     words_of_decimals,
 )
 from runtime.state.columnar.keyindex import KeyIndex

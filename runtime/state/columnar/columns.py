@@ -1,8 +1,11 @@
 """Conversion of Arrow columns to int64 words and back, so that keys of any type can be indexed.
 
-Integers, dates, times and booleans are one word; a float is the word of its bits (-0.0 made 0.0, so that equal values
-are equal words); a string is its number in a pool; an int128 is two words; a nullable column has one more word, 1
-where it is NULL.
+Integers, dates, times and booleans are one word each. A float is the word of its bits, after -0.0 is replaced by 0.0
+and each NaN by the same NaN, so that equal values have equal words. A string is its number in a pool. An integer of 128
+bits is two words. A nullable column has one more word, which is 1 for NULL.
+
+In Arrow, an integer of 128 bits is the unscaled integer of a decimal128, which has 16 bytes, low word first. The bytes
+are reinterpreted and never cast, because such an integer may have more than the 38 digits of the type.
 """
 
 from __future__ import annotations
@@ -16,12 +19,24 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.state.columnar.int128 import WIDE, decimals_of_words, words_of_decimals
-
-__all__ = ["ARROW_TYPES", "KeyColumn", "StringPool", "decode_words", "encode_words", "width_of"]
+__all__ = [
+    "ARROW_TYPES",
+    "WIDE",
+    "KeyColumn",
+    "StringPool",
+    "decimals_of_integers",
+    "decimals_of_words",
+    "decode_words",
+    "encode_words",
+    "unscaled_as",
+    "width_of",
+    "words_of_decimals",
+]
 
 Words = npt.NDArray[np.int64]
 
+WIDE: Final = pa.decimal128(38, 0)
+"""Arrow's type for integers of 128 bits."""
 ARROW_TYPES: Final[dict[str, pa.DataType]] = {
     "int64": pa.int64(),
     "int128": WIDE,
@@ -31,10 +46,39 @@ ARROW_TYPES: Final[dict[str, pa.DataType]] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us"),
 }
-
-
+"""Types of key columns by name."""
 _FEW: Final = 64
-"""Up to this many strings are converted one by one: fewer Arrow calls, which may release the interpreter lock."""
+"""Number of strings up to which they are converted one by one; calls of Arrow may release the interpreter lock."""
+
+
+def words_of_decimals(array: pa.Array) -> Words:
+    """Return the low and high words of a decimal128 column, shape (rows, 2), not copied; undefined for NULL."""
+    if not len(array):
+        return np.zeros((0, 2), np.int64)
+    words: Words = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)
+    return words[array.offset : array.offset + len(array)]
+
+
+def decimals_of_words(words: Words, valid: pa.Buffer | None = None) -> pa.Array:
+    """Return low and high words, shape (rows, 2), as `WIDE`; ``valid`` is Arrow's validity bitmap.
+
+    Contiguous words are not copied.
+    """
+    return pa.Array.from_buffers(WIDE, len(words), [valid, pa.py_buffer(np.ascontiguousarray(words))])
+
+
+def decimals_of_integers(values: Sequence[int | None]) -> pa.Array:
+    """Return Python integers of up to 128 bits as `WIDE`; raise `OverflowError` for larger ones."""
+    raw = b"".join([(0 if value is None else int(value)).to_bytes(16, "little", signed=True) for value in values])
+    valid = pa.array([value is not None for value in values], pa.bool_()).buffers()[1] if None in values else None
+    return pa.Array.from_buffers(WIDE, len(values), [valid, pa.py_buffer(raw)])
+
+
+def unscaled_as(array: pa.Array, kind: pa.DataType = WIDE) -> pa.Array:
+    """Return decimals of this type, and so of its scale, that have the unscaled integers of the given decimals."""
+    if array.type.equals(kind):
+        return array
+    return pa.Array.from_buffers(kind, len(array), array.buffers(), offset=array.offset)
 
 
 class KeyColumn(msgspec.Struct, frozen=True):
@@ -51,7 +95,8 @@ class KeyColumn(msgspec.Struct, frozen=True):
 class StringPool:
     """Bijection of strings and numbers, counted from 0 in the order of first use; a number is never reused.
 
-    The strings of a pool are state of their own: `added_since` returns those that a checkpoint has to write.
+    A pool is saved apart from the tables with its numbers: `added_since` returns the strings that a checkpoint has to
+    write.
     """
 
     def __init__(self, strings: Iterable[str] = ()) -> None:
@@ -63,9 +108,10 @@ class StringPool:
         return len(self._strings)
 
     def encode(self, column: pa.Array, *, adds: bool = True) -> npt.NDArray[np.int64]:
-        """Return the numbers of a string column's values (NULL: -1); loops over distinct values, or over few.
+        """Return the numbers of a string column's values, -1 for NULL.
 
-        A new string is added, or has the number -2 unless ``adds``.
+        A new string is added, or unless ``adds`` gets the number -2. The loop in Python is over the distinct values,
+        or over all values of a short column.
         """
         number = self._number if adds else self._known_number
         if len(column) <= _FEW:
@@ -89,7 +135,7 @@ class StringPool:
         return self._numbers.get(text, -2)
 
     def decode(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
-        """Return the strings of these numbers, and NULL for -1."""
+        """Return the strings of these numbers, and NULL for negative ones."""
         if len(numbers) <= _FEW:
             known = self._strings
             return pa.array([known[place] if place >= 0 else None for place in numbers.tolist()], pa.string())
@@ -112,7 +158,7 @@ class StringPool:
 
 
 def width_of(columns: Sequence[KeyColumn]) -> int:
-    """Return the number of words per key."""
+    """Return the number of words of a key with these columns."""
     return sum((2 if c.type == "int128" else 1) + c.nullable for c in columns)
 
 

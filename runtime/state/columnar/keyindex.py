@@ -1,13 +1,11 @@
-"""Index from keys to slots that is looked up and changed a batch at a time; keys of any words are hashed.
+"""Hash index from keys to slots, looked up and changed a batch at a time.
 
-Keys are rows of int64 words; a slot is a small integer under which a caller stores the data of the key. A call is a
-fixed number of numpy operations, so that its cost follows the batch and not the number of live keys.
+Keys are rows of int64 words; a slot is a small integer under which a caller stores the data of the key. The hash table
+has linear probing. A probe is a few numpy operations over all keys of the batch that are not resolved yet, so that the
+cost of a call follows the batch and not the number of live keys.
 
-Tried and rejected: a Python dict (a loop per key, 10 times slower at batches of 10,000) and sorted arrays with
+Tried and rejected: a Python dict (a loop over the keys, 10 times slower at batches of 10,000) and sorted arrays with
 `searchsorted` (a merge of all keys for each batch).
-
-The hash table has linear probing. Every probe is one numpy operation over all keys of the batch that are still
-unresolved.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _SMALLEST: Final = 64
 
 
 def _hash(words: Words) -> npt.NDArray[np.uint64]:
-    """Mix the words of each key into 64 bits (the finaliser of splitmix64 per word)."""
+    """Return a hash of 64 bits for each key, by the finaliser of splitmix64 on each word."""
     mixed = np.full(len(words), 0x9E3779B97F4A7C15, np.uint64)
     for column in range(words.shape[1]):
         mixed ^= words[:, column].view(np.uint64)
@@ -41,7 +39,7 @@ def _hash(words: Words) -> npt.NDArray[np.uint64]:
 
 
 def _equal(some: Words, others: Words) -> npt.NDArray[np.bool_]:
-    """Return which rows are equal, column by column: `all` over such short rows takes longer."""
+    """Return which rows are equal, compared column by column because `all` over such short rows takes longer."""
     equal = np.ones(len(some), np.bool_)
     for column in range(some.shape[1]):
         equal &= some[:, column] == others[:, column]
@@ -49,7 +47,7 @@ def _equal(some: Words, others: Words) -> npt.NDArray[np.bool_]:
 
 
 class HashedSlots:
-    """Layout of a key index; ``keys`` are those of the index by slot. Its owner is the index's."""
+    """Hash table of a `KeyIndex`. Its methods take the index's array of keys by slot as ``keys``."""
 
     def __init__(self) -> None:
         self._positions = np.full(_SMALLEST, _EMPTY, np.int64)  # position → slot, _EMPTY or _TOMBSTONE
@@ -72,13 +70,13 @@ class HashedSlots:
             position[pending] = (position[pending] + 1) & mask
         return slots
 
-    def enter(self, slots: Slots, keys: Words) -> None:
-        """Insert slots whose keys are known to be absent."""
+    def insert(self, slots: Slots, keys: Words) -> None:
+        """Insert slots whose keys must be missing."""
         self._reserve(len(slots), keys)
         self._place(slots, keys)
         self._live += len(slots)
 
-    def leave(self, slots: Slots) -> None:
+    def remove(self, slots: Slots) -> None:
         """Remove these slots, which must be live."""
         self._positions[self._position_of[slots]] = _TOMBSTONE
         self._position_of[slots] = _EMPTY
@@ -86,7 +84,7 @@ class HashedSlots:
         self._tombstones += len(slots)
 
     def _place(self, slots: Slots, keys: Words) -> None:
-        """Place slots; where two collide on a position, one of them moves on."""
+        """Write slots at free positions; if two of them collide at one, the loser probes the next position."""
         mask = len(self._positions) - 1
         position = (_hash(keys[slots]) & np.uint64(mask)).view(np.int64)
         pending = np.arange(len(slots))
@@ -139,14 +137,14 @@ class KeyIndex:
         self._used = 0  # slots handed out so far, live or free
         self._free = np.zeros(_SMALLEST, np.int64)  # a stack of freed slots, to be reused
         self._free_count = 0
-        self._layout = HashedSlots()
+        self._hashed = HashedSlots()
 
     def __len__(self) -> int:
         return self._used - self._free_count
 
     @property
     def capacity(self) -> int:
-        """One more than the highest slot that may be allocated without growing; callers size their columns by it."""
+        """Number of slots that the arrays of the index have room for; callers size their own columns by it."""
         return len(self._keys)
 
     def keys_of(self, slots: Slots) -> Words:
@@ -163,22 +161,22 @@ class KeyIndex:
 
     def lookup(self, keys: Words) -> Slots:
         """Return the slot of each key, -1 for a missing one; keys may repeat."""
-        return self._layout.lookup(keys, self._keys)
+        return self._hashed.lookup(keys, self._keys)
 
-    def insert(self, keys: Words) -> tuple[Slots, npt.NDArray[np.bool_]]:
-        """Return the slot of each key, allocated if missing, and which were allocated; keys must not repeat."""
+    def insert(self, keys: Words) -> Slots:
+        """Return the slot of each key, which is allocated if the key is missing; keys must not repeat."""
         slots = self.lookup(keys)
-        made = slots < 0
-        if made.any():
-            slots[made] = self.add(keys[made])
-        return slots, made
+        is_new = slots < 0
+        if is_new.any():
+            slots[is_new] = self.add(keys[is_new])
+        return slots
 
     def add(self, keys: Words) -> Slots:
         """Return a new slot for each of these keys, which must be missing and must not repeat."""
         slots = self._take_slots(len(keys))
         self._keys[slots] = keys
         self._is_live[slots] = True
-        self._layout.enter(slots, self._keys)
+        self._hashed.insert(slots, self._keys)
         return slots
 
     def remove(self, slots: Slots) -> None:
@@ -186,7 +184,7 @@ class KeyIndex:
         is_live = self._is_live.take(slots)
         if not is_live.all():
             raise KeyError(f"expected live slots, was {slots[~is_live][:5].tolist()}")
-        self._layout.leave(slots)
+        self._hashed.remove(slots)
         self._is_live[slots] = False
         top = self._free_count + len(slots)
         if top > len(self._free):
@@ -223,4 +221,4 @@ class KeyIndex:
         free = self._free[: self._free_count]
         assert len(np.unique(free)) == len(free)
         assert not self._is_live[free].any()
-        self._layout._check(live)
+        self._hashed._check(live)

@@ -1,8 +1,8 @@
-"""Keyed table of integers: a dictionary in columns, in which operators of the engine keep their state.
+"""Keyed table: a dictionary from int64 words to int64 columns, in which operators of the engine have their state.
 
-Keys are int64 words (`columns.py`), values are int64 columns, and every call takes a whole batch. Changes since the
-last save are tracked by slot, so that a differential checkpoint writes a *run*: the present value of every changed
-key and the deleted keys. A table is its runs, applied in order.
+`runtime.state.columnar.columns` converts keys to words. Every call takes a whole batch. Changes since the last save
+are tracked by slot, so that a differential checkpoint writes only a *run*: the changed keys with their present values,
+and the deleted keys. All runs of a table, applied in order, restore it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class KeyedTable:
         """Set the values (shape (value columns, n)) of these keys, and insert missing keys."""
         if not len(keys):
             return
-        slots, _ = self._index.insert(keys)
+        slots = self._index.insert(keys)
         self._grow()
         self.put_at(slots, values)
 
@@ -86,7 +86,7 @@ class KeyedTable:
         """Set the values of live slots."""
         for column, given in zip(self._values, values, strict=True):
             column[slots] = given
-        self._change(slots)
+        self._mark_changed(slots)
 
     def delete(self, keys: Words) -> None:
         """Delete these keys; raise `KeyError` if one does not exist."""
@@ -98,14 +98,14 @@ class KeyedTable:
         self.delete_at(slots)
 
     def delete_at(self, slots: Slots) -> None:
-        """Delete the keys of live slots. A key inserted after the last save leaves no trace in the next."""
+        """Delete the keys of live slots; the next save does not mention a key that was inserted after the last save."""
         stored = slots.compress(self._marks.take(slots) & _STORED)
         if len(stored):
             self._gone.append(self._index.keys_of(stored))
         self._index.remove(slots)
         self._marks[slots] = 0
 
-    def _change(self, slots: Slots) -> None:
+    def _mark_changed(self, slots: Slots) -> None:
         marks = self._marks.take(slots)
         again = marks & _CHANGED
         if not again.all():
@@ -114,7 +114,7 @@ class KeyedTable:
 
     @property
     def held_bytes(self) -> int:
-        """Size of all rows in a run, less the fixed size of a run."""
+        """Size in bytes of the keys and values of all rows."""
         return len(self) * 8 * (self._width + len(self._names))
 
     def save(self) -> pa.RecordBatch:
@@ -122,11 +122,11 @@ class KeyedTable:
         return self._run(*self._take_off())
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[pa.RecordBatch, int | None]:
-        """Return `save` and, as if they had changed, the keys of the next slots from ``start`` on.
+        """Return the run of `save`, to which the keys of the next slots are added, and the slot to resume from.
 
-        The number of slots is ``factor`` times the changes, but at least ``least``. Also return the slot to resume
-        from, None after the last. The runs of a complete sweep from 0 to the end have the whole state, whatever changed
-        meanwhile: each key live at the end was swept, or it changed after the sweep passed it.
+        The slots begin at ``start``; their number is ``factor`` times the changes, but at least ``least``. The slot to
+        resume from is None after the last. The runs of a complete sweep from 0 to the end have the whole state whatever
+        changed meanwhile: each key that is live at the end was swept, or changed after the sweep had passed it.
         """
         slots, gone = self._take_off()
         stop = start + max(least, factor * (len(slots) + len(gone)))
@@ -139,11 +139,11 @@ class KeyedTable:
             self.on_failed()
         slots = np.concatenate([_NONE, *self._changed])
         slots = slots.compress(self._marks.take(slots) & _CHANGED)
-        if len(self._changed) > 1:  # a slot that was freed and reused is in there twice
+        if len(self._changed) > 1:  # a slot that was freed and reused is in it twice
             slots = _once(slots)
         gone = np.concatenate([np.zeros((0, self._width), np.int64), *self._gone])
         if len(gone):
-            gone = gone.compress(self._index.lookup(gone) < 0, axis=0)  # without keys inserted again
+            gone = gone.compress(self._index.lookup(gone) < 0, axis=0)  # without keys that were inserted again
             gone = _distinct(gone)
         self._marks[slots] = _STORED
         self._changed, self._gone, self._in_flight = [], [], (slots, gone)
@@ -179,7 +179,7 @@ class KeyedTable:
         gone = gone[gone >= 0]
         self._index.remove(gone)
         self._marks[gone] = 0
-        slots, _ = self._index.insert(keys[is_live])
+        slots = self._index.insert(keys[is_live])
         self._grow()
         self._values[:, slots] = values[: len(self._names), is_live]
         self._marks[slots] = _STORED
@@ -198,7 +198,7 @@ class KeyedTable:
         )
 
     def _run(self, slots: Slots, gone: Words) -> pa.RecordBatch:
-        """Return a run of the present values of slots, followed by deleted keys."""
+        """Return a run of slots with their present values, followed by deleted keys."""
         keys = self._index.keys_of(slots)
         is_live = np.ones(len(slots) + len(gone), np.bool_)
         is_live[len(slots) :] = False

@@ -57,4 +57,4 @@ KINDS: Final[dict[str, type[PersistedObject]]] = {
         PersistedSortedDictionary,
     )
 }
-"""Types by their names in the index."""
+"""The ten persisted types by their names in the index."""

@@ -1,7 +1,7 @@
 """Persisted dictionaries, whose entries are in slots.
 
-In memory an entry costs its key's place in a dict, its slot and its value, which stays encoded until it is first read:
-some 150 bytes for small values.
+In memory an entry of small values takes some 150 bytes: its key in a dict, its slot, and its value, which stays encoded
+until it is first read.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
-from sortedcontainers import SortedDict
 
 from runtime.state.codec import Codec
 from runtime.state.errors import CorruptStateError
-from runtime.state.objects.scattered import Keyed
+from runtime.state.objects.scattered import Keyed, Ordered
 from runtime.state.objects.slots import Home, PersistedObject, Schema
 
 __all__ = ["Entries", "PersistedDictionary", "PersistedSortedDictionary"]
@@ -71,9 +70,6 @@ class Entries(Keyed):
             ) from None
         return stamp, self.key_codec.decode(bytes(key)), bytes(value)
 
-    def begin(self) -> None:
-        self.slot_of = self._mapping()
-
     def value(self, key: object) -> Any:
         """Return the value of a key, and keep it decoded; raise `KeyError` if it is missing."""
         slot = self.slot_of[key]
@@ -117,11 +113,7 @@ class Entries(Keyed):
         self.changes.drop(slot)
 
     def clear(self) -> None:
-        """Remove all entries."""
-        for slot in sorted(self.slot_of.values()):
-            self.changes.drop(slot)
-        self.slot_of.clear()
-        self.free.clear()
+        super().clear()
         self._keys, self._values, self._stamps = [], [], array("q")
 
     def encoded(self) -> Iterator[tuple[int, bytes]]:
@@ -211,18 +203,14 @@ class PersistedDictionary(_AnyDictionary[K, V]):
         return key, self.pop(key)
 
 
-class PersistedSortedDictionary(_AnyDictionary[K, V]):
-    """Persisted `sortedcontainers.SortedDict` without a key function: keys by order, and by their place in it."""
+class PersistedSortedDictionary(_AnyDictionary[K, V], Ordered[K]):
+    """Persisted `sortedcontainers.SortedDict` without a key function."""
 
     kind: ClassVar[str] = "sorted_dictionary"
 
     @classmethod
     def slots_of(cls, home: Home, schema: Schema) -> Entries:
         return Entries(home, schema, is_sorted=True)
-
-    @property
-    def _sorted(self) -> SortedDict:
-        return self._slots.slot_of
 
     def peekitem(self, place: int = -1) -> tuple[K, V]:
         """Return the entry at a place, by default the last; raise `IndexError` if there is none."""
@@ -235,34 +223,3 @@ class PersistedSortedDictionary(_AnyDictionary[K, V]):
             raise KeyError(f"expected an entry in sorted dictionary {self.name}, was empty")
         key, _ = self.peekitem(place)
         return key, self.pop(key)
-
-    def index(self, key: K, start: int | None = None, stop: int | None = None) -> int:
-        """Return the place of a key; raise `ValueError` if it is not in the range."""
-        place: int = self._sorted.index(key, start, stop)
-        return place
-
-    def bisect_left(self, key: K) -> int:
-        """Return the place of the first key that is not below this one."""
-        place: int = self._sorted.bisect_left(key)
-        return place
-
-    def bisect_right(self, key: K) -> int:
-        """Return the place of the first key above this one."""
-        place: int = self._sorted.bisect_right(key)
-        return place
-
-    def irange(
-        self,
-        minimum: K | None = None,
-        maximum: K | None = None,
-        inclusive: tuple[bool, bool] = (True, True),
-        reverse: bool = False,
-    ) -> Iterator[K]:
-        """Yield the keys of a range of values."""
-        keys: Iterator[K] = self._sorted.irange(minimum, maximum, inclusive, reverse)
-        return keys
-
-    def islice(self, start: int | None = None, stop: int | None = None, reverse: bool = False) -> Iterator[K]:
-        """Yield the keys of a range of places."""
-        keys: Iterator[K] = self._sorted.islice(start, stop, reverse)
-        return keys

@@ -18,14 +18,15 @@ __all__ = ["LinkedNode", "Links", "PersistedLinkedList"]
 
 NONE: Final = -1
 """Absent neighbour: before the first node and after the last."""
+_FREE: Final = -2
+"""Mark of a slot without a node."""
 _NODE: Final = msgspec.msgpack.Decoder(tuple[int, int, msgspec.Raw])
 _THREE: Final = b"\x93"
 """First byte of a MessagePack array of three."""
-_FREE: Final = -2
 
 
 class Links(Scattered):
-    """Nodes of a list; a node's item is the slots of its neighbours and its value. One owner at a time."""
+    """Nodes of a linked list, each stored as the slots of its neighbours and its value. One owner at a time."""
 
     _loaded = "values"
 
@@ -55,7 +56,7 @@ class Links(Scattered):
             after.append(following)
             values.append(value)
             taken.append(slot)
-        first, last = self._expect_line(taken, before, after)
+        first, last = self._expect_one_list(taken, before, after)
         self._before, self._after, self.first, self.last, self.count = before, after, first, last, len(taken)
         self._births = array("q", range(self._born, self._born + len(values)))
         self._born += len(values)
@@ -71,7 +72,7 @@ class Links(Scattered):
             ) from None
         return previous, following, bytes(value)
 
-    def _expect_line(self, taken: list[int], before: array[int], after: array[int]) -> tuple[int, int]:
+    def _expect_one_list(self, taken: list[int], before: array[int], after: array[int]) -> tuple[int, int]:
         """Return the first and the last slot of the list; raise `CorruptStateError` unless all nodes make one list."""
         slot = first = next((slot for slot in taken if before[slot] == NONE), NONE)
         last, seen = NONE, 0
@@ -80,7 +81,7 @@ class Links(Scattered):
             self.home.expect(is_node, f"a node after slot {last}", f"slot {slot}, which is free")
             self.home.expect(before[slot] == last, f"slot {last} before slot {slot}", f"slot {before[slot]}")
             last, slot, seen = slot, after[slot], seen + 1
-        self.home.expect(seen == len(taken), f"{len(taken)} nodes in one line", f"{seen} of them from slot {first}")
+        self.home.expect(seen == len(taken), f"{len(taken)} nodes in one list", f"{seen} of them from slot {first}")
         return first, last
 
     def begin(self) -> None:
@@ -196,7 +197,7 @@ class Links(Scattered):
         taken = [slot for slot, before in enumerate(self._before) if before != _FREE]
         self.free.check(set(taken))
         assert len(self.values) == len(self._before) == len(self._after) == len(self._births) == self.free.end
-        assert self._expect_line(taken, self._before, self._after) == (self.first, self.last)
+        assert self._expect_one_list(taken, self._before, self._after) == (self.first, self.last)
         assert self.count == len(taken)
 
     def _changed(self, slot: int) -> None:
@@ -215,7 +216,7 @@ T = TypeVar("T")
 
 
 class LinkedNode(Generic[T]):
-    """Node of a linked list; once it is removed, its use raises `ValueError`. Two objects of one node are equal."""
+    """Node of a linked list. Any use of a removed node raises `ValueError`. Two objects for the same node are equal."""
 
     __slots__ = ("_birth", "_links", "number")
 
@@ -263,9 +264,9 @@ class LinkedNode(Generic[T]):
 
 
 class PersistedLinkedList(PersistedObject, Collection[T], Reversible[T]):
-    """Persisted linked list: values are added and removed anywhere at the same cost, and nodes are references.
+    """Persisted linked list: values are added and removed anywhere at the same cost; a `LinkedNode` refers to a value.
 
-    Adding or removing writes the node and its two neighbours.
+    An insertion or a removal writes the node and its two neighbours.
     """
 
     kind: ClassVar[str] = "linked_list"
@@ -289,7 +290,7 @@ class PersistedLinkedList(PersistedObject, Collection[T], Reversible[T]):
             node = node.previous
 
     def __contains__(self, value: object) -> bool:
-        return any(own is value or own == value for own in self)
+        return self.find(value) is not None
 
     @property
     def first(self) -> LinkedNode[T] | None:
@@ -310,8 +311,8 @@ class PersistedLinkedList(PersistedObject, Collection[T], Reversible[T]):
     def find(self, value: object) -> LinkedNode[T] | None:
         """Return the first node of this value, None if there is none."""
         for slot in self._slots.walk():
-            own = self._slots.value(slot)
-            if own is value or own == value:
+            stored = self._slots.value(slot)
+            if stored is value or stored == value:
                 return LinkedNode(self._slots, slot)
         return None
 

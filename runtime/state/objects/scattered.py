@@ -1,6 +1,7 @@
-"""Slots of which any may be free, in which linked lists, sets and dictionaries are stored. Freed slots are reused.
+"""Slots of linked lists, sets and dictionaries: any slot may be free, and freed slots are reused.
 
-Changes are stored as the bytes to be written, so that a value is saved as it was when it was set.
+A change is recorded as the bytes to write, so that a value is saved as it was when it was set. The calls that the
+sorted set and the sorted dictionary share are here as well.
 """
 
 from __future__ import annotations
@@ -8,15 +9,16 @@ from __future__ import annotations
 import heapq
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, MutableMapping
-from typing import Any
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 from sortedcontainers import SortedDict
 
 from runtime.state.errors import CorruptStateError
-from runtime.state.objects.slots import Home, Schema, Slots
+from runtime.state.objects.slots import Home, PersistedObject, Schema, Slots
 from runtime.state.stores import Edit
 
-__all__ = ["Changes", "FreeSlots", "Keyed", "Scattered"]
+__all__ = ["Changes", "FreeSlots", "Keyed", "Ordered", "Scattered"]
 
 
 class FreeSlots:
@@ -60,9 +62,8 @@ class FreeSlots:
 class Changes:
     """Slots that changed since the last save, with the bytes to write there, or None for a removed one.
 
-    A slot that was taken and freed again without having been stored is dropped. A save whose outcome is open settles
-    its slots when the outcome is known: until then they count as stored. Not thread-safe: one owner at a time, that of
-    the slots.
+    A slot that was taken and freed again without having been stored is dropped. The slots of a save count as stored
+    until its outcome is known. Not thread-safe: one owner at a time, that of the slots.
     """
 
     def __init__(self) -> None:
@@ -71,13 +72,13 @@ class Changes:
         self._flight: dict[int, bytes | None] | None = None
 
     def put(self, slot: int, data: bytes, *, is_new: bool) -> None:
-        """Write a slot; ``is_new`` if it was free."""
+        """Record the new bytes of a slot; ``is_new`` if it was free."""
         if is_new and slot not in self._changed and slot not in (self._flight or ()):
             self._absent.add(slot)
         self._changed[slot] = data
 
     def drop(self, slot: int) -> None:
-        """Mark a slot as freed."""
+        """Record that a slot was freed."""
         if slot in self._absent:
             self._absent.discard(slot)
             del self._changed[slot]
@@ -85,7 +86,7 @@ class Changes:
             self._changed[slot] = None
 
     def take_off(self) -> list[tuple[int, bytes | None]]:
-        """Return the changes for a save, by slot; they are in flight from now on."""
+        """Return the changes for a save, by ascending slot; they are in flight from now on."""
         self._flight, self._changed = self._changed, {}
         self._absent = set()
         return sorted(self._flight.items())
@@ -93,20 +94,18 @@ class Changes:
     def on_saved(self) -> None:
         """Mark the changes in flight as durable."""
         flight, self._flight = self._flight or {}, None
-        for slot in list(self._changed.keys() & flight.keys()):
-            if flight[slot] is None:
-                self._not_stored(slot)
+        for slot in self._changed.keys() & flight.keys():
+            if flight[slot] is not None:
+                continue
+            if self._changed[slot] is None:
+                del self._changed[slot]
+            else:
+                self._absent.add(slot)
 
     def on_failed(self) -> None:
         """Mark the changes in flight as lost or unknown: a slot among them may be stored."""
         flight, self._flight = self._flight or {}, None
         self._changed = flight | self._changed
-
-    def _not_stored(self, slot: int) -> None:
-        if self._changed[slot] is None:
-            del self._changed[slot]
-        else:
-            self._absent.add(slot)
 
 
 class Scattered(Slots):
@@ -119,7 +118,7 @@ class Scattered(Slots):
 
     @abstractmethod
     def encoded(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all taken slots in ascending order, as they are to be stored."""
+        """Yield all taken slots in ascending order, with the bytes to write."""
 
     def renew(self) -> None:
         """Mark all slots as changed."""
@@ -142,7 +141,7 @@ class Scattered(Slots):
 
 
 class Keyed(Scattered):
-    """Slots that are found by a key: a member of a set, or the key of an entry. One owner at a time."""
+    """Slots that are looked up by a key: a member of a set, or the key of an entry. One owner at a time."""
 
     _loaded = "slot_of"
 
@@ -150,12 +149,27 @@ class Keyed(Scattered):
         super().__init__(home, schema)
         self._is_sorted = is_sorted
 
+    @cached_property
+    @abstractmethod
+    def slot_of(self) -> Any:
+        """Slot of each key; a `SortedDict` in a sorted object, else a dict."""
+
+    def begin(self) -> None:
+        self.slot_of = self._mapping()
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        for slot in sorted(self.slot_of.values()):
+            self.changes.drop(slot)
+        self.slot_of.clear()
+        self.free.clear()
+
     def _mapping(self) -> Any:
         """Return an empty map from keys to slots, sorted if the object is."""
         return SortedDict() if self._is_sorted else {}
 
     def _enter(self, slots: MutableMapping[Any, int], key: Any, slot: int) -> None:
-        """Add a stored key; raise `CorruptStateError` for one that is repeated, or that no map can have."""
+        """Add a stored key; raise `CorruptStateError` for one that is repeated, or that cannot be hashed or sorted."""
         try:
             if slots.setdefault(key, slot) == slot:
                 return
@@ -166,3 +180,47 @@ class Keyed(Scattered):
         raise CorruptStateError(
             f"object {self.home.name}: expected keys that differ, was {key!r} in slots {slots[key]} and {slot}"
         )
+
+
+K = TypeVar("K")
+
+
+class Ordered(PersistedObject, Generic[K]):
+    """Base of the sorted set and the sorted dictionary: their members or keys by order, and by place in this order."""
+
+    _slots: Keyed
+
+    @property
+    def _sorted(self) -> SortedDict:
+        return self._slots.slot_of
+
+    def index(self, key: K, start: int | None = None, stop: int | None = None) -> int:
+        """Return the place of a key; raise `ValueError` if it is not in the range of places."""
+        place: int = self._sorted.index(key, start, stop)
+        return place
+
+    def bisect_left(self, key: K) -> int:
+        """Return the place of the first key that is not below this one."""
+        place: int = self._sorted.bisect_left(key)
+        return place
+
+    def bisect_right(self, key: K) -> int:
+        """Return the place of the first key above this one."""
+        place: int = self._sorted.bisect_right(key)
+        return place
+
+    def irange(
+        self,
+        minimum: K | None = None,
+        maximum: K | None = None,
+        inclusive: tuple[bool, bool] = (True, True),
+        reverse: bool = False,
+    ) -> Iterator[K]:
+        """Yield the keys of a range of values."""
+        keys: Iterator[K] = self._sorted.irange(minimum, maximum, inclusive, reverse)
+        return keys
+
+    def islice(self, start: int | None = None, stop: int | None = None, reverse: bool = False) -> Iterator[K]:
+        """Yield the keys of a range of places."""
+        keys: Iterator[K] = self._sorted.islice(start, stop, reverse)
+        return keys

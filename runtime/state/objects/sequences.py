@@ -1,10 +1,10 @@
 """Persisted value, array, list, queue and stack, in contiguous slots [head, tail).
 
-The edits of a save follow from three things: the range that the store may have, the slot from which on all are new,
-and single slots changed below it. So adding to an end costs nothing but the item, and an item that was added and
-removed between two saves is never written.
+The edits of a save follow from three things: the range of slots that the store may have, the slot from which on all
+slots are new, and the single slots that were changed below it. So adding an item at an end writes only this item, and
+an item that was added and removed between two saves is never written.
 
-An item that is `bytes` is one that was not decoded, or a value that is itself `bytes`, which stays encoded.
+An item of type `bytes` is an encoded value: it was not decoded yet, or the value is itself `bytes` and stays encoded.
 """
 
 from __future__ import annotations
@@ -34,13 +34,18 @@ TAIL: Final = 1
 
 
 class _Flight(msgspec.Struct, frozen=True):
-    """Save whose outcome is open: the slots as they were before it, and the metadata that it wrote."""
+    """Save whose outcome is open."""
 
     head: int
+    """Slot of the first item at the save."""
     tail: int
+    """Slot after the last item at the save."""
     new_from: int
+    """Slot from which on the save wrote all items."""
     changed: set[int]
+    """Slots below ``new_from`` that the save wrote."""
     metadata: dict[int, int]
+    """Metadata of the object at the save."""
 
 
 class Contiguous(Slots):
@@ -51,7 +56,8 @@ class Contiguous(Slots):
     def __init__(self, home: Home, schema: Schema, metadata: tuple[int, ...], *, is_queue: bool = False) -> None:
         """Prepare empty slots.
 
-        ``metadata`` are the entries that store the ends; an object without entries always has one item.
+        ``metadata`` are the numbers of the metadata entries that store the ends; an object without metadata always has
+        one item.
         """
         super().__init__(home, schema)
         self._entries = metadata
@@ -135,7 +141,7 @@ class Contiguous(Slots):
         self._flight = None
         self.new_from = min(self.new_from, flight.new_from)
         self.changed |= flight.changed
-        # The store may have committed without reporting it: the range that it may have is deleted once it is removed.
+        # The store may have committed without reporting it, so the range of slots that it may have includes both.
         low, high = self._stored
         self._stored = (min(low, flight.head), max(high, flight.tail)) if low < high else (flight.head, flight.tail)
         self._stored_metadata = {k: v for k, v in self._stored_metadata.items() if flight.metadata.get(k) == v}
@@ -205,8 +211,8 @@ class Contiguous(Slots):
 T = TypeVar("T")
 
 
-class Line(PersistedObject, Sequence[T]):
-    """Base of items in contiguous slots, read by place; each kind defines how they change."""
+class _AnySequence(PersistedObject, Sequence[T]):
+    """Base of the array, the list, the queue and the stack: items by place; each type defines how they change."""
 
     _slots: Contiguous
 
@@ -257,7 +263,7 @@ class PersistedValue(PersistedObject, Generic[T]):
         return f"PersistedValue({self.name!r}, {self.value!r})"
 
 
-class PersistedArray(Line[T]):
+class PersistedArray(_AnySequence[T]):
     """Persisted `collections.abc.Sequence` of fixed length, whose items can be set: ``array[3] = 42``."""
 
     kind: ClassVar[str] = "array"
@@ -280,38 +286,24 @@ class PersistedArray(Line[T]):
         self._slots.change(number % length, value)
 
 
-class PersistedList(PersistedObject, MutableSequence[T]):
-    """Persisted `list`, with all but an order (`<`), copies and ``*``.
+class PersistedList(_AnySequence[T], MutableSequence[T]):
+    """Persisted `list`, without comparison by order (``<``), ``copy`` and ``*``.
 
     An item is in the slot of its place, so that an insertion or a removal writes all items after it again.
     """
 
     kind: ClassVar[str] = "list"
-    _slots: Contiguous
 
     @classmethod
     def slots_of(cls, home: Home, schema: Schema) -> Contiguous:
         return Contiguous(home, schema, (LENGTH,))
 
-    def __len__(self) -> int:
-        return len(self._slots.items)
-
     def __iter__(self) -> Iterator[T]:
-        """Iterate as a list does, over items appended meanwhile too."""
+        """Iterate as a list does: also over items that are appended during the iteration."""
         place = 0
         while place < len(self._slots.items):
             yield self._slots.value(place)
             place += 1
-
-    @overload
-    def __getitem__(self, place: int) -> T: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[T]: ...
-    def __getitem__(self, place: int | slice) -> T | list[T]:
-        if isinstance(place, slice):
-            return [self._slots.value(number) for number in range(*place.indices(len(self)))]
-        value: T = self._slots.value(place)
-        return value
 
     @overload
     def __setitem__(self, place: int, value: T) -> None: ...
@@ -384,14 +376,12 @@ class PersistedList(PersistedObject, MutableSequence[T]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self) -> str:
-        return f"PersistedList({self.name!r}, {list(self)!r})"
 
+class _Ends(_AnySequence[T]):
+    """Base of the queue and the stack, which change only at their ends."""
 
-class _Ends(Line[T]):
-    """Base of lines that change only at their ends."""
-
-    def _add(self, values: Iterable[T]) -> None:
+    def extend(self, values: Iterable[T]) -> None:
+        """Add values in this order at the end; all of them, or none if one of them cannot be stored."""
         self._slots.items.extend([self._slots.checked(value) for value in values])
 
     def _expect_items(self) -> None:
@@ -400,9 +390,9 @@ class _Ends(Line[T]):
 
 
 class PersistedQueue(_Ends[T]):
-    """Persisted queue, first in, first out: a `collections.deque` that is appended to and popped from the front.
+    """Persisted queue (first in, first out), whose items are in memory in a `collections.deque`.
 
-    Slots are numbered from the first item ever; the numbers only grow.
+    Slots are numbered from the first item that the queue ever had; the numbers only grow.
     """
 
     kind: ClassVar[str] = "queue"
@@ -414,10 +404,6 @@ class PersistedQueue(_Ends[T]):
     def enqueue(self, value: T) -> None:
         """Append a value."""
         self._slots.items.append(self._slots.checked(value))
-
-    def extend(self, values: Iterable[T]) -> None:
-        """Append all values, or none if one of them cannot be stored."""
-        self._add(values)
 
     def dequeue(self) -> T:
         """Remove and return the front item; raise `IndexError` if the queue is empty."""
@@ -440,7 +426,7 @@ class PersistedQueue(_Ends[T]):
 
 
 class PersistedStack(_Ends[T]):
-    """Persisted stack, last in, first out: a `list` that changes at its end, read from the bottom up."""
+    """Persisted stack (last in, first out); as a sequence it is read from the bottom up."""
 
     kind: ClassVar[str] = "stack"
 
@@ -451,10 +437,6 @@ class PersistedStack(_Ends[T]):
     def push(self, value: T) -> None:
         """Push a value."""
         self._slots.items.append(self._slots.checked(value))
-
-    def extend(self, values: Iterable[T]) -> None:
-        """Push values, one after the other, all of them or none."""
-        self._add(values)
 
     def pop(self) -> T:
         """Remove and return the top item; raise `IndexError` if the stack is empty."""

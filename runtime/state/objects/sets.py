@@ -8,10 +8,10 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, ClassVar, TypeVar, overload
 
-from sortedcontainers import SortedDict, SortedSet
+from sortedcontainers import SortedSet
 
 from runtime.state.codec import Codec
-from runtime.state.objects.scattered import Keyed
+from runtime.state.objects.scattered import Keyed, Ordered
 from runtime.state.objects.slots import Home, PersistedObject, Schema
 
 __all__ = ["Members", "PersistedSet", "PersistedSortedSet"]
@@ -29,9 +29,6 @@ class Members(Keyed):
         self.free.restore(sorted(slots.values()))
         return slots
 
-    def begin(self) -> None:
-        self.slot_of = self._mapping()
-
     def add(self, member: object) -> None:
         """Add a missing member."""
         data = self.codec.encode(member)
@@ -45,13 +42,6 @@ class Members(Keyed):
         slot = self.slot_of.pop(member)
         self.free.give_back(slot)
         self.changes.drop(slot)
-
-    def clear(self) -> None:
-        """Remove all members."""
-        for slot in sorted(self.slot_of.values()):
-            self.changes.drop(slot)
-        self.slot_of.clear()
-        self.free.clear()
 
     def encoded(self) -> Iterator[tuple[int, bytes]]:
         for slot, member in sorted(((slot, member) for member, slot in self.slot_of.items()), key=itemgetter(0)):
@@ -186,8 +176,8 @@ class PersistedSet(_AnySet[T]):
         return member
 
 
-class PersistedSortedSet(_AnySet[T], Sequence[T]):
-    """Persisted `sortedcontainers.SortedSet` without a key function: members by order, and by their place in it."""
+class PersistedSortedSet(_AnySet[T], Ordered[T], Sequence[T]):
+    """Persisted `sortedcontainers.SortedSet` without a key function: its members are also a sequence."""
 
     kind: ClassVar[str] = "sorted_set"
 
@@ -198,10 +188,6 @@ class PersistedSortedSet(_AnySet[T], Sequence[T]):
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> Any:
         return SortedSet(it)
-
-    @property
-    def _sorted(self) -> SortedDict:
-        return self._slots.slot_of
 
     @overload
     def __getitem__(self, place: int) -> T: ...
@@ -225,37 +211,6 @@ class PersistedSortedSet(_AnySet[T], Sequence[T]):
         self._slots.discard(member)
         return member
 
-    def index(self, value: T, start: int | None = None, stop: int | None = None) -> int:
-        """Return the place of a member; raise `ValueError` if it is not in the range."""
-        place: int = self._sorted.index(value, start, stop)
-        return place
-
     def count(self, value: T) -> int:
         """Return 1 for a member, else 0."""
         return int(value in self)
-
-    def bisect_left(self, value: T) -> int:
-        """Return the place of the first member that is not below the value."""
-        place: int = self._sorted.bisect_left(value)
-        return place
-
-    def bisect_right(self, value: T) -> int:
-        """Return the place of the first member above the value."""
-        place: int = self._sorted.bisect_right(value)
-        return place
-
-    def irange(
-        self,
-        minimum: T | None = None,
-        maximum: T | None = None,
-        inclusive: tuple[bool, bool] = (True, True),
-        reverse: bool = False,
-    ) -> Iterator[T]:
-        """Yield the members of a range of values."""
-        members: Iterator[T] = self._sorted.irange(minimum, maximum, inclusive, reverse)
-        return members
-
-    def islice(self, start: int | None = None, stop: int | None = None, reverse: bool = False) -> Iterator[T]:
-        """Yield the members of a range of places."""
-        members: Iterator[T] = self._sorted.islice(start, stop, reverse)
-        return members

@@ -16,17 +16,17 @@ __all__ = ["PLAIN", "Home", "PersistedObject", "Schema", "Slots"]
 
 
 class Schema(msgspec.Struct, frozen=True):
-    """Types of an object's items, and the version of these."""
+    """Types of an object's items, and the version of these types."""
 
     value: Any = Any
     """Type of the values; `typing.Any` for plain Python values."""
     key: Any = Any
     """Type of a dictionary's keys."""
     version: int = 1
-    """Version stored with the object; one of a lower version is migrated when it is read."""
+    """Version that is stored with the object; an object of a lower version is migrated when it is read."""
     migrate: Callable[[int, Any], Any] | None = None
-    """Function (stored version, item) → item of this version; an item of a dictionary is a (key, value) pair. It gets
-    plain Python values, as the old types do not exist any more."""
+    """Function (stored version, item) → item of this version; an item of a dictionary is a (key, value) pair. Stored
+    items are given as plain Python values, because their types may not exist any more."""
 
 
 PLAIN: Final = Schema()
@@ -61,8 +61,8 @@ class Home:
 class Slots(ABC):
     """Slots of an object: read from the store when they are first used, and saved by their changes.
 
-    A subclass stores its content in cached properties, which `begin` sets and a restore computes; until then an
-    object costs nothing. Not thread-safe: one owner at a time, the object space's.
+    A subclass has its content in cached properties. `begin` sets them for a new object; for a stored object their first
+    use reads the store, and until then it costs nothing. Not thread-safe: one owner at a time, the object space's.
     """
 
     _loaded: str
@@ -84,11 +84,11 @@ class Slots(ABC):
 
     @abstractmethod
     def migrate(self, version: int, migrate: Callable[[int, Any], Any]) -> None:
-        """Migrate every item from this version; all are saved next."""
+        """Migrate every item from this version; the next save writes all of them."""
 
     @abstractmethod
     def _edits(self, full: bool) -> list[Edit]:
-        """Return the edits of the changes, or of the whole content with removals; they are then in flight."""
+        """Return the edits of the changes, or with ``full`` of all items and removals; they are then in flight."""
 
     @abstractmethod
     def on_saved(self) -> None:
@@ -140,10 +140,10 @@ class Slots(ABC):
 
 
 class PersistedObject(ABC):
-    """Named object of an object space, by which it is created, returned and saved.
+    """Named object of an object space, which creates, returns and saves it.
 
-    Values are stored as they are when they are set: one that can be changed in place (a list) must be set again
-    afterwards. Not thread-safe: one owner at a time, the object space's.
+    A value that was changed in place (a list, for example) must be set again, or the change may not be saved. Not
+    thread-safe: one owner at a time, the object space's.
     """
 
     kind: ClassVar[str]

@@ -60,7 +60,7 @@ class SimulatedFollower(Follower):
         if self.sink is None:
             return False
         try:
-            return self.look(self.sink)
+            return self.poll(self.sink)
         except (EpochLogError, OSError) as error:
             sink, self.sink = self.sink, None
             sink.failed(str(error))

@@ -162,3 +162,16 @@ def test_what_an_interrupted_call_has_left_goes_with_the_next(tmp_path: Path) ->
     assert (again.first(), again.latest()) == (6, 9)
     assert retire_epochs(again, 6) == len(kept)
     assert log.log.leftovers() == []
+
+
+def test_controls_are_listed_while_their_epochs_are_retired(tmp_path: Path) -> None:
+    """The kept records are listed after the first epoch was read, so that no record is missed in between."""
+    log = Log(tmp_path, 30, controls=(0, 4))
+
+    class Overtaken(EpochLogReader):
+        def first(self) -> int:
+            if not self.programs():
+                retire_epochs(log.log, 6)
+            return super().first()
+
+    assert Overtaken(tmp_path / "epochs").controls(0, 30) == [0, 4]

@@ -76,7 +76,7 @@ def counted(table: pa.Table | None) -> Counter[Any]:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
-    monkeypatch.setattr(snapshots, "_STRETCH_SEGMENTS", 4)
+    monkeypatch.setattr(snapshots, "_GROUP_SEGMENTS", 4)
     return Log(tmp_path)
 
 

@@ -51,13 +51,13 @@ def test_it_is_the_array_that_it_stands_for(lines: list[str], cut: int, data: st
         assert stream[expected[index] : ends[index]].strip() == b"", "only empty tuples in between"
         assert ends[index - len(ends)] == ends[index]
     if len(ends):
-        assert ends.tuples_behind() == wanted[-1] + 1
+        assert ends.tuple_count() == wanted[-1] + 1
 
 
 def test_a_batch_that_is_taken_whole_is_not_counted_through() -> None:
     (batch,) = batches(b"1\n2\n3\n")
     ends = RowEnds.of(batch)
-    assert (ends[-1], ends[1:][-1], ends.tuples_behind()) == (6, 6, 3)
+    assert (ends[-1], ends[1:][-1], ends.tuple_count()) == (6, 6, 3)
     assert "row_ends" not in vars(batch)
     assert ends[0] == 2
     assert "row_ends" in vars(batch)
@@ -71,4 +71,4 @@ def test_it_takes_no_steps_and_no_rows_beyond_its_end() -> None:
         ends[2]
     with pytest.raises(IndexError, match="expected a mask of 2 rows, was one of 1"):
         ends[np.ones(1, np.bool_)]
-    assert RowEnds(()).tuples_behind() == 0
+    assert RowEnds(()).tuple_count() == 0

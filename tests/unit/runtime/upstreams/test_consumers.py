@@ -18,7 +18,7 @@ from runtime.upstreams import (
     sessions,
     write_beat,
 )
-from runtime.upstreams.epoch import DamagedConsumerError
+from runtime.upstreams.errors import DamagedConsumerError
 
 
 def consumer(identity: str, epoch: int) -> Consumer:

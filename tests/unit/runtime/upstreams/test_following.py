@@ -62,14 +62,14 @@ def test_a_refused_epoch_comes_again(tmp_path: Path) -> None:
     run, sink = UpstreamRun(tmp_path / "a"), Sink(room=1)
     run.seal(bid(1))
     following = follower(tmp_path / "a")
-    assert following.look(sink)
-    assert not following.look(sink)
+    assert following.poll(sink)
+    assert not following.poll(sink)
     following.shut(True)
     sink.room = 2
-    assert not following.look(sink)
+    assert not following.poll(sink)
     following.shut(False)
-    assert following.look(sink)
-    assert (sink.taken, following.look(sink)) == ([0, 1], False)
+    assert following.poll(sink)
+    assert (sink.taken, following.poll(sink)) == ([0, 1], False)
 
 
 def test_a_log_that_cannot_be_read_on_is_said_once(tmp_path: Path) -> None:

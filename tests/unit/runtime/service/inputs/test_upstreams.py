@@ -48,7 +48,7 @@ class Lab:
 
     def take(self) -> None:
         (follower,) = self.upstreams.followers
-        while follower.look(Sink()):
+        while follower.poll(Sink()):
             pass
 
     def told(self) -> list[int]:

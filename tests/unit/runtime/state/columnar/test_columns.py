@@ -1,4 +1,7 @@
-"""Columns of every type become words and come back; equal values, and only they, have equal words."""
+"""Columns of every type become words and come back; equal values, and only they, have equal words.
+
+Integers of 128 bits are the same in Arrow, as words and in Python.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.state import ARROW_TYPES, KeyColumn, StringPool, decode_words, encode_words, width_of
+from runtime.state import (
+    ARROW_TYPES,
+    WIDE,
+    KeyColumn,
+    StringPool,
+    decimals_of_integers,
+    decimals_of_words,
+    decode_words,
+    encode_words,
+    unscaled_as,
+    width_of,
+    words_of_decimals,
+)
 from runtime.state.columnar import columns as state_columns
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -98,3 +113,27 @@ def test_few_strings_are_converted_as_many_are(few: int, monkeypatch: pytest.Mon
     assert numbers.tolist() == [-1, 0, 1, 2]
     assert numbers.dtype == np.int64
     assert pool.decode(numbers).equals(column.slice(1))
+
+
+@given(st.lists(st.none() | st.integers(-(2**127), 2**127 - 1)), st.integers(0, 3))
+def test_words_are_the_two_halves(numbers: list[int | None], skipped: int) -> None:
+    """The words of a slice are those of its rows."""
+    found = decimals_of_integers(numbers)
+    assert found.type == WIDE
+    assert found.is_null().to_pylist() == [number is None for number in numbers]
+    words = words_of_decimals(found.slice(skipped))
+    given_numbers = [number or 0 for number in numbers[skipped:]]
+    assert [(int(high) << 64) + (int(low) % 2**64) for low, high in words] == given_numbers
+    again = decimals_of_words(np.asarray(words)[:, ::1])
+    assert words_of_decimals(again).tolist() == words.tolist()
+
+
+def test_128_bits_are_the_most() -> None:
+    with pytest.raises(OverflowError):
+        decimals_of_integers([2**127])
+
+
+def test_scales_are_changed_without_a_cast() -> None:
+    prices = pa.array([Decimal("1.25"), None, Decimal("-3.00")], pa.decimal128(38, 2))
+    assert unscaled_as(prices.slice(1)).to_pylist() == [None, -300]
+    assert unscaled_as(unscaled_as(prices), prices.type).equals(prices)
