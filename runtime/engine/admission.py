@@ -1,4 +1,4 @@
-"""Admission of inputs of sources to the engine, within bounds on those in flight."""
+"""Admission of sources' inputs to the engine, within bounds on the inputs in flight."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Admission", "Ticket", "Window"]
 class Ticket:
     """Ticket of one input in flight, or of several inputs that an item was derived from.
 
-    Guarded by the admission's lock.
+    It is accessed with the admission's lock held.
     """
 
     __slots__ = ("count", "parents", "size", "window")
@@ -151,7 +151,7 @@ class Admission:
         """Note that items with these tickets have been executed; this call may resume sources."""
         calls: list[Callable[[], None]] = []
         with self._lock:
-            touched = self._over(tickets)
+            touched = self._subtract(tickets)
             for window in touched:
                 self._advance(window, calls)
             if touched and self._refused:
@@ -184,7 +184,7 @@ class Admission:
         """Return True if another source has waited for longer, and this one was not resumed."""
         return bool(self._refused) and not window.is_granted and next(iter(self._refused)) is not window
 
-    def _over(self, tickets: Sequence[Ticket]) -> list[Window]:
+    def _subtract(self, tickets: Sequence[Ticket]) -> list[Window]:
         """Subtract executed items from their tickets; return the windows whose oldest input has left."""
         touched: list[Window] = []
         waiting = list(tickets)
@@ -201,6 +201,7 @@ class Admission:
         return touched
 
     def _advance(self, window: Window, calls: list[Callable[[], None]]) -> None:
+        """Remove the oldest inputs that have left; append to ``calls`` what this allows."""
         tickets = window.tickets
         while tickets and tickets[0].window is None:
             size = tickets.popleft().size

@@ -17,6 +17,7 @@ from runtime.engine.errors import BarrierError
 __all__ = ["Barrier", "BarrierCycle", "BarrierFuture", "BarrierOutcome"]
 
 _MOST_REQUESTS: Final = 1000
+"""Greatest number of barriers of a query that wait for the current one."""
 
 
 class Barrier(msgspec.Struct, frozen=True):
@@ -89,8 +90,8 @@ class BarrierFuture:
                 self._log.failure("a call at the end of a barrier failed: {outcome}", outcome=outcome.value)
 
 
-class _Round:
-    """A barrier with the futures that wait for it."""
+class _Request:
+    """Requested barrier with the futures that wait for it."""
 
     __slots__ = ("futures", "payload")
 
@@ -114,15 +115,15 @@ class BarrierCycle:
     def __init__(self, now_s: Callable[[], float], *, shares_begun: bool) -> None:
         """Create the cycle of a query without barriers.
 
-        ``shares_begun``: True if no input is taken during a barrier, so that requests may share a barrier that has
+        ``shares_begun`` is True if no input is taken during a barrier, so that requests may share a barrier that has
         begun.
         """
         self.current: Barrier | None = None
         self._now_s = now_s
         self._shares_begun = shares_begun
         self._has_begun = False
-        self._round = _Round(None, None)
-        self._next: deque[_Round] = deque()
+        self._request = _Request(None, None)
+        self._next: deque[_Request] = deque()
         self._number = 0
         self._since_s = 0.0
         self._took = Durations()
@@ -142,7 +143,7 @@ class BarrierCycle:
         future = BarrierFuture()
         if payload is None:
             if self.current is not None and (self._shares_begun or not self._has_begun):
-                self._round.futures.append(future)
+                self._request.futures.append(future)
                 return future
             for each in self._next:
                 if each.payload is None:
@@ -150,7 +151,7 @@ class BarrierCycle:
                     return future
         if len(self._next) >= _MOST_REQUESTS:
             raise BarrierError(f"expected at most {_MOST_REQUESTS} requests of barriers that wait, was one more")
-        self._next.append(_Round(payload, future))
+        self._next.append(_Request(payload, future))
         return future
 
     def begin(self) -> Barrier | None:
@@ -160,16 +161,16 @@ class BarrierCycle:
         return self._begin(self._next.popleft())
 
     def begin_unasked(self, payload: object) -> Barrier:
-        """Begin a barrier that was not requested; without a payload, the first requested one, if there is one."""
+        """Begin a barrier at once; without a payload, the requested one that is next, if there is one."""
         if payload is None and self._next:
             return self._begin(self._next.popleft())
-        return self._begin(_Round(payload, None))
+        return self._begin(_Request(payload, None))
 
-    def _begin(self, wanted: _Round) -> Barrier:
+    def _begin(self, request: _Request) -> Barrier:
         self._number += 1
-        self._round, self._has_begun = wanted, False
+        self._request, self._has_begun = request, False
         self._since_s = self._now_s()
-        self.current = Barrier(self._number, wanted.payload)
+        self.current = Barrier(self._number, request.payload)
         return self.current
 
     def has_begun(self) -> None:
@@ -191,6 +192,6 @@ class BarrierCycle:
         return futures
 
     def _take(self) -> list[BarrierFuture]:
-        futures = self._round.futures
-        self.current, self._round = None, _Round(None, None)
+        futures = self._request.futures
+        self.current, self._request = None, _Request(None, None)
         return futures

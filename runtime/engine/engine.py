@@ -29,7 +29,8 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workers: int = 2
     """Threads that run tasks."""
     admitted: int = 1000
-    """Greatest number of inputs of all sources in flight: admitted, and not yet executed with all derived items."""
+    """Greatest number of inputs of all sources in flight. An input is in flight from its admission until it and all
+    items derived from it are executed."""
     admitted_size: int = 32 << 20
     """Greatest sum of the sizes of these inputs, in the unit of their sources: bytes if the input is raw."""
     in_flight: int = 64
@@ -127,7 +128,7 @@ class QueryEngine:
             self._publisher.ignored(query_id, "stop", "the query is ending already")
 
     def request_barrier(self, query_id: str, payload: object = None) -> BarrierFuture:
-        """Cut a query's input here, execute everything before the cut, and drain all pipelines.
+        """Cut a query's input, have everything before the cut executed and all pipelines drained; return the future.
 
         Input is held meanwhile at the sources, or at the plan's cut points. Requests without a payload share a barrier,
         see `BarrierCycle`. The future is done at once if the query is not running. Raises BarrierError if a pipeline
@@ -144,7 +145,7 @@ class QueryEngine:
     def hold(self, is_held: bool) -> None:
         """Start or end a hold, during which no source's input is admitted, even if there is room.
 
-        Resume sources at the end.
+        The end of the hold resumes the sources that were refused.
         """
         self.admission.hold(is_held)
         if not is_held:

@@ -38,9 +38,8 @@ class Emitter(Protocol):
     def put(self, item: object, size: int = 1) -> bool:
         """Wait until an input is admitted and return True.
 
-        Return False once the query stops, which wakes all waiting threads.
-
-        For sources with a thread of their own, never on a reactor or in `Source.open`.
+        Return False once the query stops, which wakes all waiting threads. Only a source with a thread of its own may
+        call this method, and only on that thread.
         """
 
     @property
@@ -104,26 +103,25 @@ class Context(ABC):
     def emit(self, item: object, successor: int | None = None, size: int = 1) -> None:
         """Emit an item to all successors, or to one of them; never blocks.
 
-        ``size`` is the number of tuples in the item.
-
-        Allowed in every call but `Pipeline.start`. Items that a sink emits are dropped.
+        ``size`` is the number of tuples in the item. The method may be called in every call but `Pipeline.start`. Items
+        that a sink emits are dropped.
         """
 
     @abstractmethod
     def repeat(self, inputs: Sequence[object], after_s: float = 0.0) -> None:
-        """Repeat inputs of this call, or the rest of them, in a later call. Allowed in `execute` and `end_of_input`.
+        """Repeat inputs of this call, or the rest of them, in a later call, at least ``after_s`` seconds later.
 
-        If one call is made at a time (`Pipeline.concurrency` of 1), they precede all other input, which preserves the
-        order. Otherwise they follow the inputs that wait, once another call has executed something or no other is
-        running. A call that has executed nothing is repeated after the input of other sources. ``after_s``: least delay
-        in seconds.
+        The method may be called in `execute` and `end_of_input`. If one call is made at a time (`Pipeline.concurrency`
+        of 1), the repeated inputs precede all other input, which preserves the order. Otherwise they follow the inputs
+        that wait, once another call has executed something or no other is running. A call that has executed nothing is
+        repeated after the input of other sources.
         """
 
     @abstractmethod
     def begin_barrier(self, barrier: Barrier | None = None, payload: object = None) -> Barrier:
-        """Begin a barrier at a cut point, in `execute`, `end_of_input` or `start_drain`; it is passed on afterwards.
+        """Begin a barrier at a cut point, in `execute`, `end_of_input` or `start_drain`, and return it.
 
-        The barrier comes after everything that was emitted so far, this call included, and the pipeline gets no input
+        When the call returns, the barrier follows everything that was emitted up to then; the pipeline gets no input
         until the barrier has completed. If ``barrier`` is None, the requested one begins, or else a new one with this
         payload.
         """
@@ -134,11 +132,12 @@ class Context(ABC):
 
 
 class Pipeline(ABC):
-    """Takes inputs and emits items for its successors; one without successors is a sink.
+    """Step of a plan that takes inputs and emits items for its successors; a pipeline without successors is a sink.
 
-    Calls: `start` once, before any source opens; `execute`, `end_of_input` and `start_drain`; then `stop`, or `discard`
-    if the query fails or is disposed of. Only calls of `execute` ever overlap, up to `concurrency` of them. No call may
-    block for long, because a worker waits. If a call raises, its query fails, and no other query does.
+    The engine calls `start` once, before any source opens; then `execute`, `end_of_input` and `start_drain`; at last
+    `stop`, or `discard` if the query fails or is disposed of. Only calls of `execute` ever overlap, up to `concurrency`
+    of them. No call may block for long, because a worker waits. If a call raises, its query fails, and no other query
+    does.
     """
 
     concurrency: int = 1

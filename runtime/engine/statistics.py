@@ -22,6 +22,7 @@ from runtime.engine.listeners import (
 __all__ = ["Figures", "NodeFigures", "Statistics"]
 
 _SLOTS: Final = 16
+"""Number of parts into which the window of a rate is divided."""
 
 
 class NodeFigures(msgspec.Struct, frozen=True):
@@ -77,7 +78,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class _Rate:
-    """Amount within the last window: a ring of slots, each a part of the window.
+    """Rate over the last window: a ring of slots, each with the amount in a part of the window.
 
     Accessed with the listener's lock held.
     """

@@ -28,20 +28,21 @@ from runtime.upstreams import UpstreamEpoch
 __all__ = ["Applying", "ApplyingConfig", "OpenEpoch", "StreamsNode"]
 
 _MOST_INPUTS: Final = 256
+"""Greatest number of inputs of a call."""
 _JOINED_TUPLES: Final = 1 << 14
 """Number of tuples up to which batches are joined for an adaptor; copying larger batches costs more than joining
 saves."""
 _GO_ON: Final = "what an epoch's end has left"
-"""Input that the step repeats to itself when it begins a barrier in the middle of another input, to continue
-afterwards."""
+"""Input that the step has repeated when it begins a barrier in the middle of another input, to continue after it."""
 _DONE: Final = object()
-"""Last item of an input's iterator, after all of it is applied; any other item means that the epoch is full."""
+"""Value that `next` returns for an input that is applied whole; another value means that the epoch is full."""
 _TOUCHES: Final = TOUCHES.name
 _SEALED_TIMES: Final = {TRADES.name: MARKET_TIMES[TRADES.name]}
 """Relations whose watermarks are sealed, for runtimes that read the log."""
 _UNASKED: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
 """Relations that derived streams receive only if one of them reads them."""
 _LARGE_ROWS: Final = 1 << 16
+"""Number of rows at which the gathered deltas are emitted before more are added."""
 
 
 class StreamsNode(Pipeline):
@@ -64,16 +65,16 @@ class ApplyingConfig(msgspec.Struct, frozen=True):
     most_messages: int
     """Messages after which an epoch is closed, at the next place where it may be cut."""
     settle: Callable[[], int]
-    """Callable that waits until no commit is under way, and returns the newest epoch; called while no barrier is under
-    way."""
+    """Function that waits until no commit is in progress, and returns the newest epoch; called while no barrier is in
+    progress."""
     on_failed_origin: Callable[[int, str], None]
-    """Called when an origin has failed, perhaps one with `Origin.is_own`, and others continue."""
+    """Called with the number of an origin that has failed, and the reason, if the ingest continues."""
     now_s: Callable[[], float] = time.monotonic
     """Monotonic clock, for the time at which deltas were applied."""
 
 
 class Applying(Pipeline):
-    """Orders the batches of each stream, has the adaptors turn them into deltas, and cuts epochs.
+    """Step that orders the batches of each stream, has the adaptors turn them into deltas, and cuts epochs.
 
     A requested barrier begins at once, because between two calls every origin is at a place where it may be cut. If an
     epoch is full, the step itself begins a barrier, in the middle of the result of a formatter. The rest of the result,
@@ -83,8 +84,8 @@ class Applying(Pipeline):
     input is applied, the other origins continue to their ends, and all of that is sealed; at last the ingest fails with
     the reasons, because its input is not complete. An error of an adaptor fails the ingest immediately, because the
     adaptor's state may be half changed. An origin with `Origin.is_own` is independent of the others: the ingest does
-    not wait for its end, and its failure is only reported to the listener. So is its `AdaptorError`, which is raised
-    before anything has changed.
+    not wait for its end, and its failure is only reported to the listener. An `AdaptorError` of such an origin is
+    handled as its failure, too, because the adaptor raises it before it has changed anything.
 
     A `Turnover`, a change of origins, is made at the cut of its barrier. An upstream brings whole epochs, which are
     deltas already: they are neither ordered nor adapted, and an epoch may end after each of them.
@@ -155,7 +156,7 @@ class Applying(Pipeline):
             raise EngineError("; ".join(self._failures))
 
     def _emit(self, deltas: Deltas | None, context: Context) -> None:
-        """Emit deltas to views and the epoch sink, and to derived streams the relations that they may read."""
+        """Emit deltas to views and the epoch sink, and the relations that derived streams may read to these streams."""
         if deltas is None:
             return
         if self._streams is None:
@@ -216,7 +217,7 @@ class Applying(Pipeline):
         if turnover.begins is not None:
             self._table.begin(turnover.begins())
 
-    # Steps of one input: an iterator yields wherever the epoch is full and ends
+    # Steps of one input: an iterator that yields at each place where the epoch is full and has to end
 
     def _steps(self, completed: Completed) -> Iterator[None]:
         by_origin: dict[int, list[FormattedBatch]] = {}
@@ -346,7 +347,7 @@ class Applying(Pipeline):
 
 
 def _joined(inputs: Sequence[Completed]) -> Iterator[Completed]:
-    """Yield inputs with small neighbours joined, in order; a failure or end comes after the batches of its input."""
+    """Yield inputs in order, with small adjacent ones joined; a failure or end follows the batches of its input."""
     if len(inputs) == 1:
         yield inputs[0]
         return
@@ -366,7 +367,7 @@ def _joined(inputs: Sequence[Completed]) -> Iterator[Completed]:
 
 
 def _parts(batches: Sequence[FormattedBatch]) -> Iterator[Sequence[FormattedBatch]]:
-    """Yield parts of small neighbours, in order; a batch that ends with a failure is the last of its part."""
+    """Yield groups of small adjacent batches, in order; a batch that ends with a failure is the last of its group."""
     part: list[FormattedBatch] = []
     pending = 0
     for batch in batches:
@@ -441,7 +442,7 @@ class OpenEpoch:
             self._set_aside += count
 
     def moved(self, origin: str, cut: Cut) -> None:
-        """Record the cut of the origin's input, as of now."""
+        """Record the present cut of the origin's input."""
         self._cuts[origin] = cut
 
     def take(self) -> Deltas | None:

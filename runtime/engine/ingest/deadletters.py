@@ -1,9 +1,9 @@
 """Malformed tuples: counted and described in stream order, and written as dead letters with their epoch.
 
-Lines are written before their epoch commits, with the length of the file and its checksum; lines of an epoch that did
-not commit before a crash are cut off at the next start, and their tuples are read again with the input. A file without
-its committed content is damaged. No result depends on it, and it cannot be rebuilt, so it is set aside and a new file
-begins.
+Lines are written before their epoch commits; the commit stores the length of the file and its checksum. Lines of an
+epoch that did not commit before a crash are cut off at the next start, and their tuples are read again with the input.
+A file that lacks committed content is damaged. It cannot be rebuilt, and no result depends on it, so that it is renamed
+and a new file begins.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ from runtime.formats import DeadLetter
 __all__ = ["EpochDeadLetters", "LettersMark", "MalformedTuples", "Passed", "first_letter"]
 
 _LIMIT_BYTES: Final = 64 * 1024 * 1024
+"""Greatest size of the file in bytes."""
 _MOST_LETTERS: Final = 1000
+"""Greatest number of pending tuples of an origin that have a description."""
 _MOST_COUNTED: Final = 1 << 20
+"""Greatest number of pending tuples of an origin whose offsets are stored."""
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -72,10 +75,8 @@ class EpochDeadLetters:
     ) -> None:
         """Open the file, and cut it off at its committed length.
 
-        ``committed`` is the `mark` of the last committed epoch; ``counted`` is the number of malformed tuples until
-        then.
-
-        If ``committed`` is None, as with epochs of earlier releases, the whole file counts as committed.
+        ``committed`` is the `mark` of the last committed epoch, and ``counted`` the number of malformed tuples up to
+        it. If ``committed`` is None, as for epochs of earlier releases, the whole file counts as committed.
         """
         self._path = path
         self._disk = disk
@@ -199,10 +200,10 @@ class Passed(msgspec.Struct, frozen=True):
 
 
 class MalformedTuples:
-    """Malformed tuples in stream order that wait for a cut after them; without one, a restart reads them again.
+    """Malformed tuples in stream order that wait for a cut after them; before such a cut, a restart reads them again.
 
-    Each tuple is reported once, with the first epoch whose cut is after it. At most a thousand pending tuples are
-    described. If more than a million wait, as in input without well-formed tuples, the others are only counted.
+    Each tuple is reported once, with the first epoch whose cut is after it. At most a thousand pending tuples have a
+    description. If more than a million wait, as in input without well-formed tuples, the others are only counted.
     """
 
     def __init__(self) -> None:

@@ -67,11 +67,11 @@ class Sections(msgspec.Struct, frozen=True, eq=False):
     epoch: int
     """Number of the epoch, as in `Deltas.closes`."""
     batches: Callable[[], Mapping[str, tuple[pa.RecordBatch, ...]]] = dict
-    """Callable that returns section name, ``view/NAME``, → its rows; called once, when the epoch is committed, on the
-    thread that commits. A section without rows is left out."""
+    """Function that returns the rows of each section, by its name ``view/NAME``; called once, when the epoch is
+    committed, on the thread that commits. A section without rows is left out."""
     checksums: Callable[[], Mapping[str, int]] | None = None
-    """Callable that returns view → the checksum of its rows at the end of the epoch; called after ``batches``, on the
-    same thread."""
+    """Function that returns the checksum of each view's rows at the end of the epoch; called after ``batches``, on the
+    same thread. None if there are no checksums."""
     attributes: Mapping[str, str] = {}
     """Further attributes of the segment's footer, such as the reason for a view's failure; their names are unique."""
 

@@ -50,9 +50,8 @@ class EventTimes:
     ) -> None:
         """Record the times of an origin's messages and of the rows that they changed.
 
-        ``times``: relation → its time column.
-
-        ``reached``: the largest time of messages of a market's feed, see `EpochTime.applied`.
+        ``times`` has the time column of each relation, and ``reached`` is the largest time of messages of a market's
+        feed, see `EpochTime.applied`.
         """
         if reached is None or MARKET_TIMES.keys().isdisjoint(times):
             self.changed(origin, deltas, times)
@@ -67,7 +66,7 @@ class EventTimes:
                 self._reach(origin, name, largest_time(rows.column(column)))
 
     def followed(self, upstream: str, epoch: UpstreamEpoch, times: Mapping[str, str]) -> None:
-        """Record the watermarks that an upstream's epoch has sealed; else the times of its rows."""
+        """Record the watermarks that an upstream's epoch has sealed, or the times of its rows if it has sealed none."""
         if epoch.watermarks is None:
             self.changed(upstream, epoch.relations, times)
             return
@@ -166,7 +165,7 @@ class EpochTime:
     def __init__(self, space: ObjectSpace, times: Mapping[str, str]) -> None:
         """Restore the time from the object space.
 
-        ``times``: relation whose rows advance the time as messages do → its time column.
+        ``times`` has the time column of each relation whose rows advance the time as messages do.
         """
         self._kept = space.get_or_create(PersistedValue[int | None], _NAME, Schema(int | None), initial=None)
         self._times = times

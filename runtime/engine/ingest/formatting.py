@@ -1,4 +1,4 @@
-"""Formatting step: the place of a formatter in the plan."""
+"""Formatting step: the pipeline that formats raw buffers with an input formatter."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from runtime.formats import FormatError, Formatted, FormattedBatch, InputFormatt
 __all__ = ["CODEC_WEIGHT", "Formatting"]
 
 CODEC_WEIGHT: Final = 8
-"""Factor by which a byte of compressed text counts, because it decodes to about eight bytes."""
+"""Number of bytes as which a byte of compressed text counts, because it decodes to about eight bytes."""
 _CODEC_SHARE: Final = 4
-"""Factor by which a call takes fewer compressed bytes than a block has: text decodes to four to eight times as much."""
+"""Divisor of a block's size that gives the compressed bytes of a call; text decodes to four to eight times as much."""
 _MOST_BUFFERS: Final = 16_384
+"""Greatest number of buffers of a call."""
 
 
 class Formatting(Pipeline):
-    """Step of one input formatter, shared by all origins of a union; runs on all workers.
+    """Step of one input formatter, which may be shared by several origins; runs on all workers.
 
     A call takes up to the formatter's `block_bytes`, so that many small buffers are formatted as one; buffers that
     arrive while all workers are busy wait and become a larger call. Buffers that are ahead of the formatter's range are
@@ -86,9 +87,9 @@ class Formatting(Pipeline):
         return tuple(failed)
 
     def _end(self, mark: Mark, batches: list[FormattedBatch]) -> Mark:
-        """Complete, at the end of a stream, a tuple without a delimiter.
+        """Return the mark to emit; at the end of a stream, append its last tuple to ``batches`` first.
 
-        Return a mark of failure if the stream is incomplete.
+        The last tuple may have no delimiter. If the stream is incomplete, the returned mark is one of failure.
         """
         if mark.kind is not MarkKind.ENDED:
             return mark

@@ -1,4 +1,4 @@
-"""Ingest: a plan of the query engine that turns raw buffers of any number of sources into epochs.
+"""Plan of an ingest, which turns raw buffers of any number of sources into epochs, and the interface of the ingest.
 
 ```
 source ──offer──▶ Inlet ──▶ Formatting ──▶ Applying ──▶ streams ──▶ view ──▶ EpochSink
@@ -43,10 +43,10 @@ __all__ = ["Ingest", "IngestConfig", "IngestListener"]
 
 
 class GuardedView(Pipeline):
-    """Passes every call on to a view's pipeline until one raises, and drops later input.
+    """Pipeline that passes every call on to a view's pipeline until one raises, and then drops its input.
 
-    The epoch in which the view fails has the attribute ``express/failed/NAME`` in its segment. Owned by the worker that
-    makes the call; a view takes one call at a time.
+    The epoch in which the view fails has the attribute ``express/failed/NAME`` in its segment. The state is owned by
+    the worker that makes the call; there is one call at a time.
     """
 
     def __init__(self, name: str, view: Pipeline, on_failed: Callable[[str, str], None]) -> None:
@@ -79,7 +79,7 @@ class GuardedView(Pipeline):
             return  # sections of derived streams are for the epoch sink alone
         try:
             self._view.execute(deltas, context)
-        except Exception as error:  # noqa: BLE001 (whatever a view raises, messages go on)
+        except Exception as error:  # noqa: BLE001 (whatever a view raises, the ingest continues)
             self._fail(error)
 
     def end_of_input(self, port: int, context: Context) -> None:
@@ -115,7 +115,8 @@ class GuardedView(Pipeline):
         self._on_failed(self._name, self._reason)
 
 
-_MOST_IN_FLIGHT: Final = IN_ORDER_CAPACITY // 2  # each may complete two batches that wait: a spanning tuple and a body
+_MOST_IN_FLIGHT: Final = IN_ORDER_CAPACITY // 2
+"""Greatest number of raw buffers of an origin in flight: each may complete two batches, a spanning tuple and a body."""
 
 
 class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,7 +136,7 @@ class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     epoch_messages: int = 0
     """Number of messages at which an epoch is closed, or at the next place where it may be cut; 0 for no such limit."""
     epoch_most_messages: int = 1_000_000
-    """Number of messages at which an epoch is closed likewise if `epoch_messages` is 0, however young it is."""
+    """The same limit if `epoch_messages` is 0: an epoch that is closed by time has at most about this many messages."""
 
     def __post_init__(self) -> None:
         if self.workers < 1 or not 1 <= self.in_flight <= _MOST_IN_FLIGHT:
@@ -201,16 +202,10 @@ class Ingest:
         """Build the plan.
 
         ``upstreams`` follow the logs of other runtimes from their `kept_position`; their ids differ from those of
-        origins.
-
-        ``views`` are pipelines by name, which take `Deltas` and emit `Sections` at the barrier. ``streams`` is the node
-        of the derived streams: it takes the relations that they read, and emits `Deltas` at the barrier before the
-        barrier reaches the views.
-
-        ``times``: relation → time column. The values of these columns advance the time of epochs, as messages of a
-        market's feed do.
-
-        ``statistics``, ``now_s`` and ``workers`` are for the `QueryEngine`.
+        origins. ``views`` are pipelines by name, which take `Deltas` and emit `Sections` at the barrier. ``streams`` is
+        the node of the derived streams: it takes the relations that they read, and emits `Deltas` at the barrier before
+        the barrier reaches the views. ``times`` has the time column of each relation whose rows advance the time of
+        epochs, as messages of a market's feed do. ``statistics``, ``now_s`` and ``workers`` are for the `QueryEngine`.
         """
         self._writer = writer
         self._config = config
@@ -252,7 +247,7 @@ class Ingest:
     def _build(self, views: Mapping[str, Pipeline], streams: StreamsNode | None) -> None:
         """Build the plan. Origins with the same schema and pushdown share a formatter.
 
-        An origin of a stream that is compressed as a whole, and one that `Origin.is_own`, has a formatter of its own.
+        An origin with `Origin.is_own` has a formatter of its own, and so has one whose stream is compressed as a whole.
         """
         shared: dict[tuple[Schema, Pushdown, int], list[Origin]] = {}
         for number, origin in self._table.origins.items():
@@ -318,7 +313,7 @@ class Ingest:
     def seal_control(self, record: bytes, on_sealed: OnSealed) -> None:
         """Close the epoch now, empty or not, with a control record in it.
 
-        A record that is given before the ingest runs is sealed when it does.
+        A record that is given before the ingest runs is sealed when it runs.
         """
         self._seal(record, on_sealed)
 

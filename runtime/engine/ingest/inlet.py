@@ -15,7 +15,7 @@ __all__ = ["Inlet"]
 
 
 class Inlet(Source, BufferSink):
-    """Connects a source of raw buffers to the engine, and admits or refuses its buffers.
+    """Connection of a source of raw buffers to the engine, which admits or refuses its buffers.
 
     While the inlet is shut it refuses all offers, even if the engine has room: the source pauses, and is resumed when
     the inlet is opened again. A mark, such as the end of the stream, enters the plan after all earlier buffers of the
@@ -162,10 +162,9 @@ class Inlet(Source, BufferSink):
     # Called by the ingest
 
     def end(self, kind: MarkKind, reason: str = "") -> None:
-        """Put a mark of the end after all buffers offered so far.
+        """Put a mark of this kind after all buffers that were admitted so far; only the first end or failure counts.
 
-        Nothing follows the mark; if the connection was lost, nothing follows until it is restored. The first end
-        counts.
+        No buffer follows the mark, except after a lost connection that was restored.
         """
         with self._lock:
             emit = self._emit

@@ -1,4 +1,4 @@
-"""Origin inside the ingest: its source, the order of its batches, and its cut."""
+"""Origin in an ingest: its source, the order of its batches, and its cut."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from runtime.sources import BufferSink, Position, Source
 __all__ = ["IN_ORDER_CAPACITY", "Origin", "OriginCounters"]
 
 _MOST_WAITING_ROWS: Final = 4_000_000
+"""Greatest number of rows of one origin that may wait for the end of their request."""
 IN_ORDER_CAPACITY: Final = 1 << 16
 """Greatest number of batches of one origin that may wait for an earlier one."""
 
@@ -49,10 +50,10 @@ class OriginCounters(msgspec.Struct, frozen=True):
 
 
 class Origin:
-    """State of one source in the ingest.
+    """State of one source in the ingest, owned by the worker that runs the applying step.
 
-    Owned by the worker that runs the applying step. Other threads call `open` and `defer`, before anything of the
-    origin has been applied, and read the counters, which are replaced as a whole.
+    Other threads call `open` and `defer`, before anything of the origin has been applied, and read the counters, which
+    are replaced as a whole.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class Origin:
     ) -> None:
         """Create an origin whose input begins at ``start``.
 
-        ``first``: True if the origin is read to its end before others open. ``is_own``: True if the ingest neither ends
-        nor fails with the origin; such an origin has its own formatter. ``defer`` runs a call on the source's own
+        ``first`` is True if the origin is read to its end before others open. ``is_own`` is True if the ingest neither
+        ends nor fails with the origin; such an origin has its own formatter. ``defer`` runs a call on the source's own
         thread.
         """
         self.origin_id = origin_id
@@ -153,10 +154,10 @@ class Origin:
         return msgspec.structs.replace(letter, row=letter.row + before) if before else letter
 
     def passed(self, end_offset: int) -> tuple[tuple[DeadLetter, ...], int]:
-        """Return the malformed tuples that start before this offset: descriptions and number.
+        """Return the descriptions and the number of the malformed tuples that start before this offset.
 
-        Each tuple is reported once. The adaptor tolerates that number of missing messages, until `applied` has passed
-        the last of them.
+        Each tuple is reported once. Until the cut has passed the last of them, the adaptor tolerates as many missing
+        messages.
         """
         passed = self._bad.passed(end_offset)
         if not passed.count:
@@ -211,7 +212,7 @@ class Origin:
             ends = self._waiting_ends + ends
             self._waiting = None
         prepared = self.adaptor.prepare(rows, ends)
-        # True for all adaptors but those of feeds: nothing is sliced, which matters with ten thousand small sources.
+        # The usual case of adaptors other than those of feeds: nothing is sliced, which takes time with many sources.
         if prepared.cuttable.all():
             self._ready = prepared if len(prepared.cuttable) else None
             return
@@ -274,10 +275,7 @@ class Origin:
                 self._forget_missing()
 
     def _forget_missing(self) -> None:
-        """Notify the adaptor that no further sequence numbers may be missing.
-
-        They may be missing only at malformed tuples.
-        """
+        """Notify the adaptor that no further numbers may be missing: the cut is after all malformed tuples so far."""
         self._missing_until = None
         self.adaptor.forget_missing()
 

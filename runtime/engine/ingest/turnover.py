@@ -14,29 +14,30 @@ from runtime.epochs import Cut
 __all__ = ["AtCut", "OnSealed", "OriginTable", "Turnover"]
 
 AtCut = Callable[[], Mapping[str, pa.RecordBatch]]
-"""Called once on the worker that cuts, when every origin is where it may be cut and no commit is under way. The epoch
-that closes there is the one after the writer's newest. The call may change the object space, and returns deltas; both
-belong to that epoch."""
+"""Function that is called once, on the worker that cuts, when every origin is where it may be cut and no commit is in
+progress. The epoch that closes there is the one after the writer's newest. The function may change the object space,
+and returns deltas; both belong to that epoch."""
 OnSealed = Callable[[int | None], None]
-"""Called once, on any thread, with the number of the epoch that has the sealed content, or with None if the ingest has
-ended without such an epoch."""
+"""Function that is called once, on any thread, with the number of the epoch that has the sealed content, or with None
+if the ingest has ended without such an epoch."""
 
 
 class Turnover(msgspec.Struct, frozen=True, eq=False):
     """Change of origins at a barrier."""
 
     at_cut: AtCut
-    """Saves the change at the cut."""
+    """Function that saves the change at the cut."""
     begins: Callable[[], Origin] | None = None
-    """Makes an origin that every cut has from this one on; it is opened once the epoch is committed."""
+    """Function that creates a new origin, which is in this cut and later ones, and is opened once the epoch is
+    committed; None if no origin is added."""
     ends: str = ""
-    """Name of an origin that no cut has from this one on; its pending input is dropped."""
+    """Name of an origin that is removed: this cut and later ones lack it, and its pending input is dropped."""
 
 
 class OriginTable:
     """Origins of an ingest, by their numbers.
 
-    The applying step changes the table, and any thread may read it: each change makes new mappings.
+    The applying step changes the table, and any thread may read it, because each change replaces the mappings.
     """
 
     def __init__(

@@ -1,12 +1,12 @@
-"""Upstreams inside an ingest: how their epochs enter the plan, and how each upstream is cut.
+"""Upstreams in an ingest: how their epochs enter the plan, and how each upstream is cut.
 
 ```
 Follower ──UpstreamEpoch──▶ UpstreamInlet ──▶ Applying        no formatter, no adaptor: deltas are deltas already
 ```
 
 An epoch of this runtime has an epoch of an upstream as a whole or not at all, so that the number of the newest upstream
-epoch is the whole position. The cuts have this number, with the cuts of the upstream's own origins. The object space
-has it, with the checksum that the next epoch must follow, in the same transaction.
+epoch is the whole position. This number is in the cuts, with the cuts of the upstream's own origins. In the same
+transaction it is stored in the object space, with the checksum that the next epoch must follow.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ FEED_ORIGIN: Final = "feed"
 _PREFIX: Final = "upstream/"
 _SYMBOLS: Final = "upstreams/symbols"
 _MOST_SYMBOLS: Final = 1_000_000
+"""Greatest number of symbols of all upstreams."""
 
 
 class KeptUpstream(msgspec.Struct, frozen=True):
@@ -59,7 +60,7 @@ def _kept(space: ObjectSpace, name: str) -> PersistedValue[KeptUpstream]:
 class SharedOrigins:
     """Registry of sessions of feeds and of symbols, each of which may come from one origin only.
 
-    Owned by the worker that applies.
+    It is owned by the worker that applies.
     """
 
     def __init__(self, space: ObjectSpace) -> None:
@@ -141,9 +142,9 @@ class Upstream:
 
 
 class UpstreamInlet(Source, UpstreamSink):
-    """Connects a follower to the engine.
+    """Connection of a follower to the engine.
 
-    `offer` and `failed` come from the follower's thread, other calls from workers.
+    The follower's thread calls `offer` and `failed`, workers call the other methods.
     """
 
     def __init__(self, upstream: Upstream) -> None:

@@ -55,9 +55,10 @@ TERM: Final = "term"
 _JOINED_BATCHES: Final = 64
 """Number of small batches of a relation from which they are joined into one."""
 _SMALL_ROWS: Final = 4_096
+"""Number of rows below which a batch is small."""
 Commit = Callable[[], None]
-"""Callable that makes one epoch durable. It raises no `Exception`: the writer keeps the error, and raises it to its
-owner."""
+"""Function that makes one epoch durable. It raises no `Exception`: the writer stores the error, and raises it later to
+its owner."""
 T = TypeVar("T")
 
 
@@ -84,13 +85,19 @@ class _Closed(msgspec.Struct, frozen=True):
     """Content of a closed epoch; immutable."""
 
     footer: Footer
+    """Footer of its segment, without the sections and checksums."""
     deltas: Mapping[str, Sequence[pa.RecordBatch]]
+    """Changed rows by relation."""
     sections: Sequence[Sections]
+    """Output of the views."""
     letters: Sequence[DeadLetter]
+    """Descriptions of malformed tuples."""
     malformed: int
+    """Number of malformed tuples."""
     edits: Callable[[], list[Edit]]
+    """Function that encodes the edits of the object space."""
 
-    def made(self) -> tuple[Footer, dict[str, list[pa.RecordBatch]]]:
+    def content(self) -> tuple[Footer, dict[str, list[pa.RecordBatch]]]:
         """Return the segment's footer, and section name → its rows.
 
         Called once, because it calls `Sections.batches`.
@@ -140,13 +147,11 @@ class _RelationRows:
 
 
 class EpochWriter:
-    """Owner of a runtime's state database, object space and epoch log.
+    """Owner of a runtime's state database, object space and epoch log; the database's lock allows one per directory.
 
-    One per directory, which the database's lock ensures.
-
-    Not thread-safe: one owner at a time. While an ingest runs the owner is its sink; other threads may then only call
+    Not thread-safe: one owner at a time. While an ingest runs, the owner is its sink; other threads may then only call
     `settle`, and read `recovered`, `epoch` and `dead_letters`. If a commit fails, the writer must be closed and opened
-    again: only then is it known whether the epoch is committed.
+    again, which finds out whether the epoch is committed.
     """
 
     def __init__(
@@ -164,13 +169,9 @@ class EpochWriter:
         """Open the directory and recover its last committed epoch.
 
         ``now_ns`` is the clock of epochs; ``on_epoch`` is called by the committer with each epoch's footer after its
-        commit.
-
-        Without a ``committer`` epochs are committed by the thread that closes them. ``now_s`` is the clock for the
-        durations of commits.
-
-        ``store`` is by default ``state.db`` in the directory; closing the writer closes it in either case. A ``claim``
-        begins a term above that in the state, and is checked before each commit.
+        commit. Without a ``committer``, epochs are committed by the thread that closes them. ``now_s`` is the clock for
+        the durations of commits. ``store`` is by default ``state.db`` in the directory; closing the writer closes it in
+        either case. A ``claim`` begins a term greater than the one in the state, and is checked before each commit.
         """
         disk.make_directory(directory)
         self._store = store or SqliteStore(directory / "state.db")
@@ -273,7 +274,7 @@ class EpochWriter:
     ) -> Footer:
         """Close the epoch and open the next one; the closed one is durable after the next `settle`.
 
-        ``watermarks``: see `Footer.watermarks`.
+        ``watermarks`` are those of the footer, see `Footer.watermarks`.
         """
         epoch = self.settle() + 1
         if self._is_taken_off:
@@ -335,8 +336,8 @@ class EpochWriter:
         self._expect_claim()
         before, epoch = self.recovered, closed.footer.to_epoch
         self._dead.write(epoch, closed.letters, closed.malformed)
-        footer, batches = closed.made()
-        encoded_edits = self._committer.beside(closed.edits)  # after the sections: they may share objects
+        footer, batches = closed.content()
+        encoded_edits = self._committer.beside(closed.edits)  # not before the sections, which may use the same objects
         prepared = self.log.prepare(footer, batches)
         total = (before.messages if before else 0) + footer.messages
         controlled = epoch if footer.control else before.control if before else 0

@@ -10,7 +10,7 @@ RunningQuery ──▶ RunningSource ──Edge──▶ RunningNode ──Edge�
 Locks are taken in the order query, source, node, queue or admission; none is held while the user's code runs.
 """
 
-from runtime.engine.running.building import barrier_places
+from runtime.engine.running.places import barrier_places
 from runtime.engine.running.query import QueryCounters, RunningQuery
 
 __all__ = ["QueryCounters", "RunningQuery", "barrier_places"]

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 from runtime.engine.barriers import Barrier
+from runtime.engine.lifetime import CallbackReference
+from runtime.engine.running.inbox import Entry
 
-if TYPE_CHECKING:
-    from runtime.engine.lifetime import CallbackReference
-    from runtime.engine.running.node import RunningNode
+__all__ = ["Consumer", "Edge", "Gate"]
 
-__all__ = ["Edge", "Gate"]
+
+class Consumer(Protocol):
+    """Interface of a running node for the producers that feed it."""
+
+    def referred(self, port: int) -> CallbackReference:
+        """Add a producer at a port before the query starts; return its reference."""
+
+    def accept(self, entries: Sequence[Entry], *, is_hand_on: bool = False) -> None:
+        """Add the entries that a producer has emitted.
+
+        ``is_hand_on`` is True if a worker calls this at the end of its task.
+        """
+
+    def pass_barrier(self, edge: Edge, barrier: Barrier) -> None:
+        """Note that a producer has emitted all items before the barrier."""
+
+    def producer_ended(self, edge: Edge) -> None:
+        """Remove a producer that emits nothing any more, and release its reference."""
 
 
 class Edge:
@@ -21,7 +39,7 @@ class Edge:
 
     __slots__ = ("node", "passed", "port", "reference")
 
-    def __init__(self, node: RunningNode, port: int, reference: CallbackReference | None = None) -> None:
+    def __init__(self, node: Consumer, port: int, reference: CallbackReference | None = None) -> None:
         """Create an edge; if ``reference`` is None, a new one is requested from the node."""
         self.node = node
         self.port = port
@@ -35,8 +53,8 @@ class Gate:
 
     A pipeline drains when every producer that has not ended has passed the barrier on, and the inbox is empty: as no
     producer emits anything until the barrier is over, all inputs that wait are before it. A cut point does not wait for
-    producers: its `start_drain` is called once for each barrier. It rests, which means that it takes no input, from the
-    beginning of the barrier until its end.
+    producers: its `start_drain` is called once for each barrier. From the beginning of the barrier to its end, the cut
+    point *rests*: it takes no input.
     """
 
     __slots__ = ("barrier", "is_asked", "is_cut_point", "is_resting", "open", "open_ports", "tokens")

@@ -105,7 +105,7 @@ class Inbox:
         self._return(aside)
 
     def return_due(self, now_s: float) -> None:
-        """Put the delayed entries back whose time has come."""
+        """Put back the delayed entries that are due."""
         due = [entry for due_s, entry in self._later if due_s <= now_s]
         self._later = [each for each in self._later if each[0] > now_s]
         self._return(due)

@@ -11,7 +11,7 @@ from runtime.engine.barriers import Barrier
 from runtime.engine.lifetime import CallbackReference, callback
 from runtime.engine.plan import Node, Pipeline
 from runtime.engine.running.calls import DRAIN, END, INPUTS, START, Call, RunningContext, discard
-from runtime.engine.running.gate import Edge, Gate
+from runtime.engine.running.gate import Consumer, Edge, Gate
 from runtime.engine.running.inbox import Entry, Inbox
 from runtime.engine.tasks import PendingPipelineStopTask, StopPipelineTask, WakeTask, WorkTask
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["RunningNode"]
 
 
-class RunningNode:
+class RunningNode(Consumer):
     """Node of a query: a pipeline with its inbox, gate and successors.
 
     A worker takes a call with the lock held and makes it without the lock; only that worker accesses the state of the
@@ -48,9 +48,9 @@ class RunningNode:
         self.is_first = all(not each.node.inputs for each in node.inputs)
         """True if only sources feed the node."""
         self.is_behind = is_behind
-        """True if barriers pass the node, or begin after it."""
+        """True if barriers pass the node or begin at it; False for a node before a cut point."""
         self.is_one_of_cut_points = is_one_of_cut_points
-        """True if the node is one of several cut points: these must not wait for input, see `Pipeline.is_cut_point`."""
+        """True if the node is one of several cut points, which must not wait for input, see `Pipeline.is_cut_point`."""
         self.contexts: list[RunningContext] = []
         """Contexts that no call uses at the moment; appending to a list and popping from it are thread-safe."""
         self._concurrency = node.body.concurrency
@@ -79,7 +79,7 @@ class RunningNode:
     # Called by producers
 
     def referred(self, port: int) -> CallbackReference:
-        """Add a producer at a port before the query starts; return its reference."""
+        """See `Consumer`."""
         self._gate.add(port)
         return self._first_reference.copy()
 
@@ -100,7 +100,7 @@ class RunningNode:
         self._first_reference.release()
 
     def accept(self, entries: Sequence[Entry], *, is_hand_on: bool = False) -> None:
-        """Add the entries that a producer has emitted; ``is_hand_on``: a worker calls this at the end of its task."""
+        """See `Consumer`."""
         planned = 0
         with self._lock:
             is_over = self._is_over
@@ -115,7 +115,7 @@ class RunningNode:
             self._plan(planned, is_hand_on=is_hand_on)
 
     def pass_barrier(self, edge: Edge, barrier: Barrier) -> None:
-        """Note that a producer has emitted all items before the barrier."""
+        """See `Consumer`."""
         with self._lock:
             if self._is_over or self.query.barrier is not barrier:
                 return
@@ -124,7 +124,7 @@ class RunningNode:
         self._plan(planned)
 
     def producer_ended(self, edge: Edge) -> None:
-        """Remove a producer that emits nothing any more, and release its reference."""
+        """See `Consumer`."""
         with self._lock:
             if self._gate.end(edge) and not (self._is_stopping or self._is_over):
                 self._inbox.add_end(edge.port)

@@ -23,12 +23,12 @@ from runtime.engine.listeners import (
     QueryStopRequested,
     TaskExpired,
 )
-from runtime.engine.plan import Plan
+from runtime.engine.plan import Plan, Source
 from runtime.engine.queue import TaskQueue
-from runtime.engine.running.building import BarrierPlaces, build, check_part
 from runtime.engine.running.calls import cause_of
 from runtime.engine.running.gate import Edge
 from runtime.engine.running.node import RunningNode
+from runtime.engine.running.places import BEFORE_CUT_POINT, BarrierPlaces, check_part
 from runtime.engine.running.source import RunningSource
 from runtime.engine.tasks import StartPipelineTask, TaskCallbacks
 
@@ -67,8 +67,8 @@ class RunningQuery:
     """Execution of a plan; one instance for each start. It ends once, and notifies the listeners once.
 
     Its methods are called by workers, `request_barrier` and `counters` by any thread. All mutable state is accessed
-    with `_lock` held. The query refers to its nodes until they have ended, but does not keep them alive: the producers
-    that feed a node hold references to it, and the query holds its sources.
+    with `_lock` held. The query lists its nodes until they have ended, but does not keep them from ending: the
+    producers that feed a node have references to it, and a node ends when the last reference is released.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class RunningQuery:
             if is_wanted and plan is not None:
                 self._state = _State.STARTING
                 self._setup, self._opening = setup_owner, termination
-                nodes, sources = build(self, plan, termination, self._places)
+                nodes, sources = _build(self, plan, termination, self._places)
                 self._nodes, self._sources = dict.fromkeys(nodes), dict.fromkeys(sources)
             nodes = list(self._nodes)
         self._start_nodes(nodes, setup)
@@ -140,7 +140,7 @@ class RunningQuery:
             if target is None or joined is None:
                 return False
             reference, termination = joined
-            nodes, sources = build(self, part, termination, end=Edge(target, 0, reference))
+            nodes, sources = _build(self, part, termination, end=Edge(target, 0, reference))
             self._nodes = dict.fromkeys([*nodes, *self._nodes])
             self._sources.update(dict.fromkeys(sources))
         owner, setup = callback(lambda: _open(sources))  # a source that has ended meanwhile is not opened
@@ -396,3 +396,37 @@ def _open(sources: Sequence[RunningSource]) -> None:
 def _settle(futures: list[BarrierFuture], outcome: BarrierOutcome, barrier: Barrier | None = None) -> None:
     for future in futures:
         future.settle(outcome, barrier)
+
+
+def _build(
+    query: RunningQuery,
+    plan: Plan,
+    termination: CallbackReference,
+    places: BarrierPlaces = BEFORE_CUT_POINT,
+    end: Edge | None = None,
+) -> tuple[list[RunningNode], list[RunningSource]]:
+    """Return the nodes and sources of a plan, none of them started, each list in an order from producers to consumers.
+
+    ``end`` is the edge to a cut point of the query, if the plan is added before it.
+    """
+    running: dict[int, RunningNode] = {}
+    sources: list[RunningSource] = []
+    for node in reversed(plan.nodes):
+        edges = [Edge(running[index], port) for index, port in node.successors]
+        if end is not None and not edges:
+            edges.append(end)
+        if isinstance(node.body, Source):
+            begins = node.index in places.sources
+            sources.append(RunningSource(query, node, edges, termination.copy(), begins_barriers=begins))
+        else:
+            running[node.index] = RunningNode(
+                query,
+                node,
+                edges,
+                termination.copy(),
+                is_behind=node.index in places.behind,
+                is_one_of_cut_points=node.is_cut_point and len(places.cut_points) > 1,
+            )
+    for each in running.values():
+        each.built()
+    return list(running.values())[::-1], sources[::-1]

@@ -30,8 +30,8 @@ class _State(Enum):
 class RunningSource(Emitter):
     """Source of a query. The emitter's methods are called by the source's threads, the others by workers.
 
-    All mutable state is accessed with `_changed` held. It is held also while an input is put into the inboxes of the
-    successors, so that the inboxes have inputs in order, and before a barrier or the end.
+    All mutable state is accessed with `_changed` held. It is also held while an input is put into the inboxes of the
+    successors, so that the inputs are there in order, and before a later barrier or the end.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class RunningSource(Emitter):
 
     @property
     def is_over(self) -> bool:
-        """True if the source brings no further input."""
+        """True if no further input of the source is taken."""
         return self._has_ended or self._is_silent
 
     def hold(self, barrier: Barrier) -> None:

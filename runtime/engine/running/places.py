@@ -1,22 +1,15 @@
-"""Construction of the nodes and sources of a running query, and the places of a plan where its barriers begin."""
+"""Places of a plan where its barriers begin, and the checks of a plan that depend on them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from runtime.engine.errors import PlanError
 from runtime.engine.plan import Pipeline, Plan, Source
-from runtime.engine.running.gate import Edge
-from runtime.engine.running.node import RunningNode
-from runtime.engine.running.source import RunningSource
 
-if TYPE_CHECKING:
-    from runtime.engine.lifetime import CallbackReference
-    from runtime.engine.running.query import RunningQuery
-
-__all__ = ["BarrierPlaces", "Built", "barrier_places", "build", "check_part"]
+__all__ = ["BEFORE_CUT_POINT", "BarrierPlaces", "barrier_places", "check_part"]
 
 
 class BarrierPlaces(msgspec.Struct, frozen=True):
@@ -32,8 +25,8 @@ class BarrierPlaces(msgspec.Struct, frozen=True):
     """Reason why barriers are refused, with the node's name; empty if they are accepted."""
 
 
-_IN_FRONT: Final = BarrierPlaces(frozenset(), frozenset(), frozenset(), "")
-"""Places of a plan whose output leads to a cut point: no barrier begins there or passes."""
+BEFORE_CUT_POINT: Final = BarrierPlaces(frozenset(), frozenset(), frozenset(), "")
+"""Places of a plan whose output leads to the cut point of another: no barrier begins in it or passes it."""
 
 
 def barrier_places(plan: Plan) -> BarrierPlaces:
@@ -70,17 +63,11 @@ def barrier_places(plan: Plan) -> BarrierPlaces:
     )
 
 
-class Built(NamedTuple):
-    """Nodes and sources of a plan, each in an order in which every one follows those that feed it."""
-
-    nodes: list[RunningNode]
-    """Pipelines, none of them started."""
-    sources: list[RunningSource]
-    """Sources, none of them open."""
-
-
 def check_part(part: Plan, query_id: str) -> None:
-    """Raise `PlanError` if a plan cannot lead to another's cut point: it must have sources, pipelines and one sink."""
+    """Raise `PlanError` unless a plan can be added before a cut point of a query.
+
+    The plan must have sources and pipelines, which can drain, one node without successors, and no cut point.
+    """
     places = barrier_places(part)
     sinks = [node for node in part.nodes if not node.successors]
     if places.refusal or places.cut_points or len(sinks) != 1 or not isinstance(sinks[0].body, Pipeline):
@@ -88,37 +75,3 @@ def check_part(part: Plan, query_id: str) -> None:
             f"expected sources and pipelines with one end, which drain and have no cut point, to grow {query_id} by, "
             f"was {part}"
         )
-
-
-def build(
-    query: RunningQuery,
-    plan: Plan,
-    termination: CallbackReference,
-    places: BarrierPlaces = _IN_FRONT,
-    end: Edge | None = None,
-) -> Built:
-    """Return the nodes and sources of a plan.
-
-    ``end`` is the edge from a part that is added to a query to its cut point.
-    """
-    running: dict[int, RunningNode] = {}
-    sources: list[RunningSource] = []
-    for node in reversed(plan.nodes):
-        edges = [Edge(running[index], port) for index, port in node.successors]
-        if end is not None and not edges:
-            edges.append(end)
-        if isinstance(node.body, Source):
-            begins = node.index in places.sources
-            sources.append(RunningSource(query, node, edges, termination.copy(), begins_barriers=begins))
-        else:
-            running[node.index] = RunningNode(
-                query,
-                node,
-                edges,
-                termination.copy(),
-                is_behind=node.index in places.behind,
-                is_one_of_cut_points=node.is_cut_point and len(places.cut_points) > 1,
-            )
-    for each in running.values():
-        each.built()
-    return Built(list(running.values())[::-1], sources[::-1])
