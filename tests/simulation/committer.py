@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from runtime.engine.ingest import Committer
-from runtime.engine.ingest.writer import Commit, T
+from runtime.engine.ingest.committing import Commit, T
 
 __all__ = ["SimulatedCommitter"]
 

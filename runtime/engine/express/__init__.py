@@ -1,4 +1,4 @@
-"""The express lane: view programs kept by the in-process engine, message by message, with nothing between.
+"""Express lane: views that the engine of the process keeps up to date message by message.
 
 ```
 apply ──Deltas──▶ ExpressViews ──▶ ShardState: the state that is saved takes one step

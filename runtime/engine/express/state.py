@@ -1,6 +1,6 @@
 """State of the express lane: the program, its one shard, and every view's full result as of the end of an epoch.
 
-A restart first publishes the full results. They are updated when an epoch is committed, because no step needs them.
+A restart first publishes the full results. They are updated when an epoch is committed, as no step needs them.
 """
 
 from __future__ import annotations
@@ -28,21 +28,26 @@ _NOTHING: Final = Program((), (), ())
 
 
 class _Run(msgspec.Struct, frozen=True, array_like=True):
-    """Run of saved edits; a run with a program is a full save, which replaces all earlier runs."""
+    """Run of saved edits; a run with a program is a base, which replaces all earlier runs."""
 
     format: int
+    """Format of the run."""
     program: bytes
+    """Program of the lane; empty in a run that is not a base."""
     shard: bytes
+    """Run of the shard."""
     first_string: int
+    """Number of the first of the strings."""
     strings: list[str]
+    """Strings that were added to the pool of the results."""
     results: dict[str, bytes]
+    """Runs of the views' results, by view."""
 
 
 class ExpressState:
     """Saved state of the express lane, a `runtime.state.chains.RunHolder`.
 
-    A run with a program depends on no earlier run. Not thread-safe: owned by the worker that runs the pipeline; for the
-    owner of `results` see `Results`.
+    Not thread-safe: owned by the worker that runs the pipeline; for the owner of `results` see `Results`.
     """
 
     _log = Logger()
@@ -93,7 +98,7 @@ class ExpressState:
         return self.results.close(changes)
 
     def stepped(self) -> None:
-        """Note that the shard has added rows; once those since a save exceed the last base, a base is due."""
+        """Note that the shard has taken rows; require a base if those since the last save are larger than the last."""
         if self.shard.keeps_taken and self.shard.taken_bytes > self._base_bytes:
             self.shard.forget_taken()
             self._is_new = True
@@ -111,7 +116,7 @@ class ExpressState:
         return self.save_all() if self._is_new else self._run(b"", self.shard.capture(), self.results)
 
     def save_all(self) -> Run:
-        """Return everything; see `RunHolder`."""
+        """Return everything as a base; see `RunHolder`."""
         run = self._run(encode_program(self.program), self.shard.capture_all(), self.results)
         self._base_bytes = run.nbytes
         self.shard.keeps_taken = True
@@ -134,10 +139,7 @@ class ExpressState:
         self.results.on_saved()
 
     def on_failed(self) -> None:
-        """Make the next save a full one, because it is unknown which edits of the shard are durable.
-
-        See `RunHolder`.
-        """
+        """Require a base, because it is unknown which edits of the shard are durable; see `RunHolder`."""
         self._is_new = self.dirty = True
 
     def apply_run(self, data: bytes) -> None:
@@ -166,26 +168,29 @@ class ExpressState:
 
 
 _SPARE_STRINGS: Final = 4096
-"""Number of strings above twice the number that rows can have, from which the pool is rebuilt with a base."""
+"""Number of strings, in addition to twice the number that rows can have, above which a base rebuilds the pool."""
 
 
 class ResultsRun(msgspec.Struct, frozen=True):
     """Changes of the results since the run before, or all of the results."""
 
     first_string: int
+    """Number of the first of the strings."""
     strings: list[str]
+    """Strings that were added to the pool."""
     results: dict[str, bytes]
+    """Runs of the views' results, by view."""
 
 
 class Closed:
-    """Changes of views in an epoch; consolidated, and added to the views' results, on first use."""
+    """Changes of views in an epoch; the first use consolidates them and adds them to the views' results."""
 
     def __init__(self, changes: Mapping[str, PendingChanges], results: Results) -> None:
         self._changes, self._results = dict(changes), results
         self._rows: dict[str, pa.Table] = {}
 
     def rows(self) -> dict[str, pa.Table]:
-        """Return view → its changes, added up; views without changes are left out."""
+        """Return the consolidated changes of each view; views without changes are left out."""
         for name in tuple(self._changes):
             # Free each view's pieces separately: freeing thousands of tables at once would stop all other threads.
             rows = self._results.add(name, self._changes.pop(name).take())

@@ -1,4 +1,4 @@
-"""The views of the express lane, as a pipeline of an ingest: a version for each step, a section for each epoch.
+"""Pipeline of the express lane's views in an ingest: it publishes a version for each step, and a section per epoch.
 
 New views are filled from a relation snapshot, the segments since then, and the deltas of the open epoch. A separate
 thread can read most of these rows before the barrier at which the views begin. The barrier then adds only the few
@@ -47,7 +47,7 @@ class Filled(msgspec.Struct, frozen=True, eq=False):
 
 
 class Filling:
-    """Reader of an epoch log that fills new views. `read` may run on any thread; it keeps nothing between two calls."""
+    """Reader of an epoch log that fills new views. It has no state, so that any thread may call `read`."""
 
     def __init__(self, log: EpochLogReader, snapshots: SnapshotDirectory | None = None) -> None:
         self._log = log
@@ -94,8 +94,9 @@ def _together(base: pa.Table | None, rows: pa.Table | None) -> pa.Table | None:
 
 
 _MOST_DELTAS: Final = 1024
+"""Greatest number of `Deltas` that a call takes."""
 ANEW: Final = "anew/"
-"""Prefix of an attribute of an epoch, before a view's name: the view existed already, and its section holds all its
+"""Prefix of an attribute of an epoch, followed by a view's name: the view existed already, and its section has all its
 rows in place of changes."""
 
 
@@ -149,9 +150,9 @@ class ExpressViews(Pipeline):
 
         ``publish`` is called on a worker with every version, in order; it must not block.
 
-        ``is_compared``: True if epochs get the checksums of the views, for another lane that maintains them too.
-        ``has_streams``: True if derived streams add rows to an epoch after the deltas that close it; only the barrier
-        then ends the epoch.
+        ``is_compared`` is True if epochs get the checksums of the views, for another lane that maintains them too.
+        ``has_streams`` is True if derived streams add rows to an epoch after the deltas that close it; then only the
+        barrier ends the epoch.
         """
         self._publish = publish
         self._has_streams = has_streams

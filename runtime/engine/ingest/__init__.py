@@ -9,7 +9,7 @@ source ──▶ Inlet ──RawBuffer─▶ Formatting ──Completed─▶ Ap
 ```
 
 `Ingest` builds the plan and is its interface; deltas.py defines the messages between the steps, and deadletters.py
-writes dead letters. writer.py closes epochs, and makes a closed epoch durable while the next one fills.
+writes dead letters. writer.py closes epochs, and committing.py makes a closed epoch durable while the next one fills.
 
 Each failure ends the smallest part that can end: an origin whose stream cannot continue, or an express lane whose
 pipeline raises (`GuardedView`). If a commit raises, the whole ingest ends, because only the next start can find out
@@ -17,13 +17,14 @@ whether the epoch is committed; the committer requests a barrier, so that it end
 """
 
 from runtime.engine.ingest.applying import StreamsNode
+from runtime.engine.ingest.committing import Committer, CommitterThread, InlineCommitter
 from runtime.engine.ingest.deadletters import first_letter
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.engine.ingest.ingest import Ingest, IngestConfig, IngestListener
 from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin, OriginCounters
 from runtime.engine.ingest.turnover import AtCut, OnSealed
-from runtime.engine.ingest.writer import Committer, CommitterThread, EpochWriter, InlineCommitter, Recovered
+from runtime.engine.ingest.writer import EpochWriter, Recovered
 
 __all__ = [
     "AtCut",

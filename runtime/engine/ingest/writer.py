@@ -1,4 +1,4 @@
-"""Closing epochs: the sink of the plan, the writer of epochs, and the thread that makes them durable.
+"""Closing epochs: the sink of the plan, and the writer that has each closed epoch committed.
 
 The commit has the order of `runtime.epochs.log`: the segment is written and synced; one transaction stores the
 operators' edits, the cuts and the segment's checksum; then the segment is renamed. A crash before the transaction
@@ -12,20 +12,18 @@ commit at a time: an epoch is closed only when the epoch before is durable.
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 import msgspec
 import pyarrow as pa
 
 from deltabook.wire.durations import Durations
 from runtime.engine.barriers import Barrier
+from runtime.engine.ingest.committing import Committer, InlineCommitter
 from runtime.engine.ingest.deadletters import EpochDeadLetters, LettersMark
 from runtime.engine.ingest.deltas import MOST_LETTERS, Deltas, Sections
 from runtime.engine.plan import Context, Pipeline
@@ -45,7 +43,7 @@ from runtime.epochs.log import PROGRAMS
 from runtime.formats import DeadLetter
 from runtime.state import CorruptStateError, Edit, ObjectSpace, SqliteStore, Store
 
-__all__ = ["Committer", "CommitterThread", "EpochSink", "EpochWriter", "InlineCommitter", "Recovered"]
+__all__ = ["EpochSink", "EpochWriter", "Recovered"]
 
 _TABLE: Final = "epochs"
 _TERM: Final = 1
@@ -56,10 +54,6 @@ _JOINED_BATCHES: Final = 64
 """Number of small batches of a relation from which they are joined into one."""
 _SMALL_ROWS: Final = 4_096
 """Number of rows below which a batch is small."""
-Commit = Callable[[], None]
-"""Function that makes one epoch durable. It raises no `Exception`: the writer stores the error, and raises it later to
-its owner."""
-T = TypeVar("T")
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -437,85 +431,3 @@ class EpochSink(Pipeline):
     def numbered(self, barrier: Barrier) -> int:
         """Return the epoch that has the control record or turnover of this completed barrier; may be called once."""
         return self._numbers.pop(barrier.number)
-
-
-class Committer(Protocol):
-    """Runner of commits, one at a time; not thread-safe."""
-
-    def begin(self, commit: Commit) -> None:
-        """Make a commit, now or on another thread; the commit before must have ended."""
-
-    def settle(self) -> None:
-        """Wait until no commit is under way. Not to be called on the committer's thread."""
-
-    def close(self) -> None:
-        """Wait until no commit is under way, and release everything; no commit may follow."""
-
-    def beside(self, call: Callable[[], T]) -> Callable[[], T]:
-        """Start ``call`` within a commit; return a function that waits for its result, or raises its exception."""
-
-
-class InlineCommitter(Committer):
-    """Committer that makes each commit at once, on the thread that closes the epoch."""
-
-    def begin(self, commit: Commit) -> None:
-        """See `Committer`."""
-        commit()
-
-    def settle(self) -> None:
-        """Return at once, because no commit is ever under way."""
-
-    def close(self) -> None:
-        """Return at once, because there is nothing to release."""
-
-    def beside(self, call: Callable[[], T]) -> Callable[[], T]:
-        """Return ``call`` itself, which is then called when its result is needed."""
-        return call
-
-
-class CommitterThread(Committer):
-    """Committer with its own thread: writing, syncing and SQLite take as long as thousands of messages.
-
-    A second thread does the work of a commit that can be done while the first waits for the disk.
-    """
-
-    def __init__(self) -> None:
-        self._commits: Final[queue.SimpleQueue[Commit | None]] = queue.SimpleQueue()
-        self._is_idle: Final = threading.Event()
-        self._is_idle.set()
-        self._thread: threading.Thread | None = None
-        self._beside: Final = ThreadPoolExecutor(1, "committer-beside")
-
-    def begin(self, commit: Commit) -> None:
-        """See `Committer`."""
-        assert self._is_idle.is_set(), "expected the commit before to have ended"
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
-            self._thread.start()
-        self._is_idle.clear()
-        self._commits.put(commit)
-
-    def settle(self) -> None:
-        """See `Committer`."""
-        self._is_idle.wait()
-
-    def close(self) -> None:
-        """See `Committer`."""
-        self._is_idle.wait()
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._commits.put(None)
-            thread.join()
-        self._beside.shutdown()
-
-    def beside(self, call: Callable[[], T]) -> Callable[[], T]:
-        """See `Committer`."""
-        return self._beside.submit(call).result
-
-    def _run(self) -> None:
-        while (commit := self._commits.get()) is not None:
-            try:
-                commit()
-            finally:
-                del commit  # free the epoch now, not when the next one arrives
-                self._is_idle.set()

@@ -1,10 +1,10 @@
 """Operators over Arrow record batches, and derived queries made of them.
 
 ```
-plans: SQL ──▶ steps ──▶ derived: operators in work, closed at every barrier
+plans: SQL ──▶ steps ──▶ derived: the running operators, closed at every barrier
                             │
-rowwise: filter, project, flatten       unnest       counting: limit, row number
-eventtime/: order, windows, the row before, duplicates, union        aggregation: windows' groups
+rowwise: filter, project, flatten, unnest            counting: limit, row number
+eventtime/: order, windows, the row before, duplicates, union        aggregation: groups of windows
 joins/: merge, as-of, lookup in a table
 evaluate: expressions over columns      columns, keys: types, exact integers, codes      keyedrows: state by key
 ```

@@ -1,16 +1,16 @@
-"""Streaming aggregation by event time: cells, the partial aggregates of groups, and the windows that they belong to.
+"""Streaming aggregation by event time: groups of windows, whose partial aggregates are *cells*.
 
 ```
 rows ──▶ Cells: a row per group ──▶ WindowAggregation: added to the open groups, yielded when their window has ended
 ```
 
-Cells are ordinary Arrow columns with a value per group, made from rows or from other cells of the same groups, so that
-incomplete groups are ordinary batches. SUM is a total and the number of values in it, AVG likewise, COUNT a number,
-MIN, MAX, FIRST and LAST one of the values.
+Cells are ordinary Arrow columns with a value for each group. They are computed from rows, or from other cells of the
+same groups, so that incomplete groups are ordinary batches. SUM and AVG have two cells, a total and the number of
+values in it; COUNT has a number, and MIN, MAX, FIRST and LAST have one of the values.
 
-Integer sums are exact: int64 while nothing can pass 64 bits, Python integers (dtype object) from then on. numpy
-computes with both alike, so that code over such columns is written once. Before an addition, `fit` is called: it
-returns both operands in a type in which their sum cannot wrap.
+Integer sums are exact: int64 while nothing can pass 64 bits, Python integers (dtype object) from then on. numpy has the
+same operations for both, so that code over such columns is written once. `fit` is called before values are added: it
+returns them in a type in which their sum cannot wrap.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ __all__ = ["WindowAggregate", "WindowAggregation", "WindowSpan"]
 
 
 Exact = npt.NDArray[Any]
-"""An array of int64, or of Python integers with dtype object."""
+"""Array of int64, or of Python integers with dtype object."""
 
 _ROOM: Final = 2**62
+"""Magnitude below which results are computed as int64."""
 _MOST: Final = 2**126
+"""Magnitude that no sum may reach."""
 _FEW: Final = 32
 """Number of values up to which a Python loop is faster than numpy."""
 
@@ -302,7 +304,9 @@ def _quotients(total: pa.Array, count: pa.Array, unit: int) -> pa.Array:
 
 
 _NONE: Final = 2**63 - 1
+"""End of the next window to close if no window is open."""
 _LAST: Final = "window_last"
+"""Name of the hidden aggregate with the time of the last row of a session."""
 
 
 class WindowSpan(msgspec.Struct, frozen=True):
@@ -328,7 +332,7 @@ class WindowAggregation(Operator):
     windows that end at or before the bound, in the order of the end, then the keys, and deletes their cells. Rows of
     one group are added in their order, so that even sums of floats do not depend on how rows are cut into batches.
 
-    COUNT(DISTINCT …) keeps the values of each open group in a table of its own.
+    For COUNT(DISTINCT …), the values of each open group are in a table of their own.
     """
 
     keeps = "the cells of each open window"
@@ -449,7 +453,7 @@ class WindowAggregation(Operator):
         return ticks_of(column) + self._span.size
 
     def _first_of_each(self, batch: pa.RecordBatch, part: WindowAggregate) -> pa.Array:
-        """Return 1 for each value that is the first of its kind in its group, otherwise NULL."""
+        """Return 1 for each row whose value is new in its group, otherwise NULL."""
         seen = self._distinct[part.name]
         columns = [batch.column(key) for key in (*self._keys, part.column)]
         _, first = group_codes(columns, batch.num_rows)

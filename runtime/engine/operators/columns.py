@@ -1,9 +1,9 @@
 """Columns of operators: their Arrow types, the SQL types of these, and exact integers of any size.
 
-A plan's columns have few types, so that every operator can rely on them: bool, int64, float64, string, date32,
-timestamps without a zone, lists, structs, and decimal128(38, scale) for integers that may pass 64 bits or have
-decimals. Inside operators such a decimal is its unscaled integer: int64 where all of a batch fit, which is the rule,
-and decimal128(38, 0), read as Python integers, where not.
+The columns of a plan have one of these types: bool, int64, float64, string, date32, timestamp without a zone, list,
+struct, and decimal128(38, scale) for numbers that may pass 64 bits or have decimals. Inside operators such a decimal is
+its unscaled integer: int64 if all integers of a batch fit, which is the usual case, otherwise decimal128(38, 0), whose
+values are read as Python integers.
 """
 
 from __future__ import annotations
@@ -212,9 +212,9 @@ def ticks_of(column: pa.Array) -> Integers:
 
 
 MOST_SPAN: Final = 1 << 62
-"""Bound of lengths of time, and of times from 0 on, with which operators compute; see `checked_ticks`."""
+"""Bound of the magnitude of times, and of lengths of time, with which operators compute; see `checked_ticks`."""
 MOST_DAYS: Final = 1 << 30
-"""The same for dates, which are days of 32 bits."""
+"""The same bound for dates, which are days of 32 bits."""
 
 
 def checked_ticks(column: pa.Array) -> Integers:

@@ -1,8 +1,8 @@
 """Evaluation of expressions over Arrow columns.
 
 Integers are computed with overflow checks on int64, a batch at a time. If that overflows, the batch is computed again
-with Python integers, which is slow, exact and rare. In comparisons a NaN is equal to itself and greater than every
-other float, as in DuckDB.
+with Python integers, which is slow but exact, and rarely needed. In comparisons a NaN is equal to itself and greater
+than every other float, as in DuckDB.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ def _typed(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array |
     if function is not None:
         return function(*(_operand(argument, columns, rows) for argument in expr.args))
     args = [_typed(argument, columns, rows) for argument in expr.args]
+    if expr.op == "add" and pa.types.is_timestamp(args[0].type):
+        return _moved(*args)
     if expr.op in _ARITHMETIC and any(pa.types.is_decimal(a.type) for a in args):
         raise OverflowError  # Arrow's decimals change their scale, and are refused at 38 digits
     if expr.op in ("floordiv", "mod"):
@@ -100,6 +102,14 @@ def _typed(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array |
             value = _TYPED[expr.op](value, argument)
         return value
     return _TYPED[expr.op](*args)
+
+
+def _moved(moment: pa.Array | pa.Scalar, microseconds: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+    """Return a timestamp plus an interval; raise `OperatorError` for a result of more than 64 bits."""
+    try:
+        return pc.add_checked(moment, pc.cast(microseconds, pa.duration("us")))
+    except pa.ArrowInvalid as error:
+        raise OperatorError(f"expected a timestamp of 64 bits plus an interval, was {error}") from None
 
 
 def _has_nan(value: pa.Array | pa.Scalar) -> bool:
@@ -206,7 +216,7 @@ def _part(part: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _in(value: Any, *items: Any) -> Any:
-    """Return SQL's IN, NULL where the value is; Arrow's own is_in returns NULL for a value that is in no list."""
+    """Return SQL's IN, which is NULL where the value is NULL; Arrow's own is_in returns False there."""
     flags = pc.is_in(value, value_set=pa.array([item.as_py() for item in items], value.type))
     return pc.if_else(pc.is_valid(value), flags, pa.scalar(None, pa.bool_()))
 

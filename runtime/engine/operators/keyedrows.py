@@ -18,14 +18,14 @@ __all__ = ["KeyedRows"]
 Words = npt.NDArray[np.int64]
 
 _SPARE_STRINGS: Final = 4096
-"""Number of strings above twice the number that rows can have, from which the pool is rebuilt."""
+"""Number of strings, in addition to twice the number that live rows can have, above which the pool is rebuilt."""
 
 
 class KeyedRows:
     """Rows by a unique key in the object space: a table of words, and a pool for their strings.
 
-    Slots are valid until the next `put` or `delete_at`. Owned by one operator; the committer reads the space at a
-    barrier.
+    Slots are valid until the next `put` or `delete_at`. The object is owned by one operator; the committer reads the
+    space at a barrier.
     """
 
     def __init__(self, schema: pa.Schema, keys: int, name: str, space: ObjectSpace) -> None:
@@ -66,10 +66,7 @@ class KeyedRows:
         return chosen
 
     def first_words(self, slots: Words) -> Words:
-        """Return the first word of the keys of live slots.
-
-        For a key column that is a time and never NULL, this is the time.
-        """
+        """Return the first word of the keys of live slots: if the first key column is a time without NULL, the time."""
         words: Words = self._table.keys_of(slots)[:, 0]
         return words
 

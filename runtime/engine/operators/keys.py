@@ -22,10 +22,11 @@ Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _ROOM: Final = 2**62
+"""Bound of codes: those of several columns are renumbered before they reach it."""
 _DENSE_LEAST: Final = 1 << 12
-"""Number of codes up to which an array with a place for each is used, however few rows there are."""
+"""Number of codes up to which an array with an element for each code is used, however few rows there are."""
 _DENSE_PER_ROW: Final = 4
-"""Number of codes for each row up to which such an array is used."""
+"""Number of codes per row up to which such an array is used."""
 
 
 def null_rows(columns: Sequence[pa.Array]) -> Flags | None:
@@ -90,8 +91,9 @@ def _ranks(parts: Sequence[pa.Array], *, alone: bool) -> tuple[Integers, int]:
 
 
 def _plain(column: pa.Array) -> Integers | None:
-    """Return the values of a column without NULL as integers in the same order; None for strings and for integers wider
-    than 64 bits.
+    """Return the values of a column without NULL as integers in the same order.
+
+    Return None for strings, and for integers wider than 64 bits.
     """
     kind = column.type
     if pa.types.is_int64(kind) or pa.types.is_timestamp(kind):

@@ -28,7 +28,7 @@ class OperatorError(EngineError):
 
 
 class HeldTooMuchError(OperatorError):
-    """Error of a query that would have to hold more rows than it may: there is no spilling to disk."""
+    """Error of a query that would have to hold more rows than it may; rows are held in memory only."""
 
 
 class OtherPlanError(OperatorError):
@@ -50,21 +50,21 @@ class Operator(ABC):
     """Operator of a plan.
 
     Every call returns an iterator of output batches. The iterator is lazy: each batch is made when it is taken, so that
-    input that expands a thousandfold is never held as a whole. The caller exhausts the iterator before the next call.
-    An operator is owned by one caller at a time and has no locks.
+    the output of input that expands a thousandfold is never held as a whole. The caller exhausts the iterator before
+    the next call. An operator is owned by one caller at a time and has no locks.
 
-    Operators that only look at single rows (filter, project, unnest, windows) take rows as they arrive. All others take
-    rows in order of event time, then arrival, and only rows that no later row of the same input can precede; `advance`
-    follows at each barrier. So their output depends on the rows and their order alone, not on where epochs are cut.
-    Their state is in the object space.
+    Operators that only read single rows (filter, project, unnest, windows) take rows as they arrive. All others take
+    rows in order of event time, then arrival, after the watermark has passed them; `advance` follows at each barrier.
+    So their output depends on the rows and their order alone, not on where epochs are cut. Their state is in the object
+    space.
     """
 
     ports: int = 1
     """Number of inputs; they are numbered from 0."""
     keeps: str = ""
-    """Description of the state that is kept across barriers, for people; empty if there is none."""
+    """Description, for people, of the state that stays across barriers; empty if there is none."""
     holds_state: bool = False
-    """True if later rows are compared with the rows held across a barrier; False if those only wait for output."""
+    """True if the held rows are compared with later rows; False if they only wait to be yielded."""
     drops: tuple[bool, ...] = ()
     """Flag of each port: True if its rows are useless once every other input has ended and holds no row."""
     most_rows: int = MOST_ROWS

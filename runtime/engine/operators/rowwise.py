@@ -98,9 +98,9 @@ class Unnest(Operator):
     """Operator that repeats every row for each element of its longest list, with the elements in place of the lists.
 
     Several lists are expanded in parallel, the shorter ones padded with NULL. A row without elements yields no row, or
-    with ``outer`` one whose elements are NULL. With ``ordinality`` the last column is the element's number, from 1,
+    with ``outer`` one row whose elements are NULL. With ``ordinality`` the last column is the element's number, from 1,
     NULL if there is no element. A batch that expands a lot is expanded piece by piece; the caller takes all pieces
-    before a barrier, so that no row is half expanded there.
+    before a barrier, so that no row is expanded in part at a barrier.
     """
 
     def __init__(

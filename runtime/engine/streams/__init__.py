@@ -10,20 +10,21 @@ apply ──Deltas──▶ StreamsPipeline ──▶ DerivedStreams: for each s
                         └──Update─▶ publish (the hub, on the reactor's thread)
 ```
 
-All streams are one node of the plan. A catalogue that adds or drops streams takes effect at its barrier, while all
-users of the object space rest; so the nodes of a running plan never change, and a new stream reads exactly the input
-after that cut. The state of a query is kept in the object space under `stream/NAME/query`, the rows of a stream as a
+All streams are one node of the plan. A catalogue that adds or drops streams takes effect at its barrier, while no other
+pipeline changes the object space. So the nodes of a running plan never change, and a new stream reads exactly the input
+after that cut. In the object space, the state of a query is under `stream/NAME/query`, and the rows of a stream are a
 queue of runs under `stream/NAME`; both are committed with the epoch.
 
-The node runs on one thread, and rows are not exchanged by key between several threads. At a million messages a second
-and epochs of 100 ms the five shipped streams take 0.29 µs a message, a third of the ingest's processor time (measured
-with the feed of `bench.flow`; formatting takes 0.17, applying 0.33, saving 0.09). A barrier costs them 15 ms for any
-number of messages, in thousands of small calls that hold the interpreter lock, and 0.14 µs a message in kernels that do
-not hold it. With two partitions, each of which makes those calls, a barrier of 100,000 messages would take 36 ms
-instead of 29. A second thread would be worth it from 200,000 messages an epoch on.
+The node runs on one thread, and rows are not exchanged by key between several threads. This was measured with the feed
+of `bench.flow`, at a million messages a second and epochs of 100 ms. The five shipped streams take 0.29 µs a message, a
+third of the ingest's processor time (formatting takes 0.17, applying 0.33, saving 0.09). Their part of a barrier is
+15 ms for any number of messages, in thousands of small calls that hold the interpreter lock, and 0.14 µs a message in
+kernels that do not hold it. With two partitions, each of which makes those calls, a barrier of 100,000 messages would
+take 36 ms instead of 29; a second thread would be faster only from 200,000 messages an epoch on.
 """
 
 from runtime.engine.streams.declaring import explain_stream, with_streams
-from runtime.engine.streams.streams import DerivedStreams, StreamFigures, StreamsPipeline
+from runtime.engine.streams.pipeline import StreamsPipeline
+from runtime.engine.streams.streams import DerivedStreams, StreamFigures
 
 __all__ = ["DerivedStreams", "StreamFigures", "StreamsPipeline", "explain_stream", "with_streams"]

@@ -1,4 +1,4 @@
-"""Declaration of derived streams: compiling a SELECT finds its errors, its columns and the relations that it reads."""
+"""Declaration of derived streams: a SELECT is compiled for its errors, its columns and the relations that it reads."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["explain_stream", "lateness_ticks", "query_inputs", "unit_ns", "with_
 
 _TYPES: Final[Mapping[pa.DataType, ColumnType]] = {arrow: name for name, arrow in ARROW_TYPES.items()}  # type: ignore[misc]
 _UNITS_NS: Final[Mapping[ColumnType, int]] = {"int64": 1, "timestamp": 1_000, "date": 86_400_000_000_000}
-"""Type that a time column may have → its unit in nanoseconds."""
+"""Unit in nanoseconds of each type that a time column may have."""
 _MOST_NAMES: Final = 1_000
-"""Greatest number of streams of a program, including dropped ones, whose columns a new stream of the same name must
-have."""
+"""Greatest number of streams of a program, including dropped ones. The columns of a dropped stream are recorded,
+because a new stream of the same name must have the same columns."""
 
 
 def with_streams(
@@ -36,8 +36,9 @@ def with_streams(
 
     A declaration with the name, SELECT and clauses of a stream of the program adds nothing.
 
-    ``inputs``: the relations that streams may read besides earlier streams. ``taken``: names that no stream may have.
-    ``missing``: inputs that would never have rows → the reason, with which a stream that reads one is refused.
+    ``inputs`` are the relations that streams may read besides earlier streams, and ``taken`` are names that no stream
+    may have. ``missing`` has the inputs that would never have rows, each with the reason for which a stream that reads
+    it is refused.
     """
     known = {each.relation.name: each for each in inputs}
     known |= {stream.name: DerivedInput(stream.relation, stream.time) for stream in program.streams}

@@ -1,5 +1,4 @@
-"""Derived streams of a program: their queries, the rows that they hold, their changes in each epoch, and their step in
-the plan of an ingest.
+"""Derived streams of a program: their queries, the rows that they retain, and their changes in each epoch.
 
 Rows that arrive too late for a stream become dead letters.
 """
@@ -17,19 +16,14 @@ import pyarrow.compute as pc
 from twisted.logger import Logger
 
 from runtime.compiler import NamedSelect, SqlError
-from runtime.engine.barriers import Barrier
 from runtime.engine.errors import PlanError
-from runtime.engine.express import Update
-from runtime.engine.ingest.applying import StreamsNode
-from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.engine.operators.columns import outward
 from runtime.engine.operators.operator import ENDED, OperatorError, OtherPlanError
 from runtime.engine.operators.plans.derived import DerivedQuery
-from runtime.engine.plan import Context
 from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns
 from runtime.epochs import EpochLogReader, SnapshotDirectory, rows_at
 from runtime.formats import DeadLetter
-from runtime.plan import Column, DerivedInput, DerivedStream, Program, decode_program, stream_views
+from runtime.plan import Column, DerivedInput, DerivedStream, Program, stream_views
 from runtime.relations import Retained, Retention
 from runtime.state import (
     ARROW_TYPES,
@@ -41,14 +35,13 @@ from runtime.state import (
     SchemaVersionError,
 )
 
-__all__ = ["DerivedStreams", "StreamFigures", "StreamsPipeline"]
-
+__all__ = ["ClosedStreams", "DerivedStreams", "StreamFigures"]
 
 _NAME: Final = "streams"
 _MOST_PENDING_ROWS: Final = 1 << 14
 """Number of rows that are gathered before a call of the queries, which costs as much as a hundred rows."""
 _LOWEST: Final = -(1 << 62)
-"""Lower limit of known watermarks."""
+"""Watermark up to which the watermark of a stream counts as unknown."""
 _WARNING_SHARE: Final = 0.8
 """Share of `most_held` from which a warning is logged."""
 
@@ -61,7 +54,7 @@ _MOMENTS: Final = {
         for moment in (datetime.min, datetime.max)  # noqa: DTZ901 (as above)
     ),
 }
-"""First and last value of the years 1 to 9999, as integers."""
+"""First and last value of the years 1 to 9999, as integers, by type."""
 
 
 class StreamFigures(msgspec.Struct, frozen=True):
@@ -95,7 +88,7 @@ class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """Saved state besides that of the queries and the rows of the streams, under the name of this class."""
+    """Saved state besides that of the queries and the rows of the streams."""
 
     watermarks: dict[str, int] = {}
     """Watermarks of the relations that streams read, as of the last epoch."""
@@ -168,7 +161,7 @@ class _Running:
             self.query.add(relation, _as_decimals(rows, self.columns[relation]))
 
     def close(self, watermarks: Mapping[str, int], ended: Collection[str]) -> pa.RecordBatch | None:
-        """Return the rows that are complete and the rows that expire, with their weights."""
+        """Return the rows that are complete by these watermarks, with their weights; None if there are none."""
         assert self.query is not None
         reads = {name: watermarks[name] // unit for name, unit in self.units.items() if name in watermarks}
         batches = [batch for batch in self.query.close(reads, ended) if batch.num_rows]
@@ -182,7 +175,7 @@ class _Running:
         return _with_weights(batches, self.schema)
 
     def keep(self, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
-        """Add rows to the stream; return them and the rows that expire."""
+        """Add rows to the stream; return them with the rows that expire, or None if there are neither."""
         if rows is not None:
             self.retained.add(rows)
         expired = self.retained.expire()
@@ -305,8 +298,8 @@ class DerivedStreams:
     def close(self, watermarks: Mapping[str, int], ended: Collection[str] = ()) -> ClosedStreams:
         """Close an epoch; return the rows that are complete by these watermarks of relations that are not streams.
 
-        ``ended``: relations that have no further row, as far as is known. Rows that wait for such a relation are
-        complete. The end is not saved, because a restart may find rows that were appended to a file.
+        ``ended`` are relations for which no further row is expected; no row waits for them. The end is not saved,
+        because a restart may find rows that were appended to a file.
         """
         self._give_pending()
         if not self._running:
@@ -408,7 +401,10 @@ class DerivedStreams:
             self._fail(running, f"{type(error).__name__}: {error}")
 
     def _warn_if_nearly_full(self, running: _Running, query: DerivedQuery) -> None:
-        """Log a warning before the stream fails, once, and again only after the stream has held half as much."""
+        """Log a warning if the stream holds so many rows that it may fail soon.
+
+        It is logged once, and again only after the number of rows has fallen below half of the share.
+        """
         share = query.held_rows() / query.most_held
         if share < _WARNING_SHARE:
             running.is_nearly_full = running.is_nearly_full and share >= _WARNING_SHARE / 2
@@ -476,6 +472,7 @@ def _with_weights(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Re
 _MOST_LETTERS: Final = 1_000
 """Greatest number of letters of one stream in an epoch."""
 _LETTER_BYTES: Final = 1_024
+"""Greatest size in bytes of the data of a letter."""
 _NO_ORIGIN: Final = -1
 """Origin number of a row of a stream, which has no place in an origin."""
 
@@ -503,72 +500,3 @@ def late_letters(stream: str, late: list[tuple[str, pa.RecordBatch]]) -> tuple[D
                 )
             )
     return tuple(letters)
-
-
-_MOST_DELTAS: Final = 1024
-
-
-class StreamsPipeline(StreamsNode):
-    """Adds rows to the streams as they arrive, and emits complete rows at the barrier.
-
-    Owned by the worker that makes the call. The applying step may read `reads` and `times`; it rests while they change.
-    """
-
-    most_inputs = _MOST_DELTAS
-
-    def __init__(self, streams: DerivedStreams, publish: Callable[[Update], None]) -> None:
-        """Create the step.
-
-        ``publish`` is called on a worker at the end of each epoch that has streams; it must not block.
-        """
-        self.streams = streams
-        self._publish = publish
-        self._closing: Deltas | None = None
-        self._step = 0
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """Names of the relations that the streams need."""
-        return self.streams.reads
-
-    @property
-    def times(self) -> Mapping[str, str]:
-        """Relation whose watermark is needed → the column with the time of a row."""
-        return self.streams.times
-
-    def execute(self, inputs: Sequence[object], context: Context) -> None:
-        """Add rows to the streams."""
-        del context
-        for each in inputs:
-            if isinstance(each, Deltas):
-                self.streams.take(each.relations)
-                if each.closes >= 0:
-                    self._closing = each
-
-    def start_drain(self, barrier: Barrier, context: Context) -> None:
-        """Emit complete rows; change to the streams of another program if the barrier has a control record."""
-        closing, self._closing = self._closing, None
-        if closing is None:
-            return  # an empty epoch is not closed
-        closed = self.streams.close(closing.watermarks, closing.ended)
-        relations = dict(closed.relations)
-        program: Program | None = None
-        if isinstance(barrier.payload, bytes):
-            record = decode_program(barrier.payload)
-            if record.streams != self.streams.program.streams:
-                for name, rows in self.streams.change_over(record, closing.closes).items():
-                    there = relations.get(name)
-                    relations[name] = rows if there is None else pa.concat_batches([there, rows])
-                program = self.streams.views()
-        self.streams.end_epoch()
-        if relations or closed.late:
-            context.emit(Deltas(relations, letters=closed.letters, malformed=closed.late))
-        if closed.failed:
-            context.emit(Sections(closing.closes, attributes={f"failed/{n}": why for n, why in closed.failed.items()}))
-        if len(self.streams) or program is not None:
-            self._step += 1
-            changes = {name: pa.Table.from_batches([rows]) for name, rows in relations.items()}
-            update = Update(
-                self._step, closing.closes, closing.cuts, changes, closed.failed, program=program, closes=True
-            )
-            self._publish(update)

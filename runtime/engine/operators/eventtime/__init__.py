@@ -2,7 +2,7 @@
 
 ```
 rows as they arrive ──▶ sequencer: held until the watermark has passed them ──▶ in order of time, then arrival
-   windows (tumbling, hopping): rows with the start of each window they are in      sessions: likewise, by gaps
+   windows: rows with the start of each tumbling or hopping window that contains them, or of their session
    ordered: rows with values of the row before, the first row of each key, unions
 ```
 """

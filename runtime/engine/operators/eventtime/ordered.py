@@ -1,5 +1,5 @@
-"""Operators on rows in order of time: the order itself, unions, the previous row of a key as LAG returns it, and the
-first row of a key, which is remembered until event time has passed the key.
+"""Operators that take rows in order of time: the order itself, unions, the previous row of a key (LAG), and the first
+row of each key.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class InOrder(Operator):
 
 
 class Union(Operator):
-    """Operator that yields the rows of all inputs in order of time, of equal times those of a lower port first.
+    """Operator that yields all rows of all inputs in order of time, and rows of equal times in the order of the ports.
 
-    Equal rows are all kept.
+    Equal rows are not merged.
     """
 
     def __init__(self, schema: pa.Schema, times: Sequence[str], *, most_rows: int = MOST_ROWS) -> None:
@@ -64,8 +64,8 @@ class Union(Operator):
 class Previous(Operator):
     """Operator that appends the values that some columns had in the previous row of the same key, as last columns.
 
-    The values are NULL for the first row of a key. The last values of every key are in the object space; a key is never
-    forgotten.
+    The values are NULL for the first row of a key. The last values of every key are in the object space, and are never
+    deleted.
     """
 
     keeps = "the last values of each key"
@@ -126,9 +126,9 @@ class Previous(Operator):
 class Deduplicate(Operator):
     """Operator that yields the first row of each key; NULL is equal to NULL.
 
-    One of the keys is a time: a key is forgotten once event time is ``span`` past it, when no further row can have the
-    key. Other keys are in the object space. The end of the input forgets none of them, because rows may be appended to
-    it.
+    The keys that had a row are in the object space. One of the key columns is a time: a key is deleted once event time
+    is ``span`` past it, when no further row can have the key. The end of the input deletes none, because rows may be
+    appended to it.
     """
 
     keeps = "each key until event time has passed it"

@@ -1,4 +1,4 @@
-"""Sequencer: rows held until event time has passed them, and then yielded in order of time, then arrival."""
+"""Sequencer, which holds rows until event time has passed them, and returns them in order of time, then arrival."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ Integers = npt.NDArray[np.int64]
 _PASSED: Final = b"passed"
 """Metadata of a run: all rows of earlier runs before this time have been yielded."""
 _LEAST: Final = -(2**63)
+"""Time before all others."""
 _PART_ROWS: Final = 1 << 14
 """Number of rows up to which parts are joined, and into which stored rows are cut."""
 
@@ -56,10 +57,10 @@ class Sequencer:
     They are in parts of some ten thousand rows. `release` only reads the parts that the bound divides, so that its cost
     depends on the rows that arrive and leave, not on the rows that wait.
 
-    A run of the object space holds the rows that arrived since the run before it and still wait, and the time before
-    which rows of earlier runs have been yielded; rows that arrive and leave between two checkpoints are not stored. The
-    end of the input is not stored as such a time, because rows may be appended to the input after a restart: the next
-    run then depends on no earlier one. Not thread-safe: owned by the query's thread.
+    A run of the object space has the rows that arrived since the run before it and still wait, and the time before
+    which rows of earlier runs have been returned; rows that arrive and leave between two checkpoints are not stored.
+    The end of the input is not stored as such a time, because rows may be appended to the input after a restart.
+    Instead, the next run is then a base. Not thread-safe: owned by the query's thread.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Sequencer:
         self._stored, self._fresh, self._arrived, self._rows = [], [], [], 0
 
     def release(self, bound: int, *, inclusive: bool) -> pa.RecordBatch:
-        """Return the rows before the bound (``inclusive``: or at it) in their order, and remove them."""
+        """Remove the rows before the bound, or if ``inclusive`` at it, and return them in their order."""
         if not self._rows:
             return self._none
         self._settle()
@@ -129,7 +130,7 @@ class Sequencer:
         return self._in_order(_joined(ready, self._schema)) if ready else self._none
 
     def _before(self, parts: list[_Part], end: int) -> list[_Part]:
-        """Remove the rows before ``end`` from some parts, and return them."""
+        """Remove the rows before ``end`` from these parts, and return them."""
         ready: list[_Part] = []
         waiting: list[_Part] = []
         for part in parts:
@@ -165,7 +166,7 @@ class Sequencer:
             self._append(self._stored, batch)
 
     def _append(self, parts: list[_Part], rows: pa.RecordBatch) -> None:
-        """Append rows to others, joined with parts that are at most twice as large, so that there are few parts."""
+        """Append rows as a part; join it with the parts before that are at most twice as large, so that few remain."""
         part = _part(rows, ticks_of(rows.column(self._time)))
         while parts and len(parts[-1].times) <= min(2 * len(part.times), _PART_ROWS - len(part.times)):
             part = _joined([parts.pop(), part], self._schema)

@@ -1,8 +1,8 @@
-"""Joins: of two inputs on equal times, of the latest row before another, and with a table.
+"""Joins: of two inputs on equal times, of a row with the latest row before it, and with a table.
 
 ```
-sorted blocks ──▶ matching: pairs, a window at a time ──▶ merge (six kinds)        asof: keeps each key's last row
-rows ──▶ lookup: pairs with the rows of a table ◀── its index: rows by key, in the object space
+rows of both inputs, sorted ──▶ merge: six kinds of joins        asof: the last row of each key, in the object space
+rows ──▶ lookup: pairs with the rows of a table ◀── TableIndex: rows by key, in the object space
 ```
 """
 

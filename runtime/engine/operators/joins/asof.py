@@ -1,4 +1,4 @@
-"""As-of join: every left row with the last right row that is not later."""
+"""As-of join of every left row with the last right row that is not later."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["AsofJoin"]
 Integers = npt.NDArray[np.int64]
 
 _SWEEP_FACTOR: Final = 4
-"""Rows past the tolerance are searched for when this factor times the number of new rows reaches the number held."""
+"""Factor by which the rows held may outnumber the new ones before rows past the tolerance are searched for."""
 
 
 class AsofJoin(Operator):
-    """Joins each row of port 0 with the row of port 1 that has the greatest time not above its own.
+    """Operator that joins each row of port 0 with the row of port 1 that has the greatest time not above its own.
 
-    With ``by``, pairs of columns, only rows in which these are equal match; NULL is equal to nothing. Of right rows at
-    the same time the last one counts. ``tolerance`` is the greatest difference to the time of a match, in the unit of
-    the times. ``outer``: True if left rows without a match are yielded, too, with NULL. Output is in the order of the
-    left input.
+    ``by`` has pairs of columns, and only rows in which these are equal match; NULL is equal to nothing. Of several
+    right rows at the same time the last one matches. ``tolerance`` is the greatest difference to the time of a match,
+    in the unit of the times. ``outer`` is True if left rows without a match are yielded, too, with NULL. Output is in
+    the order of the left input.
 
     The last right row of each key is in the object space, and a barrier reads those that its left rows need. When a
-    quarter of the rows are new, rows that are past the tolerance are searched for among all, and deleted.
+    quarter of the held rows are new, all of them are searched for rows past the tolerance, which are deleted.
     """
 
     ports = 2
@@ -130,8 +130,8 @@ class AsofJoin(Operator):
     def _matches(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Integers:
         """Return the right row of each left row, -1 for none.
 
-        Both inputs are in order of time, except that rows of earlier barriers, in any order, precede the others. Rows
-        of both sides are merged by time; the match is then each key's last right row so far.
+        Both inputs are in order of time, except that the right one begins with the rows of earlier barriers, in any
+        order. Rows of both sides are merged by time; a left row matches the last right row of its key up to there.
         """
         count = left.num_rows
         if not right.num_rows:

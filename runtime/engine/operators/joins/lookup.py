@@ -1,4 +1,4 @@
-"""Lookup join: every row with the rows of a table that have its key; an index over the table finds them."""
+"""Lookup join of every row with the rows of a table that have its key, which an index of the table finds."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ class TableIndex:
     """Rows of a table, a multiset that changes by deltas, with an index by key.
 
     The rows are in the object space, each with its number of copies. The first look-up after a change of the table
-    rebuilds the index, in the time that it takes to sort the table.
-
-    Not thread-safe: owned by one operator.
+    rebuilds the index, for which it sorts the table. Not thread-safe: owned by one operator.
     """
 
     def __init__(self, schema: pa.Schema, keys: Sequence[str], *, name: str, space: ObjectSpace) -> None:
@@ -162,7 +160,7 @@ LOOKUP_KINDS: Final = ("inner", "left", "semi", "anti")
 
 
 class LookupJoin(Operator):
-    """Joins the rows of port 0 with their matches in the table that port 1 keeps up to date by deltas.
+    """Operator that joins the rows of port 0 with their matches in a table; port 1 takes the deltas of the table.
 
     A row is joined with the table as it is when the row is added. The plan adds rows at a barrier, after all deltas
     before it, so that they are joined with the table as of that barrier. Output is in the order of the rows; the

@@ -36,8 +36,8 @@ class Matches:
     def pairs(self, most: int, *, optional: bool, with_others: bool) -> Iterator[tuple[Integers, Integers]]:
         """Yield pairs of rows in the order of the driving block, at most ``most`` at a time.
 
-        ``optional``: True if a driving row without a match is paired with -1. ``with_others``: True if every row of the
-        other block without a match is paired with -1, too, in its place by key.
+        If ``optional``, a driving row without a match is paired with -1. If ``with_others``, every row of the other
+        block without a match is paired with -1, too, in the order of the keys.
         """
         rows = np.arange(len(self.counts))
         starts = np.where(self.counts > 0, self.starts, -1)
@@ -51,7 +51,7 @@ class Matches:
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
         if total == len(counts) and (len(counts) == 0 or int(counts.max()) == 1):
-            for begin in range(0, total, most):  # one pair each, as for unique keys
+            for begin in range(0, total, most):  # each row is in one pair, as with unique keys
                 yield rows[begin : begin + most], starts[begin : begin + most]
             return
         for begin in range(0, total, most):
@@ -115,7 +115,7 @@ def join_schema(kind: JoinKind, left: pa.Schema, right: pa.Schema) -> pa.Schema:
 
 
 class MergeJoin(Operator):
-    """Joins port 0, the left input, with port 1, the right one, on equal keys, the first of which is the time.
+    """Operator that joins port 0, the left input, with port 1, the right one, on equal keys; the first key is the time.
 
     Both inputs are sorted by their keys, NULL last, and complete up to the same time, so that rows of different
     barriers never match. A key with a NULL matches nothing, as in SQL. Output is in the order of the keys.

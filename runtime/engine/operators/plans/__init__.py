@@ -4,7 +4,7 @@
 sql: SELECT (sqlsources, sqlscope, grouping; expressions has the dialect)
    │ building: checks of inputs, times and order of the output
    ▼
-steps ──▶ derived: the running operators, rows as they come, a close at every barrier, and the text for `explain`
+steps ──▶ derived: the running operators, which take rows and are closed at every barrier; the text for `explain`
 ```
 """
 

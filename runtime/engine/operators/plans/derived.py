@@ -69,10 +69,10 @@ class StreamInput(msgspec.Struct, frozen=True):
 class DerivedQuery:
     """SELECT over streams and tables, maintained over event time. Owned by one thread at a time.
 
-    Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut; but
-    rows are looked up in a table as of the end of an epoch. All state is in the object space, under names that begin
-    with the query's; the owner of the space commits it after `close`. A query created over a restored space resumes
-    after that commit.
+    Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut. Only
+    lookups in a table depend on the epochs: they read the table as of the end of an epoch. All state is in the object
+    space, under names that begin with the query's; the owner of the space commits it after `close`. A query created
+    over a restored space resumes after that commit.
     """
 
     def __init__(  # noqa: PLR0917 (what a stream is made of; the last two are mostly named)
@@ -139,11 +139,9 @@ class DerivedQuery:
                 self._inputs[relation].watermark = watermark
 
     def _check_plan(self, space: ObjectSpace) -> None:
-        """Save the properties of the plan on which its state depends.
+        """Save the properties of the plan on which its state depends; raise `OtherPlanError` for state of another plan.
 
-        Raise `OtherPlanError` for state of a different plan.
-
-        State of a release that did not save them is accepted.
+        State of a release that did not save these properties is accepted.
         """
         plan = fingerprint(self._step)
         kept = space.get_or_create(PersistedValue, f"{self._name}/plan", Schema(list[str]), initial=plan)
@@ -177,9 +175,9 @@ class DerivedQuery:
     def close(self, watermarks: Mapping[str, int], ended: Collection[str] = ()) -> list[pa.RecordBatch]:
         """Close an epoch at its barrier; return the rows that are complete now, in order of time.
 
-        An input that has ended holds back nothing in this epoch. Its watermark does not change, so that rows which are
-        appended to it later are not late. Raises `HeldTooMuchError` if more than ``most_held`` rows, keys and groups
-        are held.
+        No row waits for an input that has ended. The end does not change the watermark of the input, so that rows which
+        are appended to it later are not late. Raises `HeldTooMuchError` if more than ``most_held`` rows, keys and
+        groups are held.
         """
         for relation, watermark in watermarks.items():
             known = self._inputs.get(relation.lower())
@@ -207,9 +205,9 @@ class DerivedQuery:
         return ENDED if self._has_ended else self._watermark
 
     def take_late(self) -> list[tuple[str, pa.RecordBatch]]:
-        """Return the relations and rows that were late since the last call: at most the first 10,000 rows.
+        """Return the relations and rows that were late since the last call, and set `late`, the number of rows, to 0.
 
-        `late` counts all.
+        At most the first 10,000 rows are returned.
         """
         rows, self._late_rows = self._late_rows, []
         self.late = self._late_held = 0
@@ -224,7 +222,7 @@ class DerivedQuery:
         return sum(node.held_rows() for node in self._holders)
 
     def state_rows(self) -> int:
-        """Return the number of `held_rows` that wait for no output: rows of tables, and the state of each key."""
+        """Return the number of `held_rows` that do not wait for output: rows of tables, and the state of each key."""
         operators = [node.operator for node in self._holders if node.operator is not None]
         return sum(operator.held_rows() for operator in operators if operator.holds_state)
 
@@ -252,7 +250,7 @@ class DerivedQuery:
                 self._late_held += kept.num_rows
                 self._late_rows.append((relation, kept))
             rows = rows.filter(pa.array(~is_late))
-        # The time is not NULL in rows that are not late.
+        # In the schema of the scan the time is never NULL, as in all rows that are not late.
         return pa.RecordBatch.from_arrays(rows.columns, schema=known.scan)
 
     # Graph of operators
@@ -341,7 +339,7 @@ class _Node:
     """Step of the running plan."""
 
     step: Step
-    """Plan's step."""
+    """Step of the plan."""
     inputs: list[_Node]
     """Nodes that feed the node's ports."""
     operator: Operator | None

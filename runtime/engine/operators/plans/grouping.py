@@ -1,4 +1,4 @@
-"""GROUP BY over windows: a projection of keys and arguments, the aggregation, and a projection of the outputs."""
+"""Plan of GROUP BY over windows: a projection of keys and arguments, the aggregation, a projection of the outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from runtime.plan import Col, Lit
 __all__ = ["WINDOW_END", "WINDOW_START", "Grouping", "aggregates_of", "grouped", "window_bound"]
 
 WINDOW_START: Final = "window_start"
+"""Name by which a SELECT refers to the start of the window of GROUP BY."""
 WINDOW_END: Final = "window_end"
+"""Name by which a SELECT refers to the end of the window of GROUP BY."""
 
 _KINDS: Final[dict[type[exp.Expr], Kind]] = {
     exp.Sum: "sum",

@@ -1,4 +1,4 @@
-"""Plans of SELECT over streams and tables, as steps."""
+"""Planner, which turns a SELECT over streams and tables into steps."""
 
 from __future__ import annotations
 
@@ -321,7 +321,7 @@ class _Selection:
     def _deduplicated(self, node: exp.Expr) -> bool:
         """Apply a part of QUALIFY that is ROW_NUMBER() OVER (…) = 1, and return True.
 
-        Return False for any other part.
+        Return False for a part without a window function; raise `SqlError` for any other part.
         """
         window = node.find(exp.Window)
         if window is None:

@@ -1,4 +1,4 @@
-"""FROM, JOIN and WHERE of one SELECT: the rows that it reads."""
+"""Plan of FROM, JOIN and WHERE of one SELECT: the rows that it reads."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class Sources:
         return (node.right, node.left) if sides == ("right", "left") else None
 
     def _side(self, node: exp.Expr, right: SqlScope) -> str:
-        """Return the side of an expression's columns: "left", "right" or "both"; "none" may mean a later table."""
+        """Return the side of an expression's columns: "left", "right", "both", or "none", as of a later table."""
         sides = set()
         for column in node.find_all(exp.Column):
             mine, theirs = bool(self.scope.find(column)), bool(right.find(column))

@@ -14,9 +14,9 @@ from runtime.state import ObjectSpace
 __all__ = ["Place", "Port", "Step", "StepKind", "earlier", "fingerprint", "in_order"]
 
 StepKind = Literal["stream", "table", "arrival", "barrier", "ordered", "complete"]
-"""Way in which a step takes rows: "stream" and "table" from outside; "arrival" as they arrive; "barrier" all at the
-barrier; "ordered" by time as far as the watermark; "complete" ordered, and complete on all ports up to the same
-time."""
+"""Way in which a step takes rows. "stream" and "table" take them from outside, "arrival" takes them as they arrive, and
+"barrier" takes all of them at the barrier. "ordered" takes them in order of time up to the watermark. "complete" does
+so, too, and up to the same time on all ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class Step:
     inputs: tuple[Step, ...] = ()
     """Steps that feed the ports, in their order."""
     make: Callable[[Place], Operator] | None = None
-    """Callable that creates the operator; None for a relation."""
+    """Function that creates the operator; None for a relation."""
     ports: tuple[Port, ...] = ()
     """Ports of a step that takes rows in order."""
     times: tuple[tuple[str, int], ...] = ()
     """Columns that are event times, each with a lag: no later row has a value below the step's watermark less the
     lag."""
     is_ordered: bool = False
-    """True if rows are in the order of each of these times."""
+    """True if rows are in the order of each of the columns of ``times``."""
     state: str = ""
     """Description of the state, for people; empty if there is none."""
 

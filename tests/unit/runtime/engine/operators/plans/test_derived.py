@@ -208,3 +208,33 @@ def test_sums_of_floats_do_not_depend_on_barriers() -> None:
         made.add("rows", pa.RecordBatch.from_pylist([{"t": t, "f": f} for t, f in rows], schema=floats.schema))
         made.close({"rows": rows[-1][0]})
     assert made.close({"rows": 10})[0].to_pylist() == [{"t": 10, "s": 1e16}]
+
+
+def test_times_are_moved_by_intervals() -> None:
+    """Outputs, comparisons and lists have timestamps plus and minus constant intervals."""
+    made = query(
+        "SELECT at, at + INTERVAL '1' SECOND AS later, day - INTERVAL '1' DAY AS before FROM bars "
+        "WHERE at < day + INTERVAL '10' HOUR AND at IN (TIMESTAMP '2026-01-01' + INTERVAL '9' HOUR, at - INTERVAL '1' DAY)"
+    )
+    at, day = datetime(2026, 1, 1, 9), date(2026, 1, 1)  # noqa: DTZ001 (a timestamp without a zone)
+    rows = [{"at": at, "day": day, "v": 1}, {"at": at.replace(minute=1), "day": day, "v": 2}]
+    made.add("bars", pa.RecordBatch.from_pylist(rows, schema=BARS.schema))
+    (batch,) = made.close({}, ["bars"])
+    before = datetime(2025, 12, 31)  # noqa: DTZ001 (as above)
+    assert batch.to_pylist() == [{"at": at, "later": at.replace(second=1), "before": before}]
+
+
+def test_a_time_that_is_moved_out_of_range_is_an_error() -> None:
+    made = query("SELECT at, at + INTERVAL '1' DAY AS later FROM bars")
+    with pytest.raises(OperatorError, match=r"expected a timestamp of 64 bits plus an interval, was .*overflow"):
+        made.add("bars", pa.record_batch([pa.array([2**63 - 1], pa.timestamp("us")), pa.array([1], pa.date32()), [1]],
+                                         schema=BARS.schema))  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", ["price = INTERVAL '1' SECOND", "price IN (1, INTERVAL '1' SECOND)"])
+def test_an_interval_is_no_value_of_a_column(condition: str) -> None:
+    """In a list, too."""
+    with pytest.raises(
+        SqlError, match=r"expected an expression that operators can compute, was .*: an interval of time"
+    ):
+        query(f"SELECT t FROM trades WHERE {condition}")
