@@ -214,7 +214,8 @@ def test_times_are_moved_by_intervals() -> None:
     """Outputs, comparisons and lists have timestamps plus and minus constant intervals."""
     made = query(
         "SELECT at, at + INTERVAL '1' SECOND AS later, day - INTERVAL '1' DAY AS before FROM bars "
-        "WHERE at < day + INTERVAL '10' HOUR AND at IN (TIMESTAMP '2026-01-01' + INTERVAL '9' HOUR, at - INTERVAL '1' DAY)"
+        "WHERE at < day + INTERVAL '10' HOUR "
+        "AND at IN (TIMESTAMP '2026-01-01' + INTERVAL '9' HOUR, at - INTERVAL '1' DAY)"
     )
     at, day = datetime(2026, 1, 1, 9), date(2026, 1, 1)  # noqa: DTZ001 (a timestamp without a zone)
     rows = [{"at": at, "day": day, "v": 1}, {"at": at.replace(minute=1), "day": day, "v": 2}]
