@@ -29,12 +29,12 @@ __all__ = [
 
 
 class NotIncremental(Exception):  # a finding, not a failure
-    """Reason why a query or an expression has no place in a class of views, in words for `explain`."""
+    """Reason why a class of views does not support a query or an expression, in words for `explain`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """View of a query in a class, without its name."""
+    """A query compiled in one class of views, without a name."""
 
     body: ViewBody
     """Body of the view."""
@@ -82,7 +82,7 @@ def at_type(value: Lowered, target: Type) -> Expr:
 
 
 def _moment(expr: Expr, target: Type) -> Expr:
-    """Return a literal string as a date or timestamp; raise `NotIncremental` if it has another form than ISO 8601."""
+    """Return a literal string as a date or timestamp; raise `NotIncremental` if it is not in the form of ISO 8601."""
     text = str(expr.value) if isinstance(expr, Lit) else ""
     try:
         read = datetime.fromisoformat(text)
@@ -94,8 +94,9 @@ def _moment(expr: Expr, target: Type) -> Expr:
 
 
 def _meeting(left: Lowered, right: Lowered) -> Type | None:
-    """Return the type in which two values are compared, None if there is none; a literal string is read as the other
-    value's type.
+    """Return the type in which two values are compared; None if there is none.
+
+    A literal string that is compared with a date or timestamp gets the type of that.
     """
     kinds = {left.type.kind, right.type.kind}
     nullable = left.type.nullable or right.type.nullable
@@ -173,7 +174,7 @@ def quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowe
 
 
 def floor_quotient(top: Expr, bottom: Expr) -> Expr:
-    """Return the greatest integer not above top / bottom: the program's division rounds towards zero."""
+    """Return the greatest integer not above top / bottom, by the program's division, which rounds towards zero."""
     rest = call("mod", call("add", call("mod", top, bottom), bottom), bottom)
     return call("floordiv", call("sub", top, rest), bottom)
 

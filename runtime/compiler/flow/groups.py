@@ -25,7 +25,7 @@ Kind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "su
 def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
     """Return the outermost aggregates of expressions, each with its FILTER, without those of subqueries.
 
-    A function under OVER is not an aggregate of the SELECT, but its arguments may have some.
+    A function under OVER is not an aggregate of the SELECT, but its arguments may contain such aggregates.
     """
 
     def stops(part: exp.Expr) -> bool:
@@ -54,7 +54,7 @@ def _inside(window: exp.Window) -> list[exp.Expr]:
 def group(
     queries: QueryBuilder, block: Block, keys: Sequence[exp.Expr], nodes: Sequence[exp.Expr], *, grouped: bool
 ) -> Block:
-    """Return the groups, with the aggregates that these expressions use; without GROUP BY there is always one."""
+    """Return the groups, with the aggregates that these expressions use; without GROUP BY there is always one group."""
     aggregates = {node.sql(): node for node in aggregates_of(nodes)}
     queries.subqueries.attach(block, [*keys, *aggregates.values()])
     known: dict[str, Lowered] = {}
@@ -97,9 +97,13 @@ class _Extreme:
     """Aggregate ARG_MIN or ARG_MAX."""
 
     name: str
+    """Name of the result's column."""
     kind: Extreme
+    """Extreme of ``by`` that selects the rows."""
     value: Lowered
+    """Value that is returned."""
     by: Lowered
+    """Value by which rows are selected."""
 
 
 class _Aggregates(Accumulator):
@@ -161,7 +165,7 @@ class _Aggregates(Accumulator):
 def _with_extreme(
     queries: QueryBuilder, block: Block, rows: Rows, keys: Sequence[tuple[str, Lowered]], extreme: _Extreme
 ) -> Rows:
-    """Join to each group the least value among its rows with the least (greatest) key of it, or NULL."""
+    """Join to each group the least value of those rows in which ``by`` is least (or greatest), or NULL."""
     graph, value, by = queries.graph, extreme.value, extreme.by
     names = [name for name, _ in keys]
     nullable = value.type.nullable or by.type.nullable
