@@ -31,7 +31,8 @@ def _result(op: str, values: list[Any]) -> Any:
     if op == "is_null":
         return values[0] is None
     if op == "case":
-        return next((value for test, value in zip(values[:-1:2], values[1::2], strict=True) if test is True), values[-1])
+        branches = zip(values[:-1:2], values[1::2], strict=True)
+        return next((value for test, value in branches if test is True), values[-1])
     present = [value for value in values if value is not None]
     if op in ("coalesce", "least", "greatest"):
         return None if not present else present[0] if op == "coalesce" else (min if op == "least" else max)(present)

@@ -18,7 +18,7 @@ from sqlglot import exp
 from runtime.compiler.maps import unique
 from runtime.plan import Column, Relation
 
-__all__ = ["VIEW_META", "Definition", "Definitions", "own_tables", "read_names"]
+__all__ = ["VIEW_META", "Definition", "Definitions", "is_local", "own_tables", "read_names"]
 
 VIEW_META = "view"
 """Key of a node's metadata: the view whose query the node was written in."""
@@ -116,7 +116,7 @@ class Definitions:
         return tree
 
     def _is_view(self, table: exp.Table) -> bool:
-        return table.name.lower() in self._known and not table.db and not _is_local(table)
+        return table.name.lower() in self._known and not table.db and not is_local(table)
 
     def _needed(self, tree: exp.Query) -> dict[str, exp.Query]:
         """Return copies of the queries of all named views, each after those that it names itself."""
@@ -136,17 +136,20 @@ class Definitions:
 
     def _relations_of(self, known: Definition) -> set[str]:
         """Return the relations that a view reads, directly and through other views."""
-        relations: set[str] = set()
-        for name in known.reads:
-            relations |= self._relations_of(self._known[name]) if name in self._known else {name}
-        return relations
+        names, pending = set(known.reads), list(known.reads)
+        while pending:
+            below = self._known.get(pending.pop())
+            more = set() if below is None else set(below.reads) - names
+            names |= more
+            pending += more
+        return names - self._known.keys()
 
 
 def read_names(tree: exp.Expr) -> dict[str, exp.Table]:
     """Return the relations and views that a query names, in the order of its text, each with the first place."""
     tables: dict[str, exp.Table] = {}
     for table in sorted(tree.find_all(exp.Table), key=_offset):
-        if isinstance(table.this, exp.Identifier) and not table.db and not _is_local(table):
+        if isinstance(table.this, exp.Identifier) and not table.db and not is_local(table):
             tables.setdefault(table.name.lower(), table)
     return tables
 
@@ -160,27 +163,20 @@ def _table_name(view: str) -> str:
     return f"view: {view}"
 
 
-def _is_local(table: exp.Table) -> bool:
-    """Return True for a table of WITH: one of a query around it, before the place of the name."""
-    name, node = table.name.lower(), table.parent
-    inside: exp.Expr = table
+def is_local(table: exp.Table) -> bool:
+    """Return True if the name of a table is that of a table in a WITH around it."""
+    name, inside, node = table.name.lower(), None, table.parent
     while node is not None:
+        if isinstance(node, exp.CTE):
+            inside = node
         clause = node.args.get("with_")
-        if clause is not None:
-            tables = clause.expressions
-            if inside is clause:
-                within = next((cte for cte in tables if _has(cte, table)), None)
-                tables = tables[: tables.index(within)] if within is not None else tables
-            if any(cte.alias.lower() == name for cte in tables):
+        for cte in () if clause is None else clause.expressions:
+            if cte is inside and not clause.args.get("recursive"):
+                break  # a table of WITH cannot read itself and those after it
+            if cte.alias.lower() == name:
                 return True
-        inside, node = node, node.parent
+        node = node.parent
     return False
-
-
-def _has(node: exp.Expr, part: exp.Expr) -> bool:
-    while part is not node and part.parent is not None:
-        part = part.parent
-    return part is node
 
 
 def _placed(known: Definition, table: exp.Table) -> exp.Query:

@@ -26,7 +26,7 @@ from runtime.compiler.describe import is_outside, unstable_functions
 from runtime.compiler.epochtime import is_now, number_times, put_epoch_time
 from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.groupings import expand_groupings
-from runtime.compiler.inlining import VIEW_META, Definitions, read_names
+from runtime.compiler.inlining import VIEW_META, Definitions, is_local, read_names
 from runtime.compiler.limits import balance_chains, check_depth, check_tokens, expansion, is_expanding, unread_part
 from runtime.compiler.plain import plain_clauses, plain_comparisons, plain_sources
 from runtime.compiler.script import NamedSelect
@@ -226,29 +226,12 @@ def _check_relations(query: Query, known: dict[str, Relation], views: Definition
     for table in query.tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
             raise query.error("expected a relation, was a table function", table)
-        if table.db or (table.name.lower() not in known and not _is_of_with(table)):
+        if table.db or (table.name.lower() not in known and not is_local(table)):
             shown = {name for name in known if name not in views} - {EPOCH_TIME.name}
             relations = ", ".join(sorted(shown)) or "none"
             others = f"; the views are: {', '.join(sorted(views.names()))}" if views.names() else ""
             name = f"{table.db}.{table.name}" if table.db else table.name
             raise query.error(f"unknown relation {name!r}; the relations are: {relations}{others}", table)
-
-
-def _is_of_with(table: exp.Table) -> bool:
-    """Return True if a WITH around the table, and no other one, has its name."""
-    name, inside, node = table.name.lower(), None, table.parent
-    while node is not None:
-        if isinstance(node, exp.CTE):
-            inside = node
-        tables = node.args.get("with_")
-        is_recursive = tables is not None and tables.args.get("recursive")
-        for cte in () if tables is None else tables.expressions:
-            if cte is inside and not is_recursive:
-                break  # a WITH table cannot see itself and those after it
-            if cte.alias.lower() == name:
-                return True
-        node = node.parent
-    return False
 
 
 def _check_functions(query: Query, *, is_stream: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,9 +18,9 @@ from runtime.compiler.sums import Accumulator, Extreme, accumulate, is_accumulat
 from runtime.compiler.types import INT, Type
 from runtime.plan import Aggregate, Col, Lit, Quantile
 
-__all__ = ["aggregates_of", "group"]
+__all__ = ["AggregateKind", "GroupAggregates", "aggregates_of", "group"]
 
-Kind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
+AggregateKind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
 
 
 def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
@@ -106,23 +107,30 @@ class _Extreme:
     """Value by which rows are selected."""
 
 
-class _Aggregates(Accumulator):
+class GroupAggregates(Accumulator):
     """Accumulator of aggregates as those of a group node."""
 
-    def __init__(self, outputs: list[tuple[str, Lowered]], *, may_be_empty: bool, zero: bool) -> None:
-        """Begin with no aggregates. ``outputs`` is the projection under the node, to which the arguments are added."""
+    def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
         super().__init__(may_be_empty=may_be_empty, zero=zero)
-        self.outputs = outputs
         self.made: list[tuple[Aggregate, Type]] = []
-        self.extremes: list[_Extreme] = []
+        """Aggregates of the node, with the types of their results."""
 
-    def _add(self, kind: Kind, value: Lowered | None, result: Type, quantile: Quantile | None = None) -> Lowered:
-        column = None if value is None else _place(self.outputs, value, "value")
+    @abstractmethod
+    def argument(self, value: Lowered) -> str:
+        """Return the column of the node's input that has a value; it is added if it is missing."""
+
+    @abstractmethod
+    def new_name(self, kind: AggregateKind) -> str:
+        """Return a name for an aggregate of a kind that no column and no other aggregate has."""
+
+    def _add(
+        self, kind: AggregateKind, value: Lowered | None, result: Type, quantile: Quantile | None = None
+    ) -> Lowered:
+        column = None if value is None else self.argument(value)
         for part, known in self.made:
             if (part.kind, part.column, part.quantile) == (kind, column, quantile):
                 return Lowered(Col(part.name), known)
-        taken = [name for name, _ in self.outputs]
-        name = free_name(kind, [*taken, *(part.name for part, _ in self.made)])
+        name = self.new_name(kind)
         self.made.append((Aggregate(name, kind, column, result.column(name).type, quantile), result))
         return Lowered(Col(name), result)
 
@@ -155,6 +163,22 @@ class _Aggregates(Accumulator):
         if not self._zero:
             return summed
         return Lowered(call("coalesce", summed.expr, Lit(0)), summed.type.with_null(False))
+
+
+class _Aggregates(GroupAggregates):
+    """Accumulator of the aggregates of a SELECT with groups."""
+
+    def __init__(self, outputs: list[tuple[str, Lowered]], *, may_be_empty: bool, zero: bool) -> None:
+        """Begin with no aggregates. ``outputs`` is the projection under the node, to which the arguments are added."""
+        super().__init__(may_be_empty=may_be_empty, zero=zero)
+        self.outputs = outputs
+        self.extremes: list[_Extreme] = []
+
+    def argument(self, value: Lowered) -> str:
+        return _place(self.outputs, value, "value")
+
+    def new_name(self, kind: AggregateKind) -> str:
+        return free_name(kind, [*(name for name, _ in self.outputs), *(part.name for part, _ in self.made)])
 
     def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
         name = f"arg_{kind}_{len(self.extremes) + 1}"

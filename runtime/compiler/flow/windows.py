@@ -16,13 +16,14 @@ from sqlglot import exp
 
 from runtime.compiler.flow.blocks import Block, QueryBuilder, outermost_queries
 from runtime.compiler.flow.graph import free_name
+from runtime.compiler.flow.groups import AggregateKind, GroupAggregates
 from runtime.compiler.flow.joining import attach, paired
 from runtime.compiler.lower import lower
 from runtime.compiler.operands import Lowered, NotIncremental, call, choose
 from runtime.compiler.parse import tie_columns
 from runtime.compiler.sums import Accumulator, Extreme, accumulate
 from runtime.compiler.types import BOOL, INT, Type
-from runtime.plan import Aggregate, Col, Lit, Quantile, WindowFunction
+from runtime.plan import Col, Lit, WindowFunction
 
 __all__ = ["attach_windows", "windows_of"]
 
@@ -302,49 +303,19 @@ class _FrameAggregates(Accumulator):
         return self._windows.make(kind, value, value.type.with_null(), frame=self._frame)
 
 
-class _PartitionAggregates(Accumulator):
-    """Accumulator of a partition's aggregates as those of a group node."""
+class _PartitionAggregates(GroupAggregates):
+    """Accumulator of the aggregates of whole partitions."""
 
     def __init__(self, windows: _Windows, *, zero: bool) -> None:
         super().__init__(may_be_empty=False, zero=zero)
         self._windows = windows
         self.columns: list[str] = []
         """Columns that the aggregates read."""
-        self.made: list[tuple[Aggregate, Type]] = []
-        """Aggregates with their types."""
 
-    def _add(self, kind: str, value: Lowered | None, result: Type, quantile: Quantile | None = None) -> Lowered:
-        column = None if value is None else self._windows.place(value)
-        if column is not None:
-            self.columns.append(column)
-        for part, known in self.made:
-            if (part.kind, part.column, part.quantile) == (kind, column, quantile):
-                return Lowered(Col(part.name), known)
+    def argument(self, value: Lowered) -> str:
+        self.columns.append(self._windows.place(value))
+        return self.columns[-1]
+
+    def new_name(self, kind: AggregateKind) -> str:
         taken = {*self._windows.block.rows.columns, *(part.name for part, _ in self.made)}
-        taken |= {function.name for function, _ in self._windows.functions}
-        name = free_name(f"of_partition_{kind}", taken)
-        self.made.append((Aggregate(name, kind, column, result.column(name).type, quantile), result))  # type: ignore[arg-type]  # it is a kind
-        return Lowered(Col(name), result)
-
-    def rows(self) -> Lowered:
-        return self._add("count_rows", None, INT)
-
-    def count(self, value: Lowered) -> Lowered:
-        return self._add("count", value, INT)
-
-    def total(self, value: Lowered) -> Lowered:
-        summed = self._add("sum", value, Type("int", value.type.scale, True, value.type.nullable))
-        if not self._zero:
-            return summed
-        return Lowered(call("coalesce", summed.expr, Lit(0)), summed.type.with_null(False))
-
-    def extreme(self, kind: Extreme, value: Lowered) -> Lowered:
-        return self._add(kind, value, value.type)
-
-    def quantile(self, place: Quantile, value: Lowered) -> Lowered:
-        return self._add("quantile", value, value.type.with_null(), place)
-
-    def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
-        if kind == "count_distinct":
-            return self._add(kind, value, INT)
-        return self._add(kind, value, Type("int", value.type.scale, True, value.type.nullable))
+        return free_name(f"of_partition_{kind}", {*taken, *(part.name for part, _ in self._windows.functions)})
