@@ -23,7 +23,7 @@ from runtime.compiler.inlining import Definitions, read_names
 from runtime.compiler.limits import deep_recursion
 from runtime.compiler.linear import linear_view
 from runtime.compiler.maps import MapSet, unique
-from runtime.compiler.operands import Candidate, NotIncremental
+from runtime.compiler.operands import Candidate, NotIncremental, is_encodable
 from runtime.compiler.parse import Query, parse_select
 from runtime.compiler.reevaluated import QueryRewriter, reevaluated_view, verify
 from runtime.compiler.script import NamedSelect
@@ -156,6 +156,8 @@ class _Compiler:
             mark = self.maps.mark()
             try:
                 candidate = compile_view(query.tree, self.relations, self.maps, zero=zero)
+                if not is_encodable((candidate.body, self.maps.maps[mark:])):
+                    raise NotIncremental("a constant of more than 64 bits")
                 return candidate if compile_view is linear_view else _with_types(candidate, types)
             except NotIncremental as finding:
                 self.maps.undo(mark)

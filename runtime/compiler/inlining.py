@@ -139,9 +139,10 @@ class Definitions:
         names, pending = set(known.reads), list(known.reads)
         while pending:
             below = self._known.get(pending.pop())
-            more = set() if below is None else set(below.reads) - names
-            names |= more
-            pending += more
+            if below is not None:
+                more = set(below.reads) - names
+                names |= more
+                pending += more
         return names - self._known.keys()
 
 

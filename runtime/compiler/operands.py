@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from runtime.compiler.types import BOOL, FLOAT, Type, common_type
 from runtime.plan import Call, Expr, Lit, ViewBody, ViewClass
 
@@ -23,6 +25,7 @@ __all__ = [
     "choose",
     "compare",
     "floor_quotient",
+    "is_encodable",
     "logic",
     "quotient",
 ]
@@ -54,6 +57,15 @@ class Lowered:
     """Expression over scaled integers, or floats."""
     type: Type
     """Type of the value."""
+
+
+def is_encodable(part: object) -> bool:
+    """Return True if all constants of a part of a program have at most 64 bits: MessagePack has no wider integers."""
+    try:
+        msgspec.msgpack.encode(part)
+    except OverflowError:
+        return False
+    return True
 
 
 def call(op: Any, *args: Expr) -> Call:

@@ -20,7 +20,7 @@ from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
 from runtime.compiler.flow.blocks import free_columns
 from runtime.compiler.lower import columns_leaf, conjuncts, lower
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name, unique
-from runtime.compiler.operands import NotIncremental
+from runtime.compiler.operands import NotIncremental, is_encodable
 from runtime.compiler.parse import Query, group_keys, is_aggregate, tie_columns
 from runtime.compiler.scope import FromTable, Reference, Scope
 from runtime.compiler.types import BOOL, Type, common_type, types_of
@@ -317,7 +317,8 @@ def _push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
             test = None if source is None else lower(part, columns_leaf(source.columns))
         except NotIncremental:
             test = None
-        if source is None or source.reference is None or test is None or test.type.kind != "bool":
+        is_for_map = test is not None and test.type.kind == "bool" and is_encodable(test.expr)
+        if source is None or source.reference is None or test is None or not is_for_map:
             rest.append(part)
         else:
             source.reference.filters.append(test.expr)
