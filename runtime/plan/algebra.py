@@ -157,13 +157,16 @@ def exact_result(op: str, values: Sequence[Any]) -> Any:
     """
     if op in ("and", "or"):
         deciding = op == "or"
-        return deciding if any(value is deciding for value in values) else None if None in values else not deciding
+        if any(value is deciding for value in values):
+            return deciding
+        return None if None in values else not deciding
     if None in values:
         return None
     if op not in _COMPARISONS:
         operation = _ARITHMETIC[op]
         return operation(*values) if len(values) < 2 else functools.reduce(operation, values)
     if any(isinstance(value, float) for value in values):
+        # Pairs of whether a value is a NaN, and the value.
         values = [(True, 0.0) if value != value else (False, value) for value in values]  # noqa: PLR0124 (NaN)
     return _COMPARISONS[op](*values)
 

@@ -148,8 +148,8 @@ class Factor(msgspec.Struct, frozen=True):
     """Nested aggregates that the conditions read."""
     conditions: tuple[Expr, ...]
     """Conditions over ``alias.ordered``, nested sums, and the scalars ``mN.sum`` and ``mN.weight`` of the base map N,
-    which has no keys. Their operands are exact integers; a sum over no rows is NULL. A value of the ordered key is
-    selected if all conditions are true.
+    which has no keys. Their operands are exact integers; a sum over no rows is NULL (0 in dbtoaster mode). A value of
+    the ordered key is selected if all conditions are true.
     """
     monotone: bool
     """True if each condition is true in at most one interval of the key as long as no weight or sum in the nested maps
@@ -269,7 +269,10 @@ class Lookup(msgspec.Struct, frozen=True):
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """Effect of a delta of one occurrence on an auxiliary map: it is looked up, multiplied, and added up by key."""
+    """Effect of a delta of one occurrence on an auxiliary map.
+
+    Each row of the delta is looked up in other maps, and its products with the matches are added up by key.
+    """
 
     occurrence: str
     """Alias of the occurrence; the keys, sums and weight of the delta are bound as ``alias.name``."""

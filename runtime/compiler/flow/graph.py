@@ -88,7 +88,7 @@ class Bound:
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Return the name, numbered if it is taken or if it is ``weight``, the name that every map has."""
+    """Return the name, numbered if it is taken; ``weight``, a name that every map has, gets an underscore."""
     candidate, number = key_name(name), 1
     while candidate in taken:
         number += 1

@@ -21,6 +21,7 @@ from runtime.plan import Aggregate, Col, Lit, Quantile
 __all__ = ["AggregateKind", "GroupAggregates", "aggregates_of", "group"]
 
 AggregateKind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
+"""Function of an `Aggregate`."""
 
 
 def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
@@ -117,7 +118,7 @@ class GroupAggregates(Accumulator):
 
     @abstractmethod
     def argument(self, value: Lowered) -> str:
-        """Return the column of the node's input that has a value; it is added if it is missing."""
+        """Return the column of the node's input that has this value; it is added if it is missing."""
 
     @abstractmethod
     def new_name(self, kind: AggregateKind) -> str:

@@ -168,7 +168,7 @@ def test_a_view_on_the_optional_side_of_a_join_is_a_subquery() -> None:
 
 
 def test_each_view_below_another_is_visited_once() -> None:
-    """Each of 60 levels has two views that read both views below them; there are 2^60 paths, which no search can take."""
+    """Each of 60 levels has two views that both read both views below, so that there are 2^60 paths through them."""
     views, columns, query = Definitions(), (Column("symbol", "string"),), parse_one("SELECT symbol FROM bids LIMIT 1")
     assert isinstance(query, exp.Query)
     below: tuple[str, ...] = ("bids",)
