@@ -124,10 +124,10 @@ class Rewriter:
     def foreign(self, node: exp.Expr, *known: tuple[exp.Expr, Value]) -> Value:
         """Leave a function to DuckDB, which gets scaled integers as DECIMAL and determines the type of the result.
 
-        Scaled integers become DOUBLE if DuckDB has no such function of decimals, such as ROUND to a number of digits from a
-        column. Integers that may be wide are passed as they are, or in the widest type that the function takes: a value
-        that does not fit is an error when it occurs, as in DuckDB. ``known`` has operands that are already rewritten,
-        so that the work for a chain of calls grows only with its length.
+        Scaled integers become DOUBLE if DuckDB has no such function of decimals, such as ROUND to a number of digits
+        from a column. Integers that may be wide are passed as they are, or in the widest type that the function takes:
+        a value that does not fit is an error when it occurs, as in DuckDB. ``known`` has operands that are already
+        rewritten, so that the work for a chain of calls grows only with its length.
         """
         around = node.parent.parent if isinstance(node.parent, exp.IgnoreNulls) else node.parent
         over = " OVER ()" if isinstance(around, exp.Window) and node.arg_key == "this" else ""
