@@ -235,11 +235,6 @@ def test_explain_names_the_views_there_are() -> None:
         explain(program("SELECT 1 FROM bids"), "v2")
 
 
-if __name__ == "__main__":
-    for shipped in SHIPPED:
-        (GOLDEN / f"{shipped}.txt").write_text(explained(shipped))
-
-
 @pytest.mark.parametrize(
     "sql",
     [
@@ -252,3 +247,8 @@ def test_constants_of_any_width_can_be_stored(sql: str) -> None:
     """A program has constants of 64 bits at most; a view that needs wider ones is one that DuckDB recomputes."""
     made = program(sql)
     assert decode_program(encode_program(made)) == made
+
+
+if __name__ == "__main__":
+    for shipped in SHIPPED:
+        (GOLDEN / f"{shipped}.txt").write_text(explained(shipped))
