@@ -62,8 +62,7 @@ def _compiled(
     places: dict[str, int] = {}
     for place, select in enumerate(selects):
         if select.name in places or select.name in known:
-            raise SqlError(f"expected a new name for the view, was {select.name!r}, which is taken",
-                           file=select.file, line=select.line, column=select.column)  # fmt: skip
+            raise _taken(select)
         places[select.name] = place
     compiler = _Compiler(known, mode)
     try:
@@ -76,6 +75,12 @@ def _compiled(
     read = {part.relation for part in compiler.maps.maps}
     used = tuple(relation for relation in known.values() if relation.name in read)
     return Program(used, tuple(compiler.maps.maps), tuple(views[select.name] for select in selects), mode)
+
+
+def _taken(select: NamedSelect) -> SqlError:
+    """Return the error for a view whose name a view or relation has already."""
+    reason = f"expected a new name for the view, was {select.name!r}, which is taken"
+    return SqlError(reason, file=select.file, line=select.line, column=select.column)
 
 
 class _Compiler:
@@ -262,8 +267,7 @@ def extend_program(program: Program, selects: Sequence[NamedSelect], relations: 
     taken = {view.name for view in program.views}
     for select in selects:
         if select.name in taken:
-            raise SqlError(f"expected a new name for the view, was {select.name!r}, which is taken",
-                           file=select.file, line=select.line, column=select.column)  # fmt: skip
+            raise _taken(select)
     known = tuple(relations)
     added = compile_program(selects, known, mode=program.mode, standing=program.views)
     maps = list(program.maps)

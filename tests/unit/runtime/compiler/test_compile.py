@@ -244,7 +244,7 @@ def test_explain_names_the_views_there_are() -> None:
     ],
 )
 def test_constants_of_any_width_can_be_stored(sql: str) -> None:
-    """A program has constants of 64 bits at most; a view that needs wider ones is one that DuckDB recomputes."""
+    """A program has constants of 64 bits at most; a view that needs wider ones gets another class."""
     made = program(sql)
     assert decode_program(encode_program(made)) == made
 
