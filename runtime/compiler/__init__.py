@@ -2,24 +2,24 @@
 
 ::
 
-    file.sql ──read_script──▶ Script: streams, NamedSelects          script, declarations, derived, tokens
+    file.sql ──read_script──▶ Script: streams, NamedSelects                  script, declarations
                                  │
-             compile_program ────┤ order     views after those that they read
+             compile_program ────┤ compile   each view after those that it reads
                                  │ parse     sqlglot's tree, columns qualified, errors with positions
-                                 │ inlining  the views that it reads put into it
-                                 │ queries   the same with exact integers: expressions, aggregates, fixedpoint
-                                 │ lower     its expressions as the program's own: operands; aggregates: sums
+                                 │ inlining  the queries of the views that it reads put into it
+                                 │ lower     expressions as those of the program: operands; aggregates: sums
                                  ├─ linear       sums over one relation: maps alone
                                  ├─ factored     sums over joins and selections: maps of maps
                                  ├─ flow         any other operators, on changes of rows
-                                 └─ reevaluated  DuckDB over maps that hold what the query needs
+                                 └─ reevaluated  the query in exact integers, by DuckDB over maps with the rows that it
+                                 │               needs: expressions, aggregates, fixedpoint
                                  ▼
-                              Program: maps and views, as data                                 program, catalogue
+                              Program: maps and views, as data                `runtime.plan`
                                  ▼
-                              explain, in words                                                notation
+                              explain, in words
 
-Every view is rewritten first, which finds its errors and types; then it gets the first of these forms that supports it,
-with the reason in words, which `explain` shows.
+Every view is first rewritten as a re-evaluated one, which finds its errors and types. It then gets the first of these
+four forms that supports it, with the reason in words, which `explain` shows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Aggregates and windows of a re-evaluated query."""
+"""Rules that rewrite the aggregates and window functions of a re-evaluated query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXACT = (exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max)
 
 
 def _sum(rewriter: Rewriter, node: exp.Sum) -> Value:
-    """Rewrite SUM, which keeps the scale and is HUGEINT; floats are added in order of value, to be repeatable."""
+    """Rewrite SUM, which keeps the scale and is HUGEINT; floats are added in order of value, to fix their rounding."""
     value, argument = _argument(rewriter, node)
     if value.type.kind == "null":
         value, argument = Value(value.sql, Type("int", nullable=True)), cast(exp.Null(), "HUGEINT")
@@ -51,7 +51,7 @@ def _count(rewriter: Rewriter, node: exp.Count) -> Value:
 
 
 def _avg(rewriter: Rewriter, node: exp.Avg) -> Value:
-    """Rewrite AVG of integers as the exact sum, as DOUBLE, by the count: the same for any order of the rows."""
+    """Rewrite AVG of integers as the exact sum, converted to DOUBLE, divided by the count: no order of rows matters."""
     value, argument = _argument(rewriter, node)
     if not value.type.is_numeric:
         raise rewriter.error(f"expected AVG of a number, was {value.type}", node)
@@ -89,7 +89,7 @@ def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax) -> Value:
 
 
 def _mode(rewriter: Rewriter, node: exp.Mode) -> Value:
-    """Rewrite MODE as the least of the most frequent values: DuckDB's own is the first of them, in no fixed order."""
+    """Rewrite MODE as the least of the most frequent values; DuckDB's own returns any of them."""
     if node.this is None or isinstance(node.this, exp.Order):
         return rewriter.foreign(node)
     value = rewriter.rewrite(node.this)
@@ -105,7 +105,7 @@ def _may_be_empty(node: exp.Expr, rewriter: Rewriter) -> bool:
 def _filter(rewriter: Rewriter, node: exp.Filter) -> Value:
     value = rewriter.rewrite(node.this)
     if isinstance(node.this, _EXACT) or value.is_whole:
-        return value  # the value has the condition already
+        return value  # its rule has applied the condition
     return Value(exp.Filter(this=value.sql, expression=rewriter.filter_condition(node)), value.type)
 
 
@@ -113,13 +113,13 @@ def _window(rewriter: Rewriter, node: exp.Window) -> Value:
     value = rewriter.rewrite(node.this)
     inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
     if isinstance(inner, _EXACT) or value.is_whole:
-        return value  # the value is under the OVER already
+        return value  # its rule has put it under the OVER
     ranks = isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank))
     return Value(rewriter.over(node, value.sql), value.type.with_null(not ranks))
 
 
 def _value_of_a_row(rewriter: Rewriter, node: exp.Func) -> Value:
-    """Rewrite LAG, FIRST_VALUE and the like, which keep the type of the value, and its scale."""
+    """Rewrite LAG, FIRST_VALUE and other functions whose result is a value of another row, with its type and scale."""
     value, call = rewriter.rewrite(node.this), node.copy()
     default = node.args.get("default")
     if default is None:
@@ -135,7 +135,7 @@ def _value_of_a_row(rewriter: Rewriter, node: exp.Func) -> Value:
 
 
 def _nulls(rewriter: Rewriter, node: exp.IgnoreNulls | exp.RespectNulls) -> Value:
-    """Rewrite the treatment of NULLs by a window function, which is a part of its call."""
+    """Rewrite IGNORE NULLS or RESPECT NULLS, which is written inside the call of a window function."""
     value = rewriter.rewrite(node.this)
     return Value(type(node)(this=value.sql), value.type, value.widened)
 

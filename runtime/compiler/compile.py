@@ -1,6 +1,7 @@
-"""Compilation of SELECTs to a view program: each view in the first class that supports it, after those that it reads.
+"""Compilation of SELECTs to a view program: each view gets the first class that supports it.
 
-Extension of a program by views keeps the compiled bodies of the existing ones, so that no later compiler changes them.
+When views are added to a program, the compiled bodies of the existing views stay as they are, so that no later version
+of the compiler changes them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from runtime.compiler.inlining import Definitions, read_names
 from runtime.compiler.limits import deep_recursion
 from runtime.compiler.linear import linear_view
 from runtime.compiler.maps import MapSet, unique
-from runtime.compiler.operands import Candidate, NotIncremental
+from runtime.compiler.operands import Candidate, NotIncremental, is_encodable
 from runtime.compiler.parse import Query, parse_select
 from runtime.compiler.reevaluated import QueryRewriter, reevaluated_view, verify
 from runtime.compiler.script import NamedSelect
@@ -39,9 +40,9 @@ def compile_program(
     mode: Literal["sql", "dbtoaster"] = "sql",
     standing: Sequence[View] = (),
 ) -> Program:
-    """Return the program of these views over these relations; raise `SqlError` for the first that has none.
+    """Return the program of these views over these relations; raise `SqlError` for the first that cannot be compiled.
 
-    They may read each other, whatever their order, and views that are ``standing``, which are not in the program.
+    The views may read each other, in any order, and the ``standing`` views, which do not become part of the program.
     """
     with deep_recursion():
         return _compiled(selects, relations, mode, standing)
@@ -61,8 +62,7 @@ def _compiled(
     places: dict[str, int] = {}
     for place, select in enumerate(selects):
         if select.name in places or select.name in known:
-            raise SqlError(f"expected a new name for the view, was {select.name!r}, which is taken",
-                           file=select.file, line=select.line, column=select.column)  # fmt: skip
+            raise _taken(select)
         places[select.name] = place
     compiler = _Compiler(known, mode)
     try:
@@ -77,6 +77,12 @@ def _compiled(
     return Program(used, tuple(compiler.maps.maps), tuple(views[select.name] for select in selects), mode)
 
 
+def _taken(select: NamedSelect) -> SqlError:
+    """Return the error for a view whose name a view or relation has already."""
+    reason = f"expected a new name for the view, was {select.name!r}, which is taken"
+    return SqlError(reason, file=select.file, line=select.line, column=select.column)
+
+
 class _Compiler:
     """Compiler of views, one after the other, into one set of maps."""
 
@@ -87,13 +93,13 @@ class _Compiler:
         self.describer = Describer(relations.values())
         self.views = Definitions()
         self.refused: dict[str, str] = {}
-        """Existing view that no other can read → reason."""
+        """Name of an existing view that no new view can read → reason."""
 
     def define(self, standing: Sequence[View]) -> None:
         """Add existing views that others may read.
 
-        An existing view keeps its compiled form. If this version refuses SQL that an older version accepted, only new
-        views that read this view are refused.
+        An existing view keeps its compiled form. If this version refuses its SQL, which an older version has accepted,
+        then new views that read the view are refused.
         """
         by_name = {view.name: view for view in standing}
         selects = [NamedSelect(view.name, view.sql, file=f"view {view.name}") for view in standing]
@@ -124,7 +130,7 @@ class _Compiler:
         self.describer.add(Relation(name, tuple(columns)))
 
     def view(self, select: NamedSelect) -> View:
-        """Compile a view; every query is rewritten first, as that finds all errors in it."""
+        """Compile a view; its query is rewritten for re-evaluation first, as that finds all errors in it."""
         self._check_reads(select)
         query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
         zero = self.mode == "dbtoaster"
@@ -137,7 +143,7 @@ class _Compiler:
             body = reevaluated_view(output, rewriter.references, names, self.maps)
             try:
                 verify(body, output.types, names, self.maps.maps, self.describer)
-            except RuntimeError as error:  # a defect of the rewriting; only other SQL avoids it
+            except RuntimeError as error:  # a defect of the rewriting, which the user can only avoid by other SQL
                 raise query.error(str(error)) from error
             if rewriter.floats:
                 candidate += f"; not exact integers: {', '.join(rewriter.floats)}"
@@ -149,20 +155,22 @@ class _Compiler:
                     is_ordered, lane=select.lane, reads=query.reads)  # fmt: skip
 
     def _incremental(self, query: Query, types: Sequence[Type], *, zero: bool) -> Candidate | str:
-        """Return the first class that supports the query, or the reason why none does, from the last one tried."""
+        """Return the query in the first class that supports it; if none does, the reason of the last class tried."""
         reason = ""
         for compile_view in (linear_view, joined_view, selected_view, flow_view):
             mark = self.maps.mark()
             try:
                 candidate = compile_view(query.tree, self.relations, self.maps, zero=zero)
-                return candidate if compile_view is linear_view else _alike(candidate, types)
+                if not is_encodable((candidate.body, self.maps.maps[mark:])):
+                    raise NotIncremental("a constant of more than 64 bits")
+                return candidate if compile_view is linear_view else _with_types(candidate, types)
             except NotIncremental as finding:
                 self.maps.undo(mark)
                 reason = str(finding)
         return reason
 
     def _names(self, query: Query, count: int) -> list[str]:
-        """Return DuckDB's names of the query's columns; this also finds errors beyond names and types."""
+        """Return DuckDB's names of the query's columns; DuckDB also finds errors that the compiler does not."""
         try:
             described = self.describer.names(query.plain.sql("duckdb"))
         except duckdb.Error as error:
@@ -188,8 +196,8 @@ class _Compiler:
                                   f"was {kind}; CAST it")  # fmt: skip
 
 
-def _alike(candidate: Candidate, types: Sequence[Type]) -> Candidate:
-    """Return the candidate with the types that recomputing gives; raise `NotIncremental` if its own differ."""
+def _with_types(candidate: Candidate, types: Sequence[Type]) -> Candidate:
+    """Return the candidate with the types of the re-evaluated query; raise `NotIncremental` if its own differ."""
     for number, (kind, expected) in enumerate(zip(candidate.types, types, strict=True), 1):
         if (kind.kind, kind.scale, kind.wide) != (expected.kind, expected.scale, expected.wide):
             raise NotIncremental(f"column {number} would be {_named(kind)}, where recomputing it gives "
@@ -233,7 +241,7 @@ def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
 
 
 def _read(select: NamedSelect, by_name: dict[str, NamedSelect]) -> dict[str, tuple[Query, exp.Table]]:
-    """Return the views among these that a view names; one whose text has none of their names is not parsed."""
+    """Return those of the views that a SELECT names; a SELECT whose text has none of their names is not parsed."""
     words = {word.lower() for word in re.findall(r"\w+", select.sql)}
     if not any(words.issuperset(re.findall(r"\w+", name)) for name in by_name):
         return {}
@@ -253,14 +261,13 @@ _replace = msgspec.structs.replace
 def extend_program(program: Program, selects: Sequence[NamedSelect], relations: Iterable[Relation]) -> Program:
     """Return the program with these views added; raise `SqlError` for the first that cannot be added.
 
-    The old maps keep their numbers; each new view gets a home of its own, after the existing ones. A new view may
-    read existing ones: their SQL, not their compiled bodies, is put into it.
+    The old maps keep their numbers, and each new view gets a new home. A new view may read existing views: their SQL,
+    not their compiled bodies, is put into its query.
     """
     taken = {view.name for view in program.views}
     for select in selects:
         if select.name in taken:
-            raise SqlError(f"expected a new name for the view, was {select.name!r}, which is taken",
-                           file=select.file, line=select.line, column=select.column)  # fmt: skip
+            raise _taken(select)
     known = tuple(relations)
     added = compile_program(selects, known, mode=program.mode, standing=program.views)
     maps = list(program.maps)

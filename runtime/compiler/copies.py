@@ -1,9 +1,9 @@
 """Bound on the size of a query after names are replaced by the expressions that they stand for.
 
-A column of a subquery, of a WITH table, of a view or of the same SELECT is replaced by its expression wherever it is
-named, and some operations are written with an operand several times: ``FLOOR``, ``NULLIF``, ``x BETWEEN``, DuckDB's
-macros. Nested in each other they double the query with each level, so that a short text may become one that fills the
-memory. This module adds up the sizes and copies nothing.
+The compiler replaces a column of a subquery, of a WITH table, of a view or of the same SELECT by its expression
+wherever it is named. It also rewrites some operations so that an operand occurs several times: ``FLOOR``, ``NULLIF``,
+``x BETWEEN``, DuckDB's macros. Inside each other such operations double the query with each level, so that a short text
+may become a query that fills the memory. This module computes the size of the result without making it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from runtime.compiler.lower import SHORT_LIST
 __all__ = ["Sizes", "check_copies"]
 
 _MOST_COPIED: Final = 10_000
-"""Greatest number of parts of a query beyond `_FREE` times those of its text."""
+"""Greatest number of parts that a query may have in addition to `_FREE` times those of its text."""
 _FREE: Final = 3
+"""Factor by which the query may be larger than its text, before `_MOST_COPIED` counts."""
 _BOTH: Final = {"this": 2, "expression": 2}
 _DIVISOR: Final = {"expression": 2}
 _COPIED: Final[dict[type[exp.Expr], Mapping[str, int]]] = {
@@ -36,7 +37,7 @@ _COPIED: Final[dict[type[exp.Expr], Mapping[str, int]]] = {
     exp.NullSafeEQ: _BOTH,
     exp.NullSafeNEQ: _BOTH,
 }
-"""Operation → parts that are written several times, and how often."""
+"""Operation → operands that are written several times, and how often."""
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 Sizes = Mapping[str, int]
@@ -69,7 +70,7 @@ class _Measure:
         self._relations = relations
 
     def query(self, node: exp.Expr, tables: _Tables, around: list[_Tables]) -> tuple[int, dict[str, int]]:
-        """Return the size of a query, and those of its columns.
+        """Return the size of a query, and the sizes of its columns.
 
         ``tables`` are those of WITH clauses; ``around`` has the tables in FROM of each query around it.
         """
@@ -163,7 +164,7 @@ def _renamed(columns: dict[str, int], names: list[str]) -> dict[str, int]:
 
 
 def _copies(node: exp.Expr) -> Mapping[str, int]:
-    """Return the parts of an operation that are written several times, and how often."""
+    """Return the operands of an operation that are written several times, and how often."""
     if isinstance(node, exp.Case):
         return {"this": max(len(node.args["ifs"]), 1)}
     if isinstance(node, exp.In):
@@ -183,7 +184,7 @@ def _copies(node: exp.Expr) -> Mapping[str, int]:
 
 
 def _sets(node: exp.Select) -> int:
-    """Return the number of sets of keys of GROUP BY, each of which becomes a SELECT of its own."""
+    """Return the number of sets of keys of GROUP BY; the compiler makes a SELECT for each set."""
     group = node.args.get("group")
     count = 1
     for part in [] if group is None else group.expressions:

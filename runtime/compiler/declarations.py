@@ -113,7 +113,7 @@ _TYPES: dict[str, ColumnType] = {
     "UBIGINT": "int128",
 }
 _WRITTEN: Final = {"UTINYINT": "uint8", "USMALLINT": "uint16", "UINTEGER": "uint32", "UBIGINT": "uint64"}
-"""Type of the input for types whose values are fewer than those of their column."""
+"""Type of SQL → type of its input, for types with fewer values than their column."""
 _INT64_DIGITS = 18
 _INT128_DIGITS = 38
 _SECOND_DIGITS = 6
@@ -157,7 +157,7 @@ class StreamDeclaration:
     """Relation of a script and the source of its rows."""
 
     name: str
-    """Lower case."""
+    """Name in lower case."""
     columns: tuple[Column, ...]
     """Declared columns; in an order book every number is an exact integer."""
     source: DeclaredFile | DeclaredSocket
@@ -165,15 +165,15 @@ class StreamDeclaration:
     delimiter: bytes
     """Delimiter of tuples."""
     adaptor: str
-    """``csv``, ``orderbook`` or another, lower case."""
+    """Name of the adaptor in lower case, such as ``csv`` or ``orderbook``."""
     options: dict[str, str]
     """The adaptor's options, names in lower case."""
     is_table: bool
-    """CREATE TABLE: read to its end before any stream."""
+    """True for CREATE TABLE, whose source is read to its end before any stream."""
     position: tuple[int, int]
     """Line and column of the declaration."""
     written: Mapping[str, str] = field(default_factory=dict)
-    """Type of the input, as formats call it, for columns whose input is narrower than the column."""
+    """Name of a column → type of its input, as formats name it; only if the input has fewer values than the column."""
 
     def relation(self) -> Relation:
         """Return the relation as views read it."""
@@ -244,7 +244,10 @@ class TokenCursor:
 def parse_declaration(
     cursor: TokenCursor, start: int, name: Token, is_table: bool, places: Callable[[str], tuple[Path, ...]]
 ) -> StreamDeclaration:
-    """Parse the declaration after CREATE STREAM or CREATE TABLE and its name; ``places`` returns a file's paths."""
+    """Parse the declaration after CREATE STREAM or CREATE TABLE and its name.
+
+    ``places`` returns the possible paths of a file that the declaration names.
+    """
     columns, written = _columns(cursor)
     cursor.keyword("FROM")
     line, column = cursor.text.position(start)
@@ -262,12 +265,12 @@ def parse_declaration(
 
 
 def _exact(column: Column) -> Column:
-    """Return the column with exact integers for FLOAT in an order book, as its adaptor delivers ticks and lots."""
+    """Return a column of an order book, whose adaptor delivers ticks and lots: an int64 in place of any number."""
     return Column(column.name, "int64") if column.type in ("float64", "int64", "int128") else column
 
 
 def _columns(cursor: TokenCursor) -> tuple[tuple[Column, ...], dict[str, str]]:
-    """Parse the columns, and the types of the input that are narrower than those of the columns."""
+    """Parse the columns, and the types of inputs with fewer values than their column (`StreamDeclaration.written`)."""
     cursor.symbol("(")
     columns: dict[str, Column] = {}
     written: dict[str, str] = {}
@@ -330,7 +333,7 @@ def _source(
 
 
 def _framing(cursor: TokenCursor) -> bytes:
-    """Parse the delimiter of tuples: LINE DELIMITED, 'x' DELIMITED, or none, which is lines."""
+    """Parse the delimiter of tuples: LINE DELIMITED, 'x' DELIMITED, or nothing, which means lines."""
     token = cursor.token
     if token.is_word("FIXEDWIDTH"):
         raise cursor.text.error(token.start, "expected LINE DELIMITED, was FIXEDWIDTH, which is not supported")
@@ -345,7 +348,7 @@ def _framing(cursor: TokenCursor) -> bytes:
 
 
 def _unescaped(cursor: TokenCursor, token: Token) -> bytes:
-    """Return the bytes of a delimiter, written as in options of formats."""
+    """Return the bytes of a delimiter, in which a backslash begins an escape sequence."""
     parts: list[bytes] = []
     place = 0
     for escape in _ESCAPE.finditer(token.text):

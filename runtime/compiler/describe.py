@@ -1,7 +1,7 @@
 """Description of a query by DuckDB itself: names and types of its columns, asked over empty tables.
 
-The database of a process is closed to everything beyond the tables that it is given: files, extensions, settings and
-the network. It runs SQL of any client that may add a view.
+The database of a process cannot reach anything but the tables that it is given: no files, extensions, settings or
+network, because it runs SQL of any client that may add a view.
 """
 
 from __future__ import annotations
@@ -45,22 +45,24 @@ CLOSED_SETTINGS: Final = {
 }
 """Settings of a database that runs clients' SQL: no files, no extensions, and none of them can be changed."""
 _MEMORY: Final = "2GiB"
-"""Memory of DuckDB for all views that a process evaluates; nothing is put on a disk."""
+"""Memory of the database, for all views that a process evaluates; nothing is written to a disk."""
 DESCRIBE_S: Final = 10.0
 """Longest time of one description of a query, in seconds."""
 _INTERRUPT_S: Final = 0.05
+"""Time between two interrupts of a query that is too slow, in seconds."""
 _OUTSIDE: Final = re.compile(
     r"current_setting|getenv|getvariable|nextval|currval|setseed|write_log|glob|query|query_table|pg_sleep|sleep_ms|"
     r"json_(de)?serialize_.*|json_execute_.*|"
     r"(read|duckdb|pragma|parquet|sqlite|postgres|iceberg|delta)_.*|.*_scan"
 )
+"""Names of functions that read more than the rows of a query."""
 
 
 @cache
 def database() -> duckdb.DuckDBPyConnection:
-    """Return the one empty database of a process, whose cursors have tables of their own.
+    """Return the database of this process, which stays empty: each of its cursors has temporary tables of its own.
 
-    Opening a database takes 15 ms, a cursor 1 ms.
+    Opening a database takes 15 ms, and opening a cursor 1 ms.
     """
     atexit.register(_close)
     connection = duckdb.connect(config={**CLOSED_SETTINGS, "memory_limit": _MEMORY})
@@ -167,8 +169,8 @@ class Describer:
     def names(self, sql: str) -> list[str]:
         """Return the names of a query's columns; raise `duckdb.Error` if DuckDB refuses the query.
 
-        A function that DuckDB has for integers of 32 bits alone, such as CHR, is described over columns of these: the
-        view passes it the values of wider ones that fit.
+        DuckDB has some functions, such as CHR, for integers of 32 bits alone. A query that calls one is described over
+        tables in which columns of 64 bits have 32; in the view itself the arguments are converted.
         """
         try:
             return [name for name, _ in self.columns(sql)]

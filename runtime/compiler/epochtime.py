@@ -1,10 +1,11 @@
 """``now()`` in a view: the time of the epoch, read from the relation `EPOCH_TIME` by a subquery.
 
-So a view with ``now()`` is a query over relations like any other, and its result follows from the rows of the
-epoch alone. Beside a timestamp or a date, ``now()`` is a timestamp, else the nanoseconds that integer columns of time
-are in; INTERVALs beside it are then nanoseconds, too. A comparison is written with the columns on the left and
-``now()`` with all constants on the right, ``now() - t < INTERVAL '10' SECOND`` as ``t > now() - …``, which is the form
-that is kept incrementally by moving a bound (`runtime.plan.flow.BoundNode`).
+So a view with ``now()`` is a query over relations like any other, and its result follows from the rows of the epoch
+alone. In an expression with a timestamp or a date, ``now()`` is a timestamp. Otherwise it is an integer, the
+nanoseconds in which integer columns contain times, and INTERVALs in the expression become nanoseconds too. A comparison
+is written with the columns on the left, and with ``now()`` and all constants on the right: ``now() - t < INTERVAL '10'
+SECOND`` becomes ``t > now() - …``. This is the form that is kept incrementally by moving a bound
+(`runtime.plan.flow.BoundNode`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from runtime.plan import EPOCH_TIME
 __all__ = ["TURNED", "is_now", "number_times", "put_epoch_time", "rises_with_time"]
 
 _META: Final = "now"
-"""Key of a node's metadata: the number of the ``now()`` in the query, in all copies of it."""
+"""Key of a node's metadata: the number of a ``now()`` in the query, which its copies have too."""
 _COMPARISONS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 TURNED: Final[dict[type[exp.Expr], type[exp.Binary]]] = {
     exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE,
@@ -43,15 +44,15 @@ def is_now(node: exp.Expr) -> bool:
 
 
 def number_times(tree: exp.Query) -> None:
-    """Number every ``now()`` of a query, so that its copies are identified."""
+    """Number every ``now()`` of a query, so that it can be found in copies of the query."""
     for number, node in enumerate(node for node in tree.find_all(exp.Func) if is_now(node)):
         node.meta[_META] = number
 
 
 def put_epoch_time(tree: exp.Query, plain: exp.Query, schema: Mapping[str, object], refuse: Refuse) -> None:
-    """Replace every ``now()`` of a qualified query, and of the same query as it was written, by subqueries.
+    """Replace every ``now()`` by a subquery, in a qualified query and in ``plain``, the same query as it was written.
 
-    Raise the result of ``refuse`` for a reason and a node.
+    ``refuse`` makes the error for an INTERVAL that has no fixed length.
     """
     if not any(is_now(node) for node in tree.find_all(exp.Func)):
         return
@@ -105,7 +106,7 @@ def _times(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _whole_of(node: exp.Expr) -> exp.Expr:
-    """Return the comparison that contains a ``now()`` by sums alone; without one the sum."""
+    """Return the comparison that has a ``now()``, or a sum with it, as an operand; if there is none, that sum."""
     while isinstance(node.parent, (*_SUMS, exp.Cast)):
         node = node.parent
     parent = node.parent
@@ -113,7 +114,7 @@ def _whole_of(node: exp.Expr) -> exp.Expr:
 
 
 def _put_nanoseconds(whole: exp.Expr, refuse: Refuse) -> None:
-    """Write the INTERVALs beside a ``now()`` in nanoseconds as numbers."""
+    """Replace the INTERVALs in an expression with a ``now()`` by numbers of nanoseconds."""
     for interval in list(whole.find_all(exp.Interval)):
         length = nanoseconds_of(interval)
         if length is None or abs(length) >= 2**63:
@@ -127,7 +128,7 @@ def _put_nanoseconds(whole: exp.Expr, refuse: Refuse) -> None:
 
 
 def _arrange(whole: exp.Expr, *, is_moment: bool) -> None:
-    """Write a comparison with its columns on the left, and ``now()`` and constants on the right, if it is of sums."""
+    """Write a comparison of sums with its columns on the left, and with ``now()`` and constants on the right."""
     terms = [*_terms(whole.this, 1), *_terms(whole.expression, -1)]
     columns = [(sign, node) for sign, node in terms if node.find(exp.Column) is not None]
     rest = [(-sign, node) for sign, node in terms if node.find(exp.Column) is None]

@@ -9,7 +9,7 @@ __all__ = ["MissingFileError", "SqlError", "first_line"]
 
 
 class SqlError(ValueError):
-    """A script or query cannot be compiled: file, line and column, and the expectation there."""
+    """A script or query cannot be compiled; the message has file, line and column, and what was expected there."""
 
     def __init__(self, reason: str, *, file: str = "", line: int = 0, column: int = 0) -> None:
         self.reason = reason
@@ -31,5 +31,5 @@ class MissingFileError(FileNotFoundError):
 
 
 def first_line(error: Exception) -> str:
-    """Return a library's message, without the query that it repeats."""
+    """Return the first line of a library's message; the other lines repeat the query."""
     return str(error).strip().splitlines()[0]

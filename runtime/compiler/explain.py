@@ -11,10 +11,9 @@ __all__ = ["explain"]
 
 
 def explain(program: Program, name: str, views: Sequence[View] = ()) -> str:
-    """Describe class, reason, columns, sources, maps, the way from maps to rows, and the cost of a batch.
+    """Describe a view: its class and the reason for it, cost, columns, maps, and how maps become rows.
 
-    ``views`` are those of the whole catalogue if the program is that of one lane. Raise `KeyError` for an unknown
-    view.
+    If the program is that of one lane, ``views`` are all views of the catalogue. Raise `KeyError` for an unknown view.
     """
     view = view_of(program, name.lower())
     is_express = view.lane == "express"
@@ -38,7 +37,7 @@ def explain(program: Program, name: str, views: Sequence[View] = ()) -> str:
 
 
 def _graph_lines(view: View, views: Sequence[View]) -> Iterator[str]:
-    """Describe what a view reads, through others too, if it reads a view; and which views read it."""
+    """Describe what a view reads, directly and through other views, if it reads a view; and which views read it."""
     by_name = {known.name: known for known in views}
     if not by_name.keys().isdisjoint(view.reads):
         yield "reads, put into it:"

@@ -1,4 +1,4 @@
-"""Expressions of a re-evaluated query: each is rewritten to one with exact integers, and its type."""
+"""Expressions of a re-evaluated query: each is rewritten to an expression with exact integers, and gets a type."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ Rules = Mapping[type[exp.Expr], Callable[..., "Value"]]
 
 
 class Queries(Protocol):
-    """Rewriter of whole queries, for the expressions that hold one."""
+    """Rewriter of whole queries, for expressions that contain a subquery."""
 
     describer: Describer
-    """DuckDB's types of calls."""
+    """Describer that determines the types of DuckDB's functions."""
     zero: bool
     """True if SUM of nothing is 0."""
     floats: dict[str, None]
-    """Expressions that left exact arithmetic, in the order of the query."""
+    """Operations whose results are floats, in the order of the query."""
 
     def scalar(self, node: exp.Expr, scope: Scope) -> Value:
         """Rewrite a subquery in brackets, which is one value."""
@@ -75,7 +75,7 @@ _INTEGER_TYPES = {
 }
 _FLOAT_PARTS = frozenset({"EPOCH", "JULIAN"})
 _NARROWER = ("", "BIGINT", "INTEGER")
-"""Types to which the integers of a foreign call are cast, tried in order until DuckDB has such a function."""
+"""Types to which the integer arguments of a foreign call are cast, tried in order until DuckDB has such a function."""
 _INT64_MAX = 2**63 - 1
 _LARGEST = 2**126
 
@@ -89,7 +89,7 @@ class _Way:
     decimals: str
     """Type of decimals, DECIMAL or DOUBLE."""
     values: dict[int, Value]
-    """Rewritten arguments by identity, which all ways share: calls inside each other are each rewritten once."""
+    """Rewritten arguments by the identity of their nodes; all ways share them, so that each is rewritten once."""
 
 
 class Rewriter:
@@ -122,12 +122,12 @@ class Rewriter:
         return value.sql
 
     def foreign(self, node: exp.Expr, *known: tuple[exp.Expr, Value]) -> Value:
-        """Leave a function to DuckDB: scaled integers go in as DECIMAL, and DuckDB determines the type of the result.
+        """Leave a function to DuckDB, which gets scaled integers as DECIMAL and determines the type of the result.
 
-        They go in as DOUBLE if DuckDB has no such function of decimals, such as ROUND to a number of digits from a
-        column. Integers that may be wide go in as they are, or as the widest type that the function takes: a value that
-        does not fit raises an error when it occurs, as in DuckDB. ``known`` has operands that are rewritten already, so
-        that a chain of calls costs no more than its length.
+        Scaled integers become DOUBLE if DuckDB has no such function of decimals, such as ROUND to a number of digits
+        from a column. Integers that may be wide are passed as they are, or in the widest type that the function takes:
+        a value that does not fit is an error when it occurs, as in DuckDB. ``known`` has operands that are already
+        rewritten, so that the work for a chain of calls grows only with its length.
         """
         around = node.parent.parent if isinstance(node.parent, exp.IgnoreNulls) else node.parent
         over = " OVER ()" if isinstance(around, exp.Window) and node.arg_key == "this" else ""
@@ -150,7 +150,7 @@ class Rewriter:
         return Value(call, result)
 
     def with_filter_and_over(self, node: exp.Expr, part: exp.Expr) -> exp.Expr:
-        """Put the FILTER and OVER of an aggregate around its rewritten form: around both parts of an AVG."""
+        """Put the FILTER and OVER of a call around a part of its rewritten form, such as the sum of an AVG."""
         around = node.parent
         if isinstance(around, exp.Filter) and around.this is node:
             part = exp.Filter(this=part, expression=self.filter_condition(around))
@@ -179,7 +179,7 @@ class Rewriter:
         return window
 
     def _arguments(self, node: exp.Expr, how: _Way) -> tuple[exp.Expr, exp.Expr]:
-        """Return a foreign call, and for the probe the same with a NULL or constant of its type for each part."""
+        """Return a foreign call, and a probe for its type: the call with a NULL in place of each argument."""
         call, probe = node.copy(), node.copy()
         for name, child in node.args.items():
             parts = [self._argument(part, how) for part in (child if isinstance(child, list) else [child])]
@@ -317,7 +317,7 @@ class Rewriter:
         return Value(exp.In(this=wrap(parts[0]), expressions=parts[1:]), BOOL.with_null(target.nullable))
 
     def _in_tuples(self, node: exp.In, row: exp.Tuple) -> Value:
-        """Rewrite a row in a list of rows: equal in all columns to one of them, NULL equal to NULL as in DuckDB."""
+        """Rewrite IN of a row and a list of rows as comparisons, in which NULL equals NULL as in DuckDB."""
         choices: list[exp.Expr] = []
         for item in node.expressions:
             if not isinstance(item, exp.Tuple) or len(item.expressions) != len(row.expressions):
@@ -338,7 +338,7 @@ class Rewriter:
         return self.foreign(exp.Anonymous(this=name, expressions=[like.this, like.expression, node.expression]))
 
     def _quantifier(self, node: exp.Expr) -> Value:
-        """Refuse ANY and ALL of a list or a pattern; those of subqueries were rewritten before."""
+        """Refuse ANY and ALL of a list or a pattern; the parser has replaced those of subqueries."""
         if isinstance(node.parent, (exp.Like, exp.ILike)):
             raise self.error("expected one pattern, was ANY or ALL of several: write LIKE … OR LIKE …", node)
         raise self.error(f"expected a SELECT in {node.key.upper()} (…), or IN (…) for a list of values", node)
@@ -347,7 +347,7 @@ class Rewriter:
         raise self.error(_REFUSED[type(node)], node)
 
     def _within_group(self, node: exp.WithinGroup) -> Value:
-        """Rewrite an aggregate in an order that is written after it, such as a percentile from above."""
+        """Rewrite an aggregate with WITHIN GROUP that the parser did not simplify, such as a descending percentile."""
         return self.foreign(node)
 
     # --- choices, casts and functions of numbers that stay exact
@@ -421,7 +421,7 @@ class Rewriter:
         return self.foreign(node, (node.this, value))
 
     def _extract(self, node: exp.Extract) -> Value:
-        """Rewrite parts of a date, which are integers; for a NULL in its place DuckDB would return DOUBLE."""
+        """Rewrite parts of a date, which are integers; a probe with a NULL would have the type DOUBLE."""
         value = self.rewrite(node.expression)
         if value.type.kind not in ("date", "timestamp") or node.name.upper() in _FLOAT_PARTS:
             return self.foreign(node, (node.expression, value))

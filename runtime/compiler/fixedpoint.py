@@ -28,7 +28,7 @@ __all__ = [
 _DIGITS: Final = 38
 """Most digits of a DECIMAL."""
 _INT64_DIGITS: Final = 18
-"""Most digits of a DECIMAL column of 64 bits, as DuckDB has it: its quantiles round in another way if it is wider."""
+"""Most digits of a DECIMAL that DuckDB stores in 64 bits; for wider ones its quantiles round in another way."""
 
 
 @dataclass(slots=True)
@@ -40,15 +40,15 @@ class Value:
     type: Type
     """Type of the value."""
     widened: bool = False
-    """True if DuckDB has integers of at most 64 bits in a wider type."""
+    """True if DuckDB computes integers of at most 64 bits in a wider type."""
     literal: bool = False
     """True for a constant."""
     is_whole: bool = False
-    """True for a call of an aggregate or a window function that has the FILTER and OVER around it already."""
+    """True for a call of an aggregate or window function to which FILTER and OVER have been applied."""
 
     @property
     def is_raw(self) -> bool:
-        """True if DuckDB has an integer of at most 64 bits, which arithmetic must widen first."""
+        """True for an integer in a type of 64 bits or fewer, which must be widened before arithmetic."""
         return self.type.kind == "int" and not self.type.wide and not self.widened
 
 
@@ -71,7 +71,7 @@ def decimal(value: int) -> exp.Expr:
 
 
 def huge(value: Value, scale: int | None = None) -> exp.Expr:
-    """Return the integer as HUGEINT, at this scale or its own."""
+    """Return the integer as HUGEINT, at this scale, or for None at its own."""
     sql = cast(value.sql, "HUGEINT") if value.is_raw else value.sql
     shift = 0 if scale is None else scale - value.type.scale
     if shift == 0:
@@ -90,9 +90,9 @@ def number(value: Value) -> exp.Expr:
 
 
 def decimal_of(value: Value) -> tuple[exp.Expr, str]:
-    """Return a scaled integer as the DECIMAL that it stands for, and the name of this type.
+    """Return a scaled integer as a DECIMAL of its value, and the name of this type.
 
-    A scale that no DECIMAL has makes it a DOUBLE.
+    If the scale is larger than that of any DECIMAL, return a DOUBLE.
     """
     scale = value.type.scale
     if scale > _DIGITS:
@@ -124,9 +124,9 @@ def as_type(value: Value, target: Type) -> exp.Expr:
 
 
 def arithmetic(kind: type[exp.Binary], left: Value, right: Value) -> Value:
-    """Return a sum, difference, product, integer quotient or remainder: exact for integers, else of floats.
+    """Return a sum, difference, product, integer quotient or remainder: exact for integers, otherwise in floats.
 
-    ``//`` is the real quotient where a value is a decimal or a float, as in DuckDB.
+    As in DuckDB, ``//`` is the real quotient if a value is a decimal or a float.
     """
     if kind is exp.IntDiv and any(each.type.kind != "int" or each.type.scale for each in (left, right)):
         return quotient(left, right)

@@ -1,6 +1,7 @@
 """Expansion of GROUPING SETS, ROLLUP and CUBE to a union of one SELECT for each set of keys.
 
-In the SELECT of a set, a key that is not in it is NULL, but not within an aggregate, and ``GROUPING(…)`` is a constant.
+In the SELECT of a set, every key that the set lacks is NULL, except inside an aggregate, and ``GROUPING(…)`` is a
+constant.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def _resolved(key: exp.Expr, select: exp.Select, fail: Fail) -> exp.Expr:
 
 
 def _refuse_windows(select: exp.Select, fail: Fail) -> None:
-    """Raise for window functions: they see the rows of all sets together, which no SELECT of the union does."""
+    """Refuse window functions: they are over the rows of all sets together, which no SELECT of the union has."""
     clauses = [*select.expressions, *(select.args[name] for name in ("having", "qualify") if select.args.get(name))]
     for clause in clauses:
         for window in clause.find_all(exp.Window):
@@ -102,7 +103,7 @@ def _refuse_windows(select: exp.Select, fail: Fail) -> None:
 
 
 def _is_aggregate(part: exp.Expr) -> bool:
-    """Return whether this is an aggregate with its FILTER and its order, which see the rows and not the keys."""
+    """Return True for an aggregate with its FILTER and its order, which are computed from rows, not from keys."""
     inner = part
     while isinstance(inner, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         inner = inner.this
@@ -129,7 +130,7 @@ def _arm(select: exp.Select, keys: Sequence[exp.Expr], every: Sequence[exp.Expr]
 
 
 def _grouping(node: exp.Expr, present: set[str]) -> int:
-    """Return a bit for each argument, the first one the highest: 1 if it is not among the keys."""
+    """Return the value of GROUPING: a bit for each argument, the first one the highest; 1 if it is not a key."""
     number = 0
     for argument in node.expressions:
         number = 2 * number + (argument.sql() not in present)

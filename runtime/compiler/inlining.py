@@ -1,10 +1,10 @@
-"""Views over views: other views that a query reads are put into it, so that it is one query over relations.
+"""Views over views: the queries of views that a query reads are put into it, so that it is one query over relations.
 
-A view that another query names in FROM is replaced by its own query. Where its rows are those of one relation the two
-become one SELECT, and where the query only filters and projects an aggregate its conditions become a HAVING, so that
-the linear and factored forms still support them. Everything else becomes a subquery; a view that is named more than
-once becomes a table of WITH, which each form builds once. Inlined nodes keep the position of the name that they
-replace, and the view's name, for errors.
+The name of a view in FROM is replaced by the query of the view. If each row of the view is made of one row of a
+relation, the two SELECTs become one. If the query only filters and projects groups of the view, its conditions become a
+HAVING. In both cases the linear and factored forms still support the result. In all other cases the view becomes a
+subquery, or, if it is named more than once, a table of WITH, which each form builds once. For errors, inlined nodes
+have the position of the name that they replace, and the name of the view.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqlglot import exp
 from runtime.compiler.maps import unique
 from runtime.plan import Column, Relation
 
-__all__ = ["VIEW_META", "Definition", "Definitions", "own_tables", "read_names"]
+__all__ = ["VIEW_META", "Definition", "Definitions", "is_local", "own_tables", "read_names"]
 
 VIEW_META = "view"
 """Key of a node's metadata: the view whose query the node was written in."""
@@ -27,7 +27,7 @@ _ROWWISE = frozenset(("expressions", "from_", "where", "order"))
 _GROUPED = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order"))
 """Clauses of a SELECT with GROUP BY into which a filter around it may be merged."""
 _OUTER = frozenset(("expressions", "from_", "where", "order", "limit", "offset"))
-"""Clauses of a SELECT whose conditions become a HAVING."""
+"""Clauses that a SELECT may have if its conditions are to become a HAVING."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Definition:
     columns: tuple[Column, ...]
     """Columns of its rows."""
     query: exp.Query
-    """Qualified query; names relations, and views by `_table_name`."""
+    """Qualified query; views in it are named by `_table_name`."""
     reads: tuple[str, ...]
     """Relations and views that it names, in the order of its text."""
     sizes: tuple[int, ...]
@@ -95,7 +95,7 @@ class Definitions:
         return tree
 
     def closed(self, tree: exp.Query) -> exp.Query:
-        """Return the query with all views that it still names put in; changes the tree."""
+        """Return the query with the queries of all views that it still names put into it; changes the tree."""
         needed = self._needed(tree)
         if not needed:
             return tree
@@ -116,7 +116,7 @@ class Definitions:
         return tree
 
     def _is_view(self, table: exp.Table) -> bool:
-        return table.name.lower() in self._known and not table.db and not _is_local(table)
+        return table.name.lower() in self._known and not table.db and not is_local(table)
 
     def _needed(self, tree: exp.Query) -> dict[str, exp.Query]:
         """Return copies of the queries of all named views, each after those that it names itself."""
@@ -135,18 +135,22 @@ class Definitions:
         return queries
 
     def _relations_of(self, known: Definition) -> set[str]:
-        """Return the relations that a view reads, through others too."""
-        relations: set[str] = set()
-        for name in known.reads:
-            relations |= self._relations_of(self._known[name]) if name in self._known else {name}
-        return relations
+        """Return the relations that a view reads, directly and through other views."""
+        names, pending = set(known.reads), list(known.reads)
+        while pending:
+            below = self._known.get(pending.pop())
+            if below is not None:
+                more = set(below.reads) - names
+                names |= more
+                pending += more
+        return names - self._known.keys()
 
 
 def read_names(tree: exp.Expr) -> dict[str, exp.Table]:
     """Return the relations and views that a query names, in the order of its text, each with the first place."""
     tables: dict[str, exp.Table] = {}
     for table in sorted(tree.find_all(exp.Table), key=_offset):
-        if isinstance(table.this, exp.Identifier) and not table.db and not _is_local(table):
+        if isinstance(table.this, exp.Identifier) and not table.db and not is_local(table):
             tables.setdefault(table.name.lower(), table)
     return tables
 
@@ -156,35 +160,28 @@ def _offset(table: exp.Table) -> int:
 
 
 def _table_name(view: str) -> str:
-    """Return the name of a view's table in WITH: no name that a query has, as it has a blank and a colon."""
+    """Return the name of a view's table in WITH, which no table of a query has, because of its blank and its colon."""
     return f"view: {view}"
 
 
-def _is_local(table: exp.Table) -> bool:
-    """Return True for a table of WITH: one of a query around it, before the place of the name."""
-    name, node = table.name.lower(), table.parent
-    inside: exp.Expr = table
+def is_local(table: exp.Table) -> bool:
+    """Return True if the name of a table is that of a table in a WITH around it."""
+    name, inside, node = table.name.lower(), None, table.parent
     while node is not None:
+        if isinstance(node, exp.CTE):
+            inside = node
         clause = node.args.get("with_")
-        if clause is not None:
-            tables = clause.expressions
-            if inside is clause:
-                within = next((cte for cte in tables if _has(cte, table)), None)
-                tables = tables[: tables.index(within)] if within is not None else tables
-            if any(cte.alias.lower() == name for cte in tables):
+        for cte in () if clause is None else clause.expressions:
+            if cte is inside and not clause.args.get("recursive"):
+                break  # a table of WITH cannot read itself and those after it
+            if cte.alias.lower() == name:
                 return True
-        inside, node = node, node.parent
+        node = node.parent
     return False
 
 
-def _has(node: exp.Expr, part: exp.Expr) -> bool:
-    while part is not node and part.parent is not None:
-        part = part.parent
-    return part is node
-
-
 def _placed(known: Definition, table: exp.Table) -> exp.Query:
-    """Return a copy of the view's query with the position of its name in each node, and the view's column names."""
+    """Return a copy of the view's query with the view's column names; each node has the position of ``table``."""
     query = known.query.copy()
     start = _offset(table)
     for node in query.walk():
@@ -195,7 +192,7 @@ def _placed(known: Definition, table: exp.Table) -> exp.Query:
 
 
 def _renamed(query: exp.Query, names: Sequence[str]) -> exp.Query:
-    """Return the query with these column names: an unnamed aggregate has DuckDB's name in the view."""
+    """Return the query with these column names, which differ from its own for unnamed expressions."""
     inner: list[str] = []
     for part in query.selects:
         inner.append(unique(part.alias_or_name.lower(), inner))
@@ -242,7 +239,7 @@ def _merge(inner: exp.Query, table: exp.Table, columns: Sequence[Column]) -> boo
 
 
 def _is_resolved(outer: exp.Select, alias: str, outputs: dict[str, exp.Expr]) -> bool:
-    """Return True if every column belongs to a table that has it: others must not match the view's relation."""
+    """Return True if each column names a table that has it, so that it cannot match a column of the view's relation."""
     shown = {part.alias_or_name for part in outer.selects}
     for column in outer.find_all(exp.Column):
         if not column.table and not (column.name in shown and column.find_ancestor(exp.Order)):
@@ -298,7 +295,7 @@ def _is_grouped(inner: exp.Select) -> bool:
 
 
 def _is_filter(outer: exp.Select, table: exp.Table) -> bool:
-    """Return True if the SELECT only filters and projects the rows of one table, and reads nothing from around it."""
+    """Return True if the SELECT only filters and projects the rows of this table, without columns of outer queries."""
     if not _clauses(outer) <= _OUTER or outer.args["from_"].this is not table:
         return False
     if outer.find(exp.AggFunc, exp.Window) is not None or len(list(outer.find_all(exp.Query))) > 1:
@@ -318,8 +315,8 @@ def _merge_groups(inner: exp.Select, outer: exp.Select, table: exp.Table, output
 
 def _add_condition(select: exp.Select, name: str, clause: type[exp.Where | exp.Having], condition: exp.Expr) -> None:
     """Add a condition to a clause with AND."""
-    there = select.args.get(name)
-    both = condition if there is None else exp.and_(condition, there.this, copy=False)
+    present = select.args.get(name)
+    both = condition if present is None else exp.and_(condition, present.this, copy=False)
     select.set(name, clause(this=both))
 
 
@@ -332,7 +329,7 @@ def _substitute(select: exp.Select, alias: str, outputs: dict[str, exp.Expr]) ->
 
 
 def _columns_of(select: exp.Select, alias: str) -> Iterator[exp.Column]:
-    """Return the columns of one of a SELECT's tables, in subqueries too, unless they have a table of that name."""
+    """Yield the columns of one of a SELECT's tables, also in subqueries that have no table of the same name."""
     for column in select.find_all(exp.Column):
         if column.table != alias:
             continue

@@ -19,7 +19,7 @@ UNITS_NS: Final = {
     "day": 86400 * 10**9,
     "week": 7 * 86400 * 10**9,
 }
-"""Nanoseconds of each unit; months and years differ in length."""
+"""Unit of time → its length in nanoseconds; months and years have no fixed length."""
 _SHORT: Final = {
     "ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second", "sec": "second", "m": "minute",
     "min": "minute", "h": "hour", "d": "day",
@@ -27,7 +27,10 @@ _SHORT: Final = {
 
 
 def nanoseconds_of(node: exp.Expr) -> int | None:
-    """Return the length of ``INTERVAL '1' SECOND`` and the like; None for others, and for parts of a nanosecond."""
+    """Return the length of an interval such as ``INTERVAL '1' SECOND``.
+
+    Return None for other expressions, for units without a fixed length, and if it is not a whole number of nanoseconds.
+    """
     if not isinstance(node, exp.Interval) or node.this is None:
         return None
     value, sign = node.this.unnest(), 1

@@ -1,12 +1,12 @@
-"""Refusal of queries: too large ones, those with parts that nothing would read, and calls that expand values.
+"""Refusal of queries that are too large, that have parts which the compiler does not read, or that expand values.
 
-Sizes are checked before anything walks the tree. A part of a query that the compiler would not read is refused, never
-dropped.
+Sizes are checked before any other function walks the tree. A part of a query that the compiler does not read is
+refused, as it would otherwise be ignored.
 
-``repeat``, ``lpad``, ``range`` and similar calls make a value whose length is an argument. DuckDB makes it in one
-piece, which its memory limit does not count and an interrupt does not end. So the counts of all such calls of a query,
-multiplied, may be at most `MOST_EXPANDED`. They must be constants, except those of ``repeat``, ``lpad`` and ``rpad``,
-which are at most `MOST_COUNT` each: `GUARDS` define functions of these names that check the count.
+``repeat``, ``lpad``, ``range`` and similar functions make a value whose length is an argument. DuckDB makes it in one
+piece, which its memory limit does not count and an interrupt does not end. So the product of the counts of all such
+calls of a query may be at most `MOST_EXPANDED`. The counts must be constants. Only those of ``repeat``, ``lpad`` and
+``rpad`` need not be, and are then at most `MOST_COUNT`: `GUARDS` define functions of these names that check the count.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ _READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
     exp.Count: frozenset({"this", "expressions"}),
     **dict.fromkeys((exp.ArgMin, exp.ArgMax), _BINARY),
 }
-"""Parts of each node that the compiler reads. Other functions go to DuckDB whole."""
+"""Class of a node → its parts that the compiler reads. Functions that are missing here are passed to DuckDB whole."""
 _FLAGS: Final = frozenset({"big_int", "safe", "is_string", "typed", "requires_string", "distinct"})
-"""Notes of sqlglot on a dialect, which do not concern the query."""
+"""Arguments with which sqlglot describes a dialect; they are not part of the query."""
 _WORDS: Final = {
     "limit_options": "PERCENT or WITH TIES",
     "sample": "SAMPLE",
@@ -108,7 +108,7 @@ def unread_part(tree: exp.Expr) -> tuple[str, exp.Expr] | None:
 
 
 MOST_EXPANDED: Final = 100_000
-"""Greatest number of characters or elements that all calls of a query together may create from one."""
+"""Greatest number of characters or elements that all calls of a query together may make from a single one."""
 MOST_COUNT: Final = 1_000
 """Largest count of ``repeat``, ``lpad`` and ``rpad``."""
 _GUARDED: Final = {"repeat": "value, count", "lpad": "value, count, fill", "rpad": "value, count, fill"}
@@ -122,7 +122,7 @@ GUARDS: Final = tuple(
     + ")"
     for name, parameters in _GUARDED.items()
 )
-"""Statements that define functions in place of DuckDB's own of these names."""
+"""Statements that define functions of the names in `_GUARDED`, which check the count and call DuckDB's own."""
 _NO_TEXT: Final = re.compile(r"[\ud800-\udfff]")
 """Surrogates, halves of characters: a string of JSON may contain them, and UTF-8 cannot encode them."""
 _NUMBERS: Final = re.compile(r"\d+")
@@ -132,14 +132,17 @@ Argument = int | str | None
 
 
 def _second(arguments: Sequence[Argument]) -> Argument:
+    """Return the second argument."""
     return arguments[1] if len(arguments) > 1 else None
 
 
 def _fourth(arguments: Sequence[Argument]) -> Argument:
+    """Return the fourth argument, or DuckDB's default for the width of a ``bar``."""
     return arguments[3] if len(arguments) > 3 else 80
 
 
 def _steps(arguments: Sequence[Argument]) -> Argument:
+    """Return the number of elements of a ``range``, or one more; None if an argument is not a constant."""
     numbers = [argument for argument in arguments if isinstance(argument, int)]
     if len(numbers) < len(arguments) or not 1 <= len(numbers) <= 3:
         return None
@@ -148,6 +151,7 @@ def _steps(arguments: Sequence[Argument]) -> Argument:
 
 
 def _widest(arguments: Sequence[Argument]) -> Argument:
+    """Return the largest number in a format, which may be a width; None if an argument determines a width."""
     form = arguments[0] if arguments else None
     if not isinstance(form, str) or "*" in form or re.search(r"\{[^{}]*\{", form.replace("{{", "")):
         return None
@@ -160,6 +164,7 @@ _COUNTS: Final[dict[str, Callable[[Sequence[Argument]], Argument]]] = {
     **dict.fromkeys(("printf", "format"), _widest),
     "bar": _fourth,
 }
+"""Function that expands a value → the count of a call, from the arguments of the call."""
 
 
 def is_expanding(function: str) -> bool:
@@ -168,10 +173,9 @@ def is_expanding(function: str) -> bool:
 
 
 def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
-    """Return the number of elements that a query may create from one, including this call; ``before`` is the number
-    without it.
+    """Return the number of elements that a query may make from a single one, with this call; ``before`` is without it.
 
-    Raise `ValueError` for too many, and for a count that must be a constant and is not.
+    Raise `ValueError` if the number is too large, or if a count that must be a constant is not.
     """
     count = _COUNTS[function](arguments)
     if function in _GUARDED and not isinstance(count, int):
@@ -190,16 +194,16 @@ def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
 MOST_CHARACTERS: Final = 1 << 20
 """Greatest length of a query's text."""
 MOST_DIGITS: Final = 400
-"""Longest number, as many digits as a float may have before its point, and some more."""
+"""Greatest number of characters of a number: enough for every float, which has up to 309 digits before its point."""
 MOST_NESTED: Final = 100
-"""Deepest nesting of brackets and CASE, and longest run of signs and NOTs."""
+"""Greatest depth of brackets and CASE, and greatest number of signs and NOTs in a row."""
 MOST_DEEP: Final = 250
-"""Deepest syntax tree. A program travels as nested records, which Spark's workers decode within Python's own limit."""
+"""Greatest depth of a syntax tree: Spark's workers decode nested records of a program within Python's default limit."""
 _CHAIN: Final = 16
 """Chains of operators up to this depth stay as they were written."""
 _RECURSION: Final = 20_000
-"""The parser makes some 30 nested calls for each level of brackets, so that `MOST_NESTED` levels exceed Python's
-default limit.
+"""Recursion limit while a query is compiled. The parser makes about 30 nested calls for each level of brackets, so
+`MOST_NESTED` levels need more than Python's default limit.
 """
 _OPENING: Final = frozenset("([{")
 _CLOSING: Final = frozenset(")]}")
@@ -216,7 +220,7 @@ _usual = 0
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Raise Python's recursion limit as far as the largest allowed query needs, until the last context ends."""
+    """Raise Python's recursion limit to that of the largest allowed query, until the last such context ends."""
     global _users, _usual  # noqa: PLW0603  # the limit is the interpreter's
     with _lock:
         if not _users:
@@ -270,8 +274,8 @@ def check_depth(tree: exp.Expr, fail: Callable[[str, exp.Expr], Exception]) -> N
 def balance_chains(tree: exp.Expr, relations: Iterable[Relation]) -> None:
     """Write long chains of AND, OR, ``||`` and exact ``+`` as trees whose depth is the logarithm of their length.
 
-    These operators are associative: the answer is the same. Sums of floats are not, so a chain in which a float may
-    occur is not changed.
+    These operators are associative, so the answer is the same. Addition of floats is not, so a chain of ``+`` in which
+    a float may occur is not changed.
     """
     has_floats = any(column.type == "float64" for relation in relations for column in relation.columns)
     for node in list(tree.find_all(exp.And, exp.Or, exp.DPipe, exp.Add)):

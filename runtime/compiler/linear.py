@@ -1,4 +1,4 @@
-"""Linear views: sums and counts over select-project-group-by of one relation, plain SELECTs, UNION ALL of such."""
+"""Linear views: sums and counts over select-project-group-by of one relation, plain SELECTs, and UNION ALL of these."""
 
 from __future__ import annotations
 
@@ -24,16 +24,24 @@ class _Arm:
     """SELECT that becomes a branch."""
 
     relation: Relation
+    """Relation that it reads."""
     where: Expr | None
+    """Condition on the rows."""
     outputs: list[Lowered] = field(default_factory=list)
+    """Selected expressions, over the keys and sums of the map."""
     having: Expr | None = None
+    """Condition on the groups."""
     keys: list[Key] = field(default_factory=list)
+    """Keys of the map."""
     sums: list[Sum] = field(default_factory=list)
+    """Sums of the map."""
     bag: bool = False
+    """True for a SELECT without aggregates."""
     has_empty_row: bool = False
+    """True for a SELECT with aggregates and without GROUP BY, which has a row even if it reads none."""
 
     def sum_of(self, expr: Expr | None) -> Col:
-        """Return the map's sum of this expression, added if it is missing; for None the weight."""
+        """Return the map's sum of this expression, which is added if it is missing; for None the weight."""
         if expr is None:
             return Col("weight")
         for known in self.sums:
@@ -100,7 +108,7 @@ def _arm(select: exp.Select, relations: Mapping[str, Relation], *, zero: bool) -
 
 
 def _project(select: exp.Select, arm: _Arm, columns: Leaf) -> None:
-    """Lower a SELECT without aggregates: its map has the rows it needs, with their number."""
+    """Lower a SELECT without aggregates: the keys of its map are the columns that it reads."""
     used: set[str] = set()
 
     def leaf(node: exp.Expr) -> Lowered | None:

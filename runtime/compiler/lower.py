@@ -1,6 +1,7 @@
 """Lowering of SQL expressions to the view program's own operations on integers and floats.
 
-A `Leaf` resolves columns, keys and aggregates, so that the same rules serve the rows of one relation, joins and groups.
+A `Leaf` resolves columns, keys and aggregates, so that the same rules lower expressions over one relation, over joins
+and over groups.
 """
 
 from __future__ import annotations
@@ -54,13 +55,14 @@ _PARTS: dict[type[exp.Expr], str] = {
     exp.Second: "second",
 }
 SHORT_LIST = 8
-"""Greatest length of lists of IN that become comparisons: a search costs more."""
+"""Greatest number of values in a list of IN that are compared one by one: a search would take longer."""
 _NAMES = frozenset(_PARTS.values())
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
 
 Leaf = Callable[[exp.Expr], Lowered | None]
-"""Function that resolves nodes of its owner, such as a key or an aggregate; it returns None for a node whose parts are
-to be resolved.
+"""Function that returns the expression of a node that only the caller of `lower` knows, such as a column or aggregate.
+
+It returns None for any other node, whose parts are then lowered.
 """
 
 
@@ -90,7 +92,10 @@ def lower_key(node: exp.Expr, leaf: Leaf) -> Lowered:
 
 
 def _constant(node: exp.Expr) -> Lowered | None:
-    """Return a constant date, time, string or truth value, such as a date plus an interval; None for others."""
+    """Return the value of an expression of constants, such as a date plus an interval, as DuckDB computes it.
+
+    Return None for an expression with columns, and for one whose value is NULL or a number.
+    """
     if isinstance(node, exp.Interval) or node.find(exp.Column, exp.Query, exp.AggFunc, exp.Window) is not None:
         return None
     try:
@@ -114,7 +119,7 @@ def _constant(node: exp.Expr) -> Lowered | None:
 
 
 def _words(node: exp.Expr) -> str:
-    """Return the name of a construct for a reason."""
+    """Return the name of a construct, for the reason of a `NotIncremental`."""
     names: dict[type[exp.Expr], str] = {
         exp.Window: "a window function",
         exp.Filter: "FILTER",
@@ -214,7 +219,7 @@ def _arithmetic(node: exp.Binary, leaf: Leaf) -> Lowered:
 
 
 def _moved(node: exp.Expr, interval: exp.Interval, sign: int, leaf: Leaf) -> Lowered:
-    """Return a date or timestamp, moved by an interval of a fixed length, which is a timestamp."""
+    """Return the timestamp that is a date or timestamp plus (``sign`` 1) or minus an interval of a fixed length."""
     length = nanoseconds_of(interval)
     value = lower(node, leaf)
     if length is None or length % 1000 or abs(length) >= 2**63 or value.type.kind not in ("date", "timestamp"):
@@ -244,7 +249,10 @@ def _in(node: exp.In, leaf: Leaf) -> Lowered:
 
 
 def _constants(value: Lowered, items: Sequence[Lowered]) -> tuple[Type, tuple[Expr, ...]] | None:
-    """Return the value and the constants of a list in one type; None unless all are integers of 64 bits or strings."""
+    """Return the value and the constants of an IN, converted to one type, and that type.
+
+    Return None unless the constants are all integers of 64 bits or all strings.
+    """
     target = common_type([value.type, *(item.type for item in items)])
     if target is None or target.kind not in ("int", "string"):
         return None
@@ -349,7 +357,7 @@ def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
 
 
 def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
-    """Lower a CAST that cannot fail, or only for a value with too many digits; other CASTs are left to DuckDB."""
+    """Lower a CAST that cannot fail, or that fails only for a value with too many digits; DuckDB does the others."""
     value, name = lower(node.this, leaf), node.to.this.name
     kind = value.type
     if kind.kind == "int" and name == "DECIMAL":
@@ -391,7 +399,7 @@ _SAME = {("string", "VARCHAR"), ("string", "TEXT"), ("bool", "BOOLEAN"), ("date"
 
 
 def _moment_part(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """Lower EXTRACT and its kin; raise `NotIncremental` for anything else, as it is the last one tried."""
+    """Lower a part of a date or timestamp, such as EXTRACT; `lower` calls this last, so raise for anything else."""
     part, inner = _PARTS.get(type(node)), node.this
     if isinstance(node, exp.Extract):
         part, inner = node.name.lower(), node.expression

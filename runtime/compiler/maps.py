@@ -1,4 +1,4 @@
-"""Maps of a program: each exists once, for any number of views; and drafts of those of one view."""
+"""Maps of a program, each of which exists once for any number of views, and drafts of the maps of one view."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def unique(name: str, taken: list[str]) -> str:
 
 
 def key_name(column: str) -> str:
-    """Return the name of a column's key: the column's name, unless every map has that name."""
+    """Return the name of a column's key: the column's name, except for ``weight``, which every map has."""
     return f"{column}_" if column.rstrip("_") == WEIGHT else column
 
 
 def column_keys(relation: Relation, names: set[str]) -> tuple[Key, ...]:
-    """Return keys for these columns; without any column, one constant key, as a table needs a column."""
+    """Return keys for these columns; without columns one constant key, because a table must have a column."""
     columns = [column for column in relation.columns if column.name in names]
     if not columns:
         return (Key("one", "int64", Lit(1)),)
@@ -94,14 +94,14 @@ class Draft:
     """Id of the map, once it is in the program."""
 
     def name_of(self, expr: Expr | None) -> str:
-        """Return the name of a sum, or (None) of the weight."""
+        """Return the name of the sum of an expression; for None, that of the weight."""
         if expr is None:
             return "weight"
         return next(total.name for total in self.sums if total.expr == expr)
 
     @property
     def sums(self) -> list[Sum]:
-        """Return the sums in a fixed order, so that views share them; no name is a key's."""
+        """Sums in a fixed order, so that views share them; no sum has the name of a key."""
         taken = [key.name for key in self.keys]
         ordered = sorted(self.summed, key=repr)
         return [Sum(unique(f"sum_{place}", taken), expr) for place, expr in enumerate(ordered, 1)]
@@ -124,13 +124,13 @@ class BaseMaps:
         return self._drafts[-1]
 
     def finish(self, maps: MapSet) -> None:
-        """Put all of them into the program."""
+        """Add all drafts to the program, and set their numbers."""
         for draft in self._drafts:
             draft.number = maps.add(draft.relation.name, draft.where, draft.keys, draft.sums)
 
 
 def named_key(expr: Expr, kind: ColumnType, taken: Sequence[str]) -> Key:
-    """Return a key for an expression over a relation's columns: a column's has the name of the column."""
+    """Return a key for an expression over a relation's columns; the key of a column has the column's name."""
     base = key_name(expr.name) if isinstance(expr, Col) else "key_1"
     name, number = base, 1
     while name in taken:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from runtime.compiler.types import BOOL, FLOAT, Type, common_type
 from runtime.plan import Call, Expr, Lit, ViewBody, ViewClass
 
@@ -23,18 +25,19 @@ __all__ = [
     "choose",
     "compare",
     "floor_quotient",
+    "is_encodable",
     "logic",
     "quotient",
 ]
 
 
 class NotIncremental(Exception):  # a finding, not a failure
-    """Reason why a query or an expression has no place in a class of views, in words for `explain`."""
+    """Reason why a class of views does not support a query or an expression, in words for `explain`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """View of a query in a class, without its name."""
+    """A query compiled in one class of views, without a name."""
 
     body: ViewBody
     """Body of the view."""
@@ -54,6 +57,15 @@ class Lowered:
     """Expression over scaled integers, or floats."""
     type: Type
     """Type of the value."""
+
+
+def is_encodable(part: object) -> bool:
+    """Return True if all constants of a part of a program have at most 64 bits: MessagePack has no wider integers."""
+    try:
+        msgspec.msgpack.encode(part)
+    except OverflowError:
+        return False
+    return True
 
 
 def call(op: Any, *args: Expr) -> Call:
@@ -82,7 +94,7 @@ def at_type(value: Lowered, target: Type) -> Expr:
 
 
 def _moment(expr: Expr, target: Type) -> Expr:
-    """Return a literal string as a date or timestamp; raise `NotIncremental` if it has another form than ISO 8601."""
+    """Return a literal string as a date or timestamp; raise `NotIncremental` if it is not in the form of ISO 8601."""
     text = str(expr.value) if isinstance(expr, Lit) else ""
     try:
         read = datetime.fromisoformat(text)
@@ -94,8 +106,9 @@ def _moment(expr: Expr, target: Type) -> Expr:
 
 
 def _meeting(left: Lowered, right: Lowered) -> Type | None:
-    """Return the type in which two values are compared, None if there is none; a literal string is read as the other
-    value's type.
+    """Return the type in which two values are compared; None if there is none.
+
+    A literal string that is compared with a date or timestamp gets the type of that.
     """
     kinds = {left.type.kind, right.type.kind}
     nullable = left.type.nullable or right.type.nullable
@@ -173,7 +186,7 @@ def quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowe
 
 
 def floor_quotient(top: Expr, bottom: Expr) -> Expr:
-    """Return the greatest integer not above top / bottom: the program's division rounds towards zero."""
+    """Return the greatest integer not above top / bottom, by the program's division, which rounds towards zero."""
     rest = call("mod", call("add", call("mod", top, bottom), bottom), bottom)
     return call("floordiv", call("sub", top, rest), bottom)
 

@@ -1,5 +1,7 @@
-"""Parser of one SELECT to a checked syntax tree: sqlglot parses and qualifies, errors get positions, and queries
-without a fixed answer are refused.
+"""Parser of one SELECT to a checked syntax tree.
+
+sqlglot parses the query and qualifies its columns. Errors get positions, and queries without a fixed answer are
+refused.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from runtime.compiler.describe import is_outside, unstable_functions
 from runtime.compiler.epochtime import is_now, number_times, put_epoch_time
 from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.groupings import expand_groupings
-from runtime.compiler.inlining import VIEW_META, Definitions, read_names
+from runtime.compiler.inlining import VIEW_META, Definitions, is_local, read_names
 from runtime.compiler.limits import balance_chains, check_depth, check_tokens, expansion, is_expanding, unread_part
 from runtime.compiler.plain import plain_clauses, plain_comparisons, plain_sources
 from runtime.compiler.script import NamedSelect
@@ -71,7 +73,7 @@ class Query:
         self.reads: tuple[str, ...] = ()
         """Relations and views that it names, in the order of its text."""
         self.opened: exp.Query = self.tree
-        """Qualified tree; views that it reads are merged, or named: see `Definitions.opened`."""
+        """Qualified tree, as `Definitions.opened` returns it: views that it reads are merged into it or named."""
         self.sizes: list[int] = []
         """Size of the expression of each column, see `runtime.compiler.copies`."""
 
@@ -160,8 +162,8 @@ def parse_select(
 def _qualify_order(tree: exp.Query, schema: Mapping[str, object]) -> None:
     """Give columns inside the expressions of ORDER BY their tables.
 
-    As in DuckDB a name that is a whole criterion is that of a selected column, and a name within an expression first
-    that of a table's column.
+    As in DuckDB, a name that is a whole criterion first refers to a selected column, and a name within an expression
+    first to a column of a table.
     """
     if all(isinstance(part.this.unnest(), exp.Column | exp.Literal) for part in tree.find_all(exp.Ordered)):
         return
@@ -186,12 +188,11 @@ def check_query(
     sizes: Mapping[str, Sizes] | None = None,
     is_stream: bool = False,
 ) -> None:
-    """Raise `SqlError` for constructs without a fixed answer or a bound, or not supported; rewrite others as plainer
-    ones.
+    """Check a query before any other function reads its tree, and write some constructs as simpler ones.
 
-    Views and derived streams are checked here, before anything else reads their trees. The rows of a stream come in
-    order, so that FIRST and LAST have an answer, and one by one, so that it has no ``now()``. ``sizes`` are those of
-    the columns of views.
+    Raise `SqlError` for a construct that has no fixed answer, whose work is not bounded, or that is not supported. With
+    ``is_stream`` the query is that of a derived stream: its rows have an order, so FIRST and LAST have an answer, and
+    ``now()`` is refused, as its rows are not computed epoch by epoch. ``sizes`` are those of the columns of views.
     """
     known = {name: {column.name: 1 for column in relation.columns} for name, relation in relations.items()}
     query.sizes = check_copies(query.tree, known | dict(sizes or {}), query.error)
@@ -206,7 +207,7 @@ def check_query(
 
 
 def _unresolved(query: Query, known: dict[str, Relation], message: str) -> SqlError:
-    """Return the error for a column that its table does not have, as sqlglot only returns its name."""
+    """Return the error for an unknown column, of which sqlglot's message has only the name."""
     name = message.rpartition(": ")[2].strip("'\"")
     column = next((each for each in query.plain.find_all(exp.Column) if each.name.lower() == name.lower()), None)
     if column is None:
@@ -225,29 +226,12 @@ def _check_relations(query: Query, known: dict[str, Relation], views: Definition
     for table in query.tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
             raise query.error("expected a relation, was a table function", table)
-        if table.db or (table.name.lower() not in known and not _is_of_with(table)):
+        if table.db or (table.name.lower() not in known and not is_local(table)):
             shown = {name for name in known if name not in views} - {EPOCH_TIME.name}
             relations = ", ".join(sorted(shown)) or "none"
             others = f"; the views are: {', '.join(sorted(views.names()))}" if views.names() else ""
             name = f"{table.db}.{table.name}" if table.db else table.name
             raise query.error(f"unknown relation {name!r}; the relations are: {relations}{others}", table)
-
-
-def _is_of_with(table: exp.Table) -> bool:
-    """Return True if a WITH around the table, and no other one, has its name."""
-    name, inside, node = table.name.lower(), None, table.parent
-    while node is not None:
-        if isinstance(node, exp.CTE):
-            inside = node
-        tables = node.args.get("with_")
-        is_recursive = tables is not None and tables.args.get("recursive")
-        for cte in () if tables is None else tables.expressions:
-            if cte is inside and not is_recursive:
-                break  # a WITH table cannot see itself and those after it
-            if cte.alias.lower() == name:
-                return True
-        node = node.parent
-    return False
 
 
 def _check_functions(query: Query, *, is_stream: bool) -> None:
@@ -267,7 +251,7 @@ def _check_functions(query: Query, *, is_stream: bool) -> None:
 
 
 def _check_intervals(query: Query) -> None:
-    """Refuse ``INTERVAL '1.5' DAY``, which is one day in DuckDB, and which the parser makes of ``'1.5 days'``, too."""
+    """Refuse ``INTERVAL '1.5' DAY``, which is one day in DuckDB; the parser also reads ``'1.5 days'`` as this."""
     for node in query.tree.find_all(exp.Interval):
         value, unit = None if node.this is None else node.this.unnest(), node.text("unit").lower()
         if isinstance(value, exp.Neg):
@@ -280,7 +264,7 @@ def _check_intervals(query: Query) -> None:
 
 
 def _check_expansion(query: Query) -> None:
-    """Bound the expansion of values by calls, see `expansion`."""
+    """Raise the error of `expansion` if the calls of a query may make too large values."""
     total = 1
     for node in query.tree.find_all(exp.Func):
         name, arguments = _call(node)
@@ -294,7 +278,7 @@ def _check_expansion(query: Query) -> None:
 
 
 def _call(node: exp.Func) -> tuple[str, list[exp.Expr | None]]:
-    """Return a call's name and arguments as DuckDB has them."""
+    """Return the name and arguments of a call as in DuckDB; an empty name for functions that expand no value."""
     if isinstance(node, exp.Pad):
         return "lpad", [node.this, node.expression]
     if isinstance(node, exp.GenerateSeries):
@@ -320,7 +304,7 @@ def _constant(node: exp.Expr | None) -> int | str | None:
 
 
 def _check_written(query: Query) -> None:
-    """Refuse SQL for DuckDB that sqlglot reads and then leaves out, with only a warning."""
+    """Refuse parts of a query that sqlglot parses but cannot write as SQL for DuckDB."""
     try:
         query.tree.sql("duckdb", unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError as error:
@@ -328,7 +312,7 @@ def _check_written(query: Query) -> None:
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Return True if an aggregate is in the expression itself, not under OVER nor in a subquery."""
+    """Return True if an expression contains an aggregate that is neither under OVER nor in a subquery."""
     for aggregate in node.find_all(exp.AggFunc):
         window = aggregate.find_ancestor(exp.Window, exp.Select)
         windowed = isinstance(window, exp.Window) and (window.this is aggregate or window.this is aggregate.parent)
@@ -350,8 +334,8 @@ def group_keys(select: exp.Select) -> list[exp.Expr]:
 def tie_columns(select: exp.Select) -> list[exp.Column]:
     """Return the columns that SELECT and QUALIFY name, each once, in the order of the text.
 
-    They break the ties of a window's ORDER BY: rows that are equal in all of them cannot be distinguished in the
-    result.
+    These columns break the ties of a window's ORDER BY: rows that are equal in all of them cannot be distinguished in
+    the result.
     """
     qualify = select.args.get("qualify")
     columns: dict[tuple[str, str], exp.Column] = {}

@@ -29,7 +29,7 @@ Fail = Callable[[str, exp.Expr], Exception]
 """Maker of the error for a part of the query."""
 
 _MOST_ROWS: Final = 256
-"""Each row of VALUES is a part of the view's plan."""
+"""Greatest number of rows of VALUES, each of which becomes a part of the view's plan."""
 _UNNAMED: Final = "valueslist"
 """DuckDB's name of a VALUES without an alias."""
 _QUANTIFIERS: Final = {"ANY": exp.Any, "SOME": exp.Any, "ALL": exp.All}
@@ -42,7 +42,7 @@ _ORDERED: Final[dict[type[exp.Expr], tuple[type[exp.Func], type[exp.Func]]]] = {
     exp.GT: (exp.Min, exp.Max),
     exp.GTE: (exp.Min, exp.Max),
 }
-"""Aggregates that decide each comparison for ANY, and for ALL."""
+"""Comparison → the aggregate of the subquery's column that decides it for ANY, and that for ALL."""
 
 
 def plain_clauses(tree: exp.Query, fail: Fail) -> None:
@@ -100,7 +100,7 @@ def _compared_rows(node: exp.Binary, left: Sequence[exp.Expr], right: Sequence[e
 
 
 def _plain_limits(tree: exp.Query, fail: Fail) -> None:
-    """Write FETCH FIRST n ROWS ONLY as LIMIT n; refuse ORDER BY ALL, whose columns only DuckDB can list."""
+    """Write FETCH FIRST n ROWS ONLY as LIMIT n; refuse ORDER BY ALL, whose columns the compiler does not know."""
     for fetch in list(tree.find_all(exp.Fetch)):
         fetch.replace(exp.Limit(expression=fetch.args.get("count") or exp.Literal.number(1)))
     for part in tree.find_all(exp.Ordered):
@@ -109,7 +109,7 @@ def _plain_limits(tree: exp.Query, fail: Fail) -> None:
 
 
 def _check_frames(tree: exp.Query, fail: Fail) -> None:
-    """Refuse frames whose number of rows is negative, which DuckDB refuses when there are rows."""
+    """Refuse frames with a negative number of rows, which DuckDB refuses only when there are rows."""
     for spec in tree.find_all(exp.WindowSpec):
         for name in ("start", "end"):
             rows = spec.args.get(name)
@@ -119,7 +119,7 @@ def _check_frames(tree: exp.Query, fail: Fail) -> None:
 
 
 def _plain_parts(tree: exp.Query) -> None:
-    """Write date_part of a constant part as EXTRACT."""
+    """Write date_part as EXTRACT if its part is a constant."""
     for node in list(tree.find_all(exp.Anonymous)):
         if node.name.lower() in ("date_part", "datepart") and len(node.expressions) == 2:
             part, value = node.expressions
@@ -139,7 +139,7 @@ def _plain_percentiles(tree: exp.Query) -> None:
 
 
 def _inline_windows(tree: exp.Query, fail: Fail) -> None:
-    """Write the definitions of WINDOW in place of their names."""
+    """Replace the names of windows by their definitions in WINDOW."""
     for select in tree.find_all(exp.Select):
         known = {window.this.name.lower(): window for window in select.args.get("windows") or []}
         for window in list(select.find_all(exp.Window)):
@@ -162,7 +162,10 @@ def _inline_windows(tree: exp.Query, fail: Fail) -> None:
 
 
 def plain_sources(tree: exp.Query, relations: Mapping[str, Relation], fail: Fail) -> None:
-    """Write VALUES as a union of SELECTs without FROM, and give columns their names; the tree is not qualified yet."""
+    """Write VALUES as a union of SELECTs, and relations whose alias names columns as SELECTs with these names.
+
+    The tree is not qualified yet.
+    """
     _plain_values(tree, fail)
     for table in list(tree.find_all(exp.Table)):
         alias = table.args.get("alias")
@@ -225,17 +228,17 @@ def _union(selects: Sequence[exp.Query]) -> exp.Query:
 
 
 def plain_comparisons(tree: exp.Query, fail: Fail) -> None:
-    """Write comparisons with ANY and ALL of a subquery by its extremes; the tree is qualified.
+    """Write comparisons with ANY and ALL of a subquery as comparisons with its extremes; the tree is qualified.
 
-    With the subquery's column y, ``x > ANY`` holds if x is above the least y, ``x > ALL`` if it is above the greatest.
-    Without rows ANY is false and ALL true. If no row decides, the result is NULL if x is NULL or any y is; where NULL
-    counts as false, as in WHERE, the first of these conditions is enough for ANY.
+    With the subquery's column y, ``x > ANY`` is true if x is above the least y, ``x > ALL`` if x is above the greatest.
+    Without rows ANY is false and ALL is true. If no row decides, the result is NULL if x or any y is NULL. In a
+    condition such as WHERE, where NULL counts as false, the comparison with the extreme is enough for ANY.
     """
     for call in tree.find_all(exp.Anonymous):
         if call.name.upper() in _QUANTIFIERS:
             raise fail(f"expected a SELECT in {call.name.upper()} (…), or IN (…) for a list of values", call)
     count = 0
-    for node in reversed(list(tree.find_all(exp.Any, exp.All))):  # those inside others first, which are copied
+    for node in reversed(list(tree.find_all(exp.Any, exp.All))):  # inner ones first, because outer ones are copied
         around = node.parent
         query = node.this.unnest()
         if not isinstance(around, exp.Binary) or around.expression is not node or not isinstance(query, exp.Query):
@@ -264,7 +267,8 @@ def _compared(node: exp.Binary, side: exp.Any | exp.All, query: exp.Query, name:
         decided = exp.Paren(this=(exp.Or if is_any else exp.And)(this=ends[0], expression=ends[1]))
     if is_any and _is_condition(node):
         return decided
-    # 1 if some y is NULL, 0 if none is, NULL without rows: it changes less often than a count.
+    # `unknown` compares a value that is 1 if some y is NULL, 0 if none is, and NULL without rows. A count of the NULLs
+    # would change more often.
     unknown = exp.EQ(this=rows.aggregate(exp.Max, of_nulls=True), expression=exp.Literal.number(int(is_any)))
     empty = exp.Is(this=rows.aggregate(exp.Max, of_nulls=True), expression=exp.Null())
     nothing = exp.Null()
@@ -278,7 +282,7 @@ def _compared(node: exp.Binary, side: exp.Any | exp.All, query: exp.Query, name:
 
 
 class _Rows:
-    """Column of a subquery, to be aggregated."""
+    """Rows of a subquery with one column, for aggregates of that column."""
 
     def __init__(self, query: exp.Query, name: str) -> None:
         self._query = query
@@ -310,7 +314,7 @@ class _Rows:
 
 
 def _is_one_row(query: exp.Query) -> bool:
-    """Return True for an aggregate without GROUP BY, or no FROM: ANY and ALL then compare with the only row."""
+    """Return True for a query that has exactly one row: an aggregate without GROUP BY, or a SELECT without FROM."""
     if not isinstance(query, exp.Select) or any(query.args.get(clause) for clause in _CLAUSES):
         return False
     column = query.selects[0]
@@ -320,7 +324,7 @@ def _is_one_row(query: exp.Query) -> bool:
 
 
 def _is_condition(node: exp.Expr) -> bool:
-    """Return True if a row stays only if the condition holds, so that NULL is equivalent to false."""
+    """Return True if the node is a condition, or a conjunct of one, so that NULL is equivalent to false."""
     while isinstance(node.parent, (exp.And, exp.Paren)):
         node = node.parent
     return isinstance(node.parent, _CONDITIONS)

@@ -1,6 +1,6 @@
 """Re-evaluated views: a query is rewritten to read maps that have only the rows and columns that it needs.
 
-The rewriting covers SELECT, UNION and the like, WITH, and subqueries inside expressions.
+This module rewrites SELECT, set operations, WITH, and subqueries inside expressions; `expressions` does the rest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
 from runtime.compiler.flow.blocks import free_columns
 from runtime.compiler.lower import columns_leaf, conjuncts, lower
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name, unique
-from runtime.compiler.operands import NotIncremental
+from runtime.compiler.operands import NotIncremental, is_encodable
 from runtime.compiler.parse import Query, group_keys, is_aggregate, tie_columns
 from runtime.compiler.scope import FromTable, Reference, Scope
 from runtime.compiler.types import BOOL, Type, common_type, types_of
@@ -41,7 +41,7 @@ class Output:
     sql: exp.Query
     """Query in which every integer of more than 64 bits, and every scaled one, is HUGEINT."""
     names: list[str]
-    """Unique names."""
+    """Names of the columns, each of which occurs once."""
     types: list[Type]
     """Types of the columns."""
 
@@ -58,10 +58,10 @@ class QueryRewriter:
         self.zero = zero
         """True if SUM of nothing is 0."""
         self.floats: dict[str, None] = {}
-        """Expressions that left exact arithmetic, in the order of the query, for `explain`."""
+        """Operations whose results are floats, in the order of the query, for `explain`."""
 
     def rewrite(self, node: exp.Expr, parent: Scope | None = None) -> Output:
-        """Rewrite a SELECT or a set operation, in brackets or not."""
+        """Rewrite a SELECT or a set operation, with or without brackets."""
         if isinstance(node, exp.Subquery):
             if any(node.args.get(name) for name in ("order", "limit", "offset")):
                 raise self._query.error("expected ORDER BY and LIMIT inside the brackets", node)
@@ -272,7 +272,7 @@ class QueryRewriter:
     # --- order
 
     def _order(self, node: exp.Query, target: exp.Query, scope: Scope, columns: int) -> None:
-        """Rewrite ORDER BY under a LIMIT, where every column breaks ties, so that the selected rows are fixed."""
+        """Rewrite ORDER BY with LIMIT and OFFSET; all columns are added as criteria, so that the rows are fixed."""
         limit, offset = node.args.get("limit"), node.args.get("offset")
         if limit is None and offset is None:
             return
@@ -309,7 +309,7 @@ def _hidden_part(criterion: exp.Expr, node: exp.Query) -> exp.Expr | None:
 
 
 def _push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
-    """Move conditions on one source's own rows to its map, if that changes nothing; return the rest."""
+    """Move the conditions that a map can apply, as they read one relation alone, to it; return the others."""
     rest = []
     for part in conjuncts(where):
         source = _only_source(part, scope)
@@ -317,7 +317,8 @@ def _push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
             test = None if source is None else lower(part, columns_leaf(source.columns))
         except NotIncremental:
             test = None
-        if source is None or source.reference is None or test is None or test.type.kind != "bool":
+        is_for_map = test is not None and test.type.kind == "bool" and is_encodable(test.expr)
+        if source is None or source.reference is None or test is None or not is_for_map:
             rest.append(part)
         else:
             source.reference.filters.append(test.expr)
@@ -325,7 +326,7 @@ def _push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
 
 
 def _only_source(node: exp.Expr, scope: Scope) -> FromTable | None:
-    """Return the one source that a condition on rows of a map reads."""
+    """Return the only source that a condition reads, if a map can apply it; else None."""
     if node.find(exp.Query, exp.AggFunc, exp.Window) is not None:
         return None
     owners = [scope.sources.get(column.table) for column in node.find_all(exp.Column)]
@@ -385,7 +386,7 @@ def reevaluated_view(
 
 
 def _free(name: str, inputs: Sequence[Input], references: Sequence[Reference]) -> str:
-    """Return the name, made different from those of tables and relations."""
+    """Return the name, with underscores added until no table and no other relation has it."""
     taken = {known.table for known in inputs} | {reference.relation.name for reference in references} - {name}
     while name in taken:
         name += "_"
@@ -393,7 +394,7 @@ def _free(name: str, inputs: Sequence[Input], references: Sequence[Reference]) -
 
 
 def _name_table(reference: Reference, name: str, needed: set[str]) -> None:
-    """Put the table's name into the query; a column that its map names differently gets its name back."""
+    """Write the name of the table into the query; columns whose keys have other names in the map are renamed."""
     reference.table.set("this", exp.to_identifier(name, quoted=True))
     renamed = sorted(column for column in needed if key_name(column) != column)
     if renamed:

@@ -1,4 +1,4 @@
-"""Relations that the runtime keeps of a live market: ticks, lots, nanoseconds since the epoch."""
+"""Relations of a live market. Prices are in ticks, volumes in lots, and times in nanoseconds since 1970."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BOOK: Final = (
 )
 
 BIDS: Final = Relation("bids", _BOOK)
-"""Resting buy orders, one row each; ``t`` is when the order came to rest."""
+"""Resting buy orders, one row each; ``t`` is the time from which the order rests."""
 ASKS: Final = Relation("asks", _BOOK)
 """Resting sell orders."""
 TRADES: Final = Relation(
@@ -35,7 +35,7 @@ TRADES: Final = Relation(
         Column("broker_id", "int64", nullable=True),
     ),
 )
-"""Matches, one row each, with NULL for values that the feed lacks; retention removes old rows."""
+"""Matches, one row each, with NULL for values that the feed does not have; retention removes old rows."""
 
 TOUCHES: Final = Relation(
     "touches",
@@ -48,13 +48,13 @@ TOUCHES: Final = Relation(
         Column("ask_volume", "int64", nullable=True),
     ),
 )
-"""One row for each message that changes the best bid or ask of a symbol, its price or the total volume at it, in the
-order of the feed. Prices are NULL if a side is empty, volumes also if they do not fit into 64 bits. The rows are
-passed on and not kept.
+"""Changes of the touch: one row for each message that changes the price of a symbol's best bid or ask, or the total
+volume at it, in the order of the feed. Price and volume are NULL if the side is empty; a volume that does not fit into
+64 bits is NULL too. The relation is only for derived streams, and its rows are not kept.
 """
 
 MARKET_RELATIONS: Final[tuple[Relation, ...]] = (BIDS, ASKS, TRADES)
 """Relations that every epoch has, for views and derived streams."""
 
 MARKET_TIMES: Final = {"touches": "t", "trades": "t"}
-"""Time column of the relations of a market that derived streams read."""
+"""Relation of a market that derived streams read as a stream → its time column."""

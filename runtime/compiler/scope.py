@@ -21,7 +21,7 @@ class Reference:
     relation: Relation
     """Relation that is read."""
     table: exp.Table
-    """Place in the rewritten query, named when all references are known."""
+    """Node of the rewritten query; it gets its name when all references are known."""
     needed: set[str] = field(default_factory=set)
     """Columns that the query uses."""
     filters: list[Expr] = field(default_factory=list)
@@ -39,7 +39,7 @@ class FromTable:
     reference: Reference | None = None
     """Reference of a relation; None for a subquery or a WITH table."""
     optional: bool = False
-    """True if an outer join may leave it out: all its columns may be NULL."""
+    """True if an outer join may fill its columns with NULL."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Parsing of a file of SQL: INCLUDE, CREATE STREAM, CREATE TABLE, the SELECTs of its views and of its streams.
+"""Parser of a file of SQL: INCLUDE, CREATE STREAM, CREATE TABLE, and the SELECTs of its views and derived streams.
 
 A derived stream declares how long its rows are retained, and how late its input may be::
 
@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 MOST_RETAINED_ROWS: Final = 10_000_000
-"""Greatest number of RETAIN … ROWS."""
+"""Greatest number in RETAIN … ROWS."""
 UNLIMITED_NS: Final = 1 << 62
-"""Retention time of RETAIN … ROWS alone: rows of any age stay."""
+"""Retention time of a stream that has only RETAIN … ROWS: rows of any age are retained."""
 _ROWS_OF_INTERVAL: Final = 1_000_000
-"""Greatest number of rows for RETAIN INTERVAL alone."""
+"""Number of rows that a stream with only RETAIN INTERVAL retains at most."""
 _DEFAULT_ROWS: Final = 20_000
 _DEFAULT_NS: Final = 5 * UNITS_NS["minute"]
 
@@ -42,19 +42,19 @@ class StreamClauses(msgspec.Struct, frozen=True):
     """Clauses between the name of a derived stream and its SELECT."""
 
     retain_rows: int = _DEFAULT_ROWS
-    """Greatest number of retained rows, the newest; by default that of TRADES."""
+    """Number of newest rows that are retained; the default is that of TRADES."""
     retain_ns: int = _DEFAULT_NS
-    """Greatest age of a row against the newest; by default that of TRADES."""
+    """Greatest difference in time between the newest row and a retained one; the default is that of TRADES."""
     lateness_ns: int = 0
-    """Greatest lateness of a row behind the watermark."""
+    """Longest time in nanoseconds by which a row may be behind the watermark."""
 
 
 DEFAULT_CLAUSES: Final = StreamClauses()
-"""Clauses of a stream without any."""
+"""Clauses of a stream that declares none."""
 
 
 def parse_clauses(cursor: TokenCursor) -> StreamClauses:
-    """Parse the clauses, in any order and each once, and AS after them; raise `SqlError` with its position."""
+    """Parse the clauses, in any order and each once, and AS after them; raise `SqlError` for anything else."""
     rows: int | None = None
     age: int | None = None
     lateness: int | None = None
@@ -129,9 +129,9 @@ class NamedSelect:
     lane: Lane = "spark"
     """Lane of the view: the ``lane`` of its TBLPROPERTIES."""
     any_lane: bool = field(default=False, compare=False)
-    """True if no property sets the lane: ``lane`` is the usual one, and a runtime without it may take another."""
+    """True if no property sets the lane: ``lane`` is then the default, and a runtime without it may use another."""
     readers: tuple[str, ...] = ()
-    """Readers of a running runtime whose relations alone it may use; none for any."""
+    """Readers whose relations are the only ones that the view may use; empty if it may use all relations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class _Reader:
             self._add_select(text, start, end, (name or next(stems)).lower(), lane)
 
     def _create(self, cursor: TokenCursor, start: int, folder: Path) -> tuple[str, Lane | None] | None:
-        """Read a declaration, CREATE VIEW only up to its SELECT; return a view's name and lane, else None."""
+        """Parse a declaration, but CREATE VIEW only up to its SELECT; return the name and lane of a view, else None."""
         is_replacing = cursor.take("OR")
         if is_replacing:
             cursor.keyword("REPLACE")
@@ -254,7 +254,7 @@ class _Reader:
         return None
 
     def _derive(self, cursor: TokenCursor, start: int, name: str, *, is_replacing: bool) -> None:
-        """Read the rest of CREATE STREAM … AS SELECT."""
+        """Parse CREATE STREAM … AS SELECT after the name."""
         text = cursor.text
         if is_replacing:
             reason = "the rows that the old one has brought cannot be recreated; drop it first, then create the new one"
@@ -264,8 +264,8 @@ class _Reader:
             raise text.error(cursor.token.start, f"expected SELECT or WITH, was {cursor.token.text!r}")
         begin, end = _statement(cursor)
         sql = text.text[begin:end]
-        there = self.derived.get(name)
-        if there is not None and (there.select.sql, there.clauses) == (sql, clauses):
+        known = self.derived.get(name)
+        if known is not None and (known.select.sql, known.clauses) == (sql, clauses):
             return  # the file is included several times
         self._expect_new(text, start, name)
         line, column = text.position(begin)
@@ -317,7 +317,7 @@ class _Reader:
 
 
 def _properties(cursor: TokenCursor) -> Lane:
-    """Read the properties of a view, of which there is one: ``('lane' = 'express')``."""
+    """Parse the properties of a view: ``('lane' = 'express')``, as there is only one."""
     cursor.symbol("(")
     cursor.expect("'lane', the one property of a view", lambda t: t.kind == "string" and t.text.lower() == "lane")
     cursor.symbol("=")

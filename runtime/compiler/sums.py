@@ -1,4 +1,4 @@
-"""Lowering of aggregates to sums, counts, extremes and quantiles, which views keep incrementally."""
+"""Lowering of aggregates to those that views keep incrementally: sums, counts, extremes and quantiles."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ Extreme = Literal["min", "max"]
 
 
 class Accumulator(ABC):
-    """Accumulator of the rows of a group; each method returns the expression of one aggregate over the kept group."""
+    """Interface of what a class of views can aggregate; each method returns the expression of one aggregate."""
 
     def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
         """Begin with no aggregates.
 
-        ``may_be_empty`` is True if a group without rows is read too; ``zero`` is True if SUM of nothing is 0, not NULL.
+        ``may_be_empty`` is True if the aggregates of a group without rows are also read; ``zero`` is True if SUM of no
+        values is 0, not NULL.
         """
         self.may_be_empty, self._zero = may_be_empty, zero
 
@@ -52,7 +53,7 @@ class Accumulator(ABC):
         raise NotIncremental("MIN/MAX is not a sum")
 
     def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
-        """Return COUNT or SUM of every value once."""
+        """Return COUNT or SUM of the distinct values."""
         raise NotIncremental(f"{kind.partition('_')[0].upper()}(DISTINCT) is not a sum")
 
     def quantile(self, place: Quantile, value: Lowered) -> Lowered:
@@ -60,7 +61,10 @@ class Accumulator(ABC):
         raise NotIncremental("a quantile is not a sum")
 
     def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
-        """Return ARG_MIN or ARG_MAX, the least value among equals; rows in which either is NULL are left out."""
+        """Return ARG_MIN or ARG_MAX: the least value of the rows in which ``by`` is the extreme.
+
+        Rows in which either is NULL do not count.
+        """
         raise NotIncremental("ARG_MIN/ARG_MAX is not a sum")
 
 
@@ -100,7 +104,7 @@ class Sums(Accumulator):
 
 
 def group_leaf(keys: Mapping[str, Lowered], columns: Leaf, into: Accumulator) -> Leaf:
-    """Return the leaf of a SELECT of groups: keys, by their SQL, and aggregates over ``columns``."""
+    """Return the leaf that resolves expressions over groups: keys, by their SQL, and aggregates over ``columns``."""
 
     def leaf(node: exp.Expr) -> Lowered | None:
         key = keys.get(node.unnest().sql())
@@ -196,7 +200,7 @@ _MOST_PARTS = 10**6
 
 
 def _quantile(node: exp.AggFunc, value: Lowered, into: Accumulator) -> Lowered:
-    """Return a quantile: QUANTILE_DISC is a value, MEDIAN and QUANTILE_CONT are between two, from exact integers."""
+    """Return QUANTILE_DISC, which is one of the values, or MEDIAN or QUANTILE_CONT, interpolated between two values."""
     share = (5, 1) if isinstance(node, exp.Median) else None
     if isinstance(node.expression, exp.Literal) and not node.expression.is_string:
         share = decimal_literal(node.expression.this)
@@ -224,7 +228,7 @@ def _count(value: Lowered, into: Accumulator) -> Lowered:
 
 
 def _count_if(condition: Lowered, into: Accumulator) -> Lowered:
-    """Return COUNT_IF, which in DuckDB sums ones and zeros, NULL for no rows and if every condition is NULL."""
+    """Return COUNT_IF, which in DuckDB is NULL if there are no rows, or if the condition is NULL in all rows."""
     total = into.total(_truths(condition))
     if not into.may_be_empty:
         return total
@@ -232,7 +236,7 @@ def _count_if(condition: Lowered, into: Accumulator) -> Lowered:
 
 
 def _truths(condition: Lowered) -> Lowered:
-    """Return 1 where it is true, 0 where it is false."""
+    """Return 1 where the condition is true, 0 where it is false, and NULL where it is NULL."""
     number = choose(condition, Lowered(Lit(1), INT), Lowered(Lit(0), INT))
     if not condition.type.nullable:
         return number
@@ -246,7 +250,10 @@ def _exact(value: Lowered, name: str) -> Lowered:
 
 
 def _variance(value: Lowered, into: Accumulator, root: bool, population: bool) -> Lowered:
-    """Return (n·Σx² - (Σx)²) / (n·(n - 1)), or by n² of a population, from exact integers; NULL for a divisor of 0."""
+    """Return the variance, or its ``root``: (n·Σx² - (Σx)²) / (n·(n - 1)), with n² as the divisor for a population.
+
+    It is computed from exact integers, and NULL if the divisor is 0.
+    """
     number, total = _count(value, into), into.total(value)
     squares = into.total(Lowered(call("mul", value.expr, value.expr), Type("int", 2 * value.type.scale, True,
                                                                            value.type.nullable)))  # fmt: skip

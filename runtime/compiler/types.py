@@ -53,9 +53,9 @@ class Type:
     """Type of an expression's value."""
 
     kind: Kind
-    """Kind: ``null`` is an untyped NULL; ``other`` is a type of DuckDB that no view column can have."""
+    """Kind of value: ``null`` is an untyped NULL; ``other`` is a type of DuckDB that no column of a view can have."""
     scale: int = 0
-    """Decimal digits after the point of an integer."""
+    """Number of decimal digits after the point; for integers only."""
     wide: bool = False
     """True for integers that may exceed 64 bits."""
     nullable: bool = False

@@ -9,12 +9,13 @@ machine.py                      └─cache.KernelCache──▶ step(address)  
         compile_process.py ──machine_code──▶ cache_folder.py
 ```
 
-A step returns a status: it never allocates, never raises, and does not hold the interpreter lock when compiled. A
-kernel that finds no room (a new key, an entry outside its window, a full batch) stores the row at which it stopped and
-returns; the structure's owner makes room, and the kernel resumes at that row. Tests run with room for one record, so
-that every stop is taken. Both tiers give the same answers on the same arrays, so a node changes its tier between two
-steps. The interpreted tier answers first, checks the bounds of arrays, and is the fallback without a compiler. Nothing
-is imported here: the interpreted tier works where llvmlite is missing.
+The function `step` of a kernel returns a status: it never allocates, never raises, and does not hold the interpreter
+lock when compiled. A kernel that has no room (for a new key, an entry outside its window, a row in a full batch) stores
+the row at which it stops and returns; the structure's owner makes room, and the kernel resumes at that row. Tests run
+with room for one record, so that every such stop occurs. Both tiers give the same answers on the same arrays, so a node
+can change its tier between two calls. Every kernel is interpreted until its machine code is ready, or always if there
+is no compiler; the interpreted tier checks the bounds of arrays. This module imports nothing, so that the interpreted
+tier works where llvmlite is missing.
 """
 
 __all__: list[str] = []

@@ -45,17 +45,18 @@ FOLDER_VARIABLE: Final = "DELTABOOK_KERNEL_CACHE"
 SHIPPED_VARIABLE: Final = "DELTABOOK_SHIPPED_KERNELS"
 """Environment variable with a second folder, which is only read: kernels that were compiled with an image."""
 SWITCH_VARIABLE: Final = "DELTABOOK_NATIVE"
-"""Environment variable that is `off` if every kernel is to be interpreted; otherwise `on`."""
+"""Environment variable that is `off` if every kernel is to be interpreted, and otherwise `on` or missing."""
 
 _LIMIT_BYTES: Final = 512 * 1024 * 1024
+"""Greatest size of the cache folder with all versions, in bytes."""
 _LINKED: Final = 1024
 """Number of kernels that stay linked in one process."""
 _REMEMBERED: Final = 4096
-"""Greatest number of sources about which each kind of fact is kept: when to read the folder, why compilation failed."""
+"""Capacity of each memo of facts about sources, such as the next time to read the folder, or why one has failed."""
 _QUEUED: Final = 1024
 """Capacity of the queue of sources to compile."""
 _TRY_AGAIN_S: Final = 60.0
-"""Time in seconds after which a source is compiled again if it failed for a reason of the machine's, such as too little
+"""Time in seconds after which a source is compiled again if the state of the machine made it fail, such as too little
 memory.
 """
 _T = TypeVar("_T")
@@ -125,8 +126,8 @@ class KernelCache:
     ) -> None:
         """Prepare a cache in ``folder``; nothing is read or written yet.
 
-        With ``is_foreground`` sources are compiled with this process's priority, not with the lowest one. ``shipped``
-        is a folder from which kernels are read that ``folder`` does not have; nothing is written there.
+        With ``is_foreground`` sources are compiled with the priority of this process, not with the lowest one.
+        ``shipped`` is a folder that is only read, for kernels that ``folder`` does not have.
         """
         self._root = folder
         self._shipped_root = shipped
@@ -164,7 +165,7 @@ class KernelCache:
     def get(self, source: str) -> MachineKernel | None:
         """Return the compiled `step` of a source if the cache has it.
 
-        The folder is read once in `recheck_s` seconds at most.
+        For each source, the folder is read at most once in `recheck_s` seconds.
         """
         if self._off:
             return None
@@ -320,7 +321,7 @@ class KernelCache:
 
     def _load(self, name: str, source: str) -> MachineKernel | None:
         if self._folder is None and not self._has_a_folder():
-            return None  # nothing is compiled yet, and LLVM need not be loaded to know that
+            return None  # no kernel was compiled yet; LLVM is not loaded only to establish this
         folder = self._opened()
         if folder is None:
             return None
@@ -449,12 +450,12 @@ def _damage(folder: CacheFolder, name: str) -> str:
     except KernelFileError as error:
         return str(error)
     except OSError:
-        pass  # the folder is at fault, not this file: the next use of the folder finds the same
+        pass  # the folder cannot be read, which the next use of the folder reports
     return ""
 
 
 def _remember(facts: dict[str, _T], name: str, fact: _T) -> None:
-    """Add a fact to a bounded dictionary; evict the oldest one."""
+    """Add a fact to a dictionary; evict the oldest one if there are more than `_REMEMBERED`."""
     facts[name] = fact
     if len(facts) > _REMEMBERED:
         del facts[next(iter(facts))]

@@ -1,10 +1,10 @@
-"""The cache of compiled kernels on disk: its layout, who may write it, and its limit.
+"""The cache of compiled kernels on disk: its layout, its permissions, and its limit.
 
 ```
 FOLDER/                       mode 0700, one for all versions
 └─ KEY/                       hash of the kernel library's text, llvmlite, Python and the processor
    ├─ lock                    held (flock) by the process that compiles
-   ├─ k_HASH.py               kernel source, for reading
+   ├─ k_HASH.py               kernel source, only for people
    ├─ k_HASH.o                its object code (`object_code`); the time of modification is that of the last use
    └─ k_HASH.failed           in place of k_HASH.o: why the source cannot be compiled
 ```
@@ -62,15 +62,15 @@ def _digest_of_texts() -> bytes:
 
 
 _TEXTS_DIGEST: Final = _digest_of_texts()
-"""Digest of the library's text, computed at import: the files may be replaced while a process runs, whose structures
-match the old text.
+"""Digest of the kernel library's text, computed at import: if the files are replaced while a process runs, the process
+needs kernels that match the old text.
 """
 
 
 def compiler_key() -> str:
     """Return the name of the folder for kernels that this process can link.
 
-    The name depends on all that compiled code depends on.
+    It is a hash of everything on which compiled code depends.
     """
     digest = hashlib.sha256(_TEXTS_DIGEST)
     for fact in (compiler_version(), platform.python_version(), platform.system(), platform.machine(), *host_cpu()):
@@ -212,7 +212,7 @@ class CacheFolder:
                 raise KernelFileError(f"expected a file at {path} that can be read, was: {error.strerror}") from error
             raise
         with os.fdopen(descriptor, "rb") as file:
-            # The open file is checked, not its name, which could refer to another file by now.
+            # The open file is checked, not its name, to which another user could have moved another file by now.
             if misuse := _misuse(os.fstat(descriptor), is_folder=False):
                 raise KernelFileError(f"expected {path} to be {misuse}")
             if is_use:

@@ -1,4 +1,4 @@
-"""The compile process: reads kernel sources, writes their object code into the cache folder.
+"""The compile process, which reads kernel sources and writes their object code into the cache folder.
 
 ```
 python -m runtime.native.compile_process FOLDER KEY LIMIT_BYTES [foreground]
@@ -7,12 +7,13 @@ stdout  one `CompileReply` for each, in order
 stderr  warnings of LLVM; a traceback if the process ends with an error
 ```
 
-It runs at the lowest priority, and a crash of the compiler ends only this process: that is why the compiler is not a
+It runs at the lowest priority, and a crash of the compiler ends only this process. This is why the compiler is not a
 thread of the process that needs the kernel.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -92,13 +93,14 @@ def _compile(folder: CacheFolder, name: str, source: str) -> CompileReply:
 
         content = pack(compile_source(source))
         link(content)
+        folder.store(name, source, content)
     except (ImportError, KernelFileError, MemoryError, OSError) as error:
         return CompileReply(name, "failed", _described(error), is_lasting=False)
     except Exception as error:  # noqa: BLE001 - executing a source may raise anything
         reason = _described(error)
-        folder.store_failure(name, source, reason)
+        with contextlib.suppress(OSError):  # the reply has the reason even if the disk is full
+            folder.store_failure(name, source, reason)
         return CompileReply(name, "failed", reason)
-    folder.store(name, source, content)
     return CompileReply(name, "compiled")
 
 

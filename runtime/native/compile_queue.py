@@ -4,12 +4,13 @@
 submit ──▶ queue ──▶ thread ──CompileRequest──▶ compile process ──CompileReply──▶ thread ──▶ on_reply
 ```
 
-The thread starts with the first source and ends, with the process, when there has been nothing to do for a while. A
-process that ends while it compiles a source is replaced once; if the second process ends too, the source fails.
+The thread starts with the first source. After some time without a source, it ends the process and itself. A process
+that fails (it ends, or does not reply in time) is replaced once; if the second process fails too, the source fails.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import subprocess
@@ -33,9 +34,12 @@ COMMAND: Final = (sys.executable, "-P", "-m", "runtime.native.compile_process")
 """Command line of the compile process, without its arguments."""
 
 _ATTEMPTS: Final = 2
+"""Number of processes that try to compile a source."""
 _READ_BYTES: Final = 64 * 1024
 _STDERR_CHARACTERS: Final = 1000
+"""Number of characters of the process's standard error that a message has, the last ones."""
 _JOIN_S: Final = 5.0
+"""Longest time in seconds for which `close` waits for the thread."""
 
 
 class CompileQueue:
@@ -55,6 +59,11 @@ class CompileQueue:
         timeout_s: float = 300.0,
         linger_s: float = 2.0,
     ) -> None:
+        """Prepare the queue.
+
+        ``arguments`` are those of the process, which runs in ``cwd``. It has ``timeout_s`` seconds for each source, and
+        is ended after ``linger_s`` seconds without one.
+        """
         self._command = [*command, *arguments]
         self._on_reply = on_reply
         self._cwd = cwd
@@ -151,7 +160,7 @@ class CompileQueue:
 
 
 class _CompileProcess:
-    """A running compile process. Only `end` may be called by another thread than the one that calls `ask`."""
+    """A running compile process. Of its methods only `end` may be called by several threads."""
 
     def __init__(self, command: Sequence[str], cwd: Path) -> None:
         root = str(Path(__file__).parents[2])
@@ -171,6 +180,8 @@ class _CompileProcess:
             # process.
             process_group=0,
         )
+        assert self._process.stdin is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
         self._line = b""
 
     @property
@@ -179,14 +190,18 @@ class _CompileProcess:
 
     def ask(self, request: CompileRequest, timeout_s: float) -> CompileReply:
         """Return the reply to a request. Raises `CompileProcessError` if there is none in time."""
+        deadline_s = time.monotonic() + timeout_s
         try:
-            self._write(msgspec.json.encode(request) + b"\n")
-            line = self._read_line(time.monotonic() + timeout_s)
+            self._write(msgspec.json.encode(request) + b"\n", deadline_s)
+            line = self._read_line(deadline_s)
         except BrokenPipeError:
             line = None
         if line is None:
-            code = self._process.wait()
-            raise CompileProcessError(f"expected a reply of the compile process, was its end: {code}{self._warnings()}")
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it has closed a pipe, and usually ends
+                self._process.wait(_remaining_s(deadline_s))
+            code = self._process.returncode
+            end = "a closed pipe" if code is None else f"its end: {code}"
+            raise CompileProcessError(f"expected a reply of the compile process, was {end}{self._warnings()}")
         try:
             return msgspec.json.decode(line, type=CompileReply)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -203,12 +218,19 @@ class _CompileProcess:
             if stream is not None:
                 stream.close()
 
-    def _write(self, data: bytes) -> None:
-        stream = self._process.stdin
+    def _write(self, data: bytes, deadline_s: float) -> None:
+        stream: IO[bytes] | None = self._process.stdin
         assert stream is not None
         view = memoryview(data)
-        while view:
-            view = view[stream.write(view) :]
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_WRITE)
+            while view:
+                if not selector.select(_remaining_s(deadline_s)):
+                    raise CompileProcessError(
+                        f"expected the compile process to read a request of {len(data)} bytes in time, "
+                        f"was {len(data) - len(view)} bytes"
+                    )
+                view = view[os.write(stream.fileno(), view) :]
 
     def _read_line(self, deadline_s: float) -> bytes | None:
         stream: IO[bytes] | None = self._process.stdout
@@ -216,7 +238,7 @@ class _CompileProcess:
         with selectors.DefaultSelector() as selector:
             selector.register(stream, selectors.EVENT_READ)
             while b"\n" not in self._line:
-                if not selector.select(max(0.0, deadline_s - time.monotonic())):
+                if not selector.select(_remaining_s(deadline_s)):
                     raise CompileProcessError("expected a reply of the compile process in time, was none")
                 data = os.read(stream.fileno(), _READ_BYTES)
                 if not data:
@@ -229,3 +251,7 @@ class _CompileProcess:
         self._stderr.seek(0)
         text = self._stderr.read().decode(errors="replace").strip()
         return f"; {text[-_STDERR_CHARACTERS:]}" if text else ""
+
+
+def _remaining_s(deadline_s: float) -> float:
+    return max(0.0, deadline_s - time.monotonic())

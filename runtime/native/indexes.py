@@ -1,7 +1,7 @@
 """Owners of indexes over the records of hash tables: by a part of the key, by the least key of a group, in an order.
 
-Each owner makes room for the kernels that work on its index, and reads and restores its records: `library.members`,
-`library.levels` and `library.sorted_rows`.
+Each owner makes room for the kernels that work on its index, and reads and restores its records. The functions of the
+kernels are in `library.members`, `library.levels` and `library.sorted_rows`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Members(RecordStructure):
     def __init__(self, head_words: int, key_words: int, value_words: int, *, is_direct: bool = False) -> None:
         """Begin with no records.
 
-        With ``is_direct`` the head is one word, an integer that may be dense.
+        With ``is_direct`` the head is one word, an integer whose values may be dense.
         """
         super().__init__(4)
         assert 0 <= head_words <= key_words > 0
@@ -241,7 +241,7 @@ class SortedRows(Structure):
         self._begin(0, _LEAST_LEAVES, _LEAST_INNERS)
 
     def _begin(self, rows: int, leaves: int, inners: int) -> None:
-        """Empty the order, with these numbers of free nodes, and take a leaf as the root."""
+        """Remove all records; make this many nodes, of which one leaf becomes the root and the others are free."""
         meta = self._meta
         for place in range(sorted_rows.NUMBERS):
             meta[place] = 0
@@ -331,7 +331,7 @@ class SortedRows(Structure):
             meta[sorted_rows.FREE + kind], meta[sorted_rows.SPARE + kind] = taken + 1 if spare else 0, spare
 
     def _fill(self, nodes: Words, slots: Words) -> Words:
-        """Write entries to nodes; return the slots of their first ones."""
+        """Write the entries of slots to nodes; return the first slot of each node."""
         words = self.array(sorted_rows.WORDS).reshape(-1, self.width)
         for place, values in (
             (sorted_rows.FIRST, words[slots, 0]),
@@ -390,7 +390,7 @@ class SortedRows(Structure):
 
 
 def _put(nodes: Words, place: int, values: Words) -> None:
-    """Write values to nodes from a place on, as many to each as `SortedRows.build` fills nodes with."""
+    """Write values to nodes from a place on: `_FILLED` to each node, and the rest to the last one."""
     whole = len(nodes) - 1
     nodes[:whole, place : place + _FILLED] = values[: whole * _FILLED].reshape(whole, _FILLED)
     rest = values[whole * _FILLED :]

@@ -3,7 +3,7 @@
 A table is an array of addresses, an array of cells is the address of its first int64; reading a cell is one load,
 without a check of bounds. An integer of 128 bits is LLVM's i128, on which the ordinary operators work.
 
-A primitive is a function of the code under construction and its arguments, `Operand`s, which returns its result.
+A primitive is a function that gets the code under construction and the arguments as `Operand`s, and returns the result.
 Primitives for which LLVM has no instruction are kernel source themselves: `rank`, and the functions of `library.wide`.
 """
 

@@ -1,4 +1,4 @@
-"""Compiles kernel source to object code: translates it to LLVM's language, which LLVM optimises and compiles.
+"""Compiler of kernel source to object code: it translates the source to LLVM's language, and LLVM does the rest.
 
 Kernel source is a small part of Python: functions of integers, floats, truth values and arrays of cells (integers of 64
 bits), with assignments, `if`, `while`, `for … in range(…)`, and calls of one another and of the primitives of
@@ -67,7 +67,7 @@ _FILES: Final = 64
 def compile_source(source: str) -> bytes:
     """Return the object code of a source's `step` for this processor.
 
-    The source is first executed as Python, to define its functions; an exception of that is passed on. Raises
+    The source is first executed as Python, which defines its functions; its exceptions are not caught. Raises
     `SyntaxError` and `KernelSourceError` for a source that cannot be compiled.
     """
     import llvmlite.binding as llvm
@@ -177,7 +177,7 @@ class _Function:
         self._types = {value.text[1:]: value.type for value in self._arguments}
         self.result = result
         self._is_settled = False
-        # If a variable or the result turns out to be wider than its first value, everything is translated again.
+        # If a later value of a variable or of the result is wider than the first one, the function is translated again.
         while not self._is_settled:
             self._is_settled = True
             self._translate()
@@ -500,7 +500,7 @@ class _Function:
         return self.emit(type_, f"{names[kind]} {left.typed}, {right.text}")
 
     def _divided(self, left: Operand, right: Operand, *, is_quotient: bool) -> Operand:
-        """Return the quotient or remainder, rounded as in Python; 0 for a divisor of 0, by which no kernel divides."""
+        """Return the quotient or remainder, rounded as in Python; for a divisor of 0, which no kernel has, return 0."""
         by = right
         if by.literal in (None, 0, -1):
             plus = self.emit(INT, f"add {right.typed}, 1")

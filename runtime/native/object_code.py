@@ -1,7 +1,7 @@
-"""Object code of kernels: linking it into this process with LLVM alone.
+"""Object code of kernels, and its linking into this process by LLVM.
 
-A kernel takes an int64 and returns one and calls nothing in the interpreter, so only the code that LLVM emits for it
-has to be stored: no pickle, which could execute anything. `llvmlite` links it in under 1 ms.
+A kernel takes an int64, returns an int64 and calls nothing in the interpreter. So a file has only the code that LLVM
+emits for it, and no pickle, which could execute anything. `llvmlite` links it in under 1 ms.
 
 ```
 file = SHA-256 of the object code (32 bytes) ‖ object code (ELF or Mach-O) that defines `kernel: i64 → i64`

@@ -1,6 +1,6 @@
-"""Owner of an ordered index, which makes room, chooses the layout, and reads and restores entries.
+"""Owner of an ordered index: it makes room, chooses the layout, and reads and restores entries.
 
-`Deltas` and `Entries` are working memory of kernels that change or traverse an index.
+`Deltas` and `Entries` are the working memory of kernels that change or traverse an index.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Numbers = npt.NDArray[np.intp]
 _DENSE_CELLS: Final = 1 << 16
 _DENSE_SPREAD: Final = 8
 _DENSE_MOST: Final = 1 << 20
-"""The dense layout has at most `_DENSE_CELLS` cells, or `_DENSE_SPREAD` cells an entry but no more than `_DENSE_MOST`:
-the time to move them bounds how long one call of `make_room` takes."""
+"""The dense layout has at most `_DENSE_CELLS` cells, or up to `_DENSE_SPREAD` cells for each entry but no more than
+`_DENSE_MOST`. A limit is needed because one call of `make_room` may move all cells."""
 _SLACK: Final = 64
-"""A window is wider than its keys by at least one part in this many, so that drifting keys cause few moves."""
+"""A window is wider than the span of its keys by at least a 64th of it, so that drifting keys cause few moves."""
 _FILL: Final = 56
 """Greatest number of entries of a leaf, and of children of an inner node, when trees are built from entries."""
 _LOW: Final = np.uint64(0xFFFFFFFF)
@@ -42,8 +42,8 @@ _FIRST_WORDS: Final = 1 << 12
 class OrderedIndex(RecordStructure):
     """Group × key → weight and sums, with exact prefix sums: see `library.ordered`.
 
-    An index begins in the dense layout and changes to trees when keys and groups need more cells than the entries
-    justify; only `load` changes back.
+    An index begins in the dense layout. It changes to trees when its keys and groups need more cells than the limits of
+    the dense layout allow; only `load` changes back.
     """
 
     def __init__(self, group_words: int, sums: int, *, dense_cells: int = _DENSE_CELLS) -> None:
@@ -156,7 +156,7 @@ class OrderedIndex(RecordStructure):
     def _build(self, numbers: Numbers, keys: Words, values: Words) -> None:
         """Replace the entries, which are sorted by group number and key; the directory must be complete."""
         meta = self._meta
-        for place in (entries.BAD, entries.LARGE, entries.NEGATIVE, entries.EMPTIES, entries.WANTED, entries.IS_LAZY):
+        for place in (entries.BAD, entries.LARGE, entries.NEGATIVE, entries.EMPTIES, entries.WANTED, entries.DEFERRED):
             meta[place] = 0
         used, room = int(self.groups.views[hashing.META][hashing.USED]), 1
         while room < used:
@@ -218,9 +218,9 @@ class OrderedIndex(RecordStructure):
         numbers, keys, values = self._dense_entries()
         base, window = self._window_for(np.append(keys, key))
         if self._fits_dense(window * int(self._meta[entries.ROOM]), lambda: len(keys)):
-            is_lazy = self._meta[entries.IS_LAZY]
+            is_lazy = self._meta[entries.DEFERRED]
             self._fill_window(base, window, numbers, keys, values)
-            self._meta[entries.IS_LAZY] = is_lazy
+            self._meta[entries.DEFERRED] = is_lazy
         else:
             self._grow_trees(numbers, keys, values)
 
@@ -258,7 +258,7 @@ class OrderedIndex(RecordStructure):
     def _grow_trees(self, numbers: Numbers, keys: Words, values: Words) -> None:
         """Build trees of these entries, which are sorted by group number and key."""
         meta, children = self._meta, np.zeros(0, np.intp)
-        meta[entries.IS_TREE], meta[entries.IS_LAZY], meta[entries.NEXT] = 1, 0, 0
+        meta[entries.IS_TREE], meta[entries.DEFERRED], meta[entries.NEXT] = 1, 0, 0
         for kind in range(4):
             meta[entries.FREE + kind], meta[entries.SIZE + kind] = 0, self._node_words(kind)
         for place in (entries.CELLS, entries.BLOCKS, entries.TOPS):
@@ -299,7 +299,7 @@ class OrderedIndex(RecordStructure):
             entries.queue_empty(self.views, group)
 
     def _reserve(self, parts: Numbers, counts: Numbers, *, is_leaf: bool) -> Numbers:
-        """Return the first words of nodes with these numbers of entries or children; the chunks are made afterwards."""
+        """Return the places of new nodes with these numbers of entries or children; the caller makes the chunks."""
         kinds = np.full(len(counts), btree.INNER)
         if is_leaf:
             kinds = np.digitize(counts, (5, 17))
@@ -404,7 +404,7 @@ class OrderedIndex(RecordStructure):
         meta = self._meta
         self.groups._check()
         assert meta[entries.EMPTIES] == 0
-        assert not meta[entries.IS_LAZY]
+        assert not meta[entries.DEFERRED]
         rows = self.array(entries.ROWS).reshape(-1, entries.TOTAL + self.entry_words)
         assert len(rows) == len(self.array(entries.EMPTY)) == meta[entries.ROOM]
         assert not rows[:, entries.IS_QUEUED].any()

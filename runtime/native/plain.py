@@ -48,6 +48,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _MASK = 2**64 - 1
 _LIMIT = 1 << 126
 NAN_WORD = 0x7FF8000000000000
+"""Word of every NaN."""
 _DOUBLE = struct.Struct("d")
 _WORD = struct.Struct("q")
 
@@ -68,7 +69,7 @@ def jit_apart(function: _F) -> _F:
 
 
 def constant(value: int) -> int:
-    """Mark a parameter, a literal in every call: the function is compiled once for each value, to unroll loops."""
+    """Mark a parameter that is a literal in every call; the function is compiled for each value, to unroll loops."""
     return value
 
 

@@ -219,13 +219,13 @@ class HashTable(RecordStructure):
     def __init__(self, key_words: int, value_words: int, *, is_result: bool = False, is_direct: bool = False) -> None:
         """Begin with no records.
 
-        With ``is_result`` the table remembers the records as they were before a step. With ``is_direct`` the key is one
-        word, an integer that may be dense; the table becomes hashed by itself if the keys are not.
+        With ``is_result`` the table also has the values of records from before the current step. With ``is_direct`` the
+        key is one word, an integer whose values may be dense; the table becomes a hashed one if they are not.
         """
         super().__init__(7)
         self.key_words, self.value_words = key_words, value_words
         self.is_result = is_result
-        """True if the table remembers the records as they were before a step."""
+        """True if the table also has the values of records from before the current step."""
         self.put(hashing.META, np.zeros(12, np.int64))
         self._meta: Any = self.views[hashing.META]
         self._meta[hashing.WIDTH], self._meta[hashing.STRIDE] = key_words, key_words + value_words
@@ -253,7 +253,7 @@ class HashTable(RecordStructure):
     def clear(self, most_room: int) -> None:
         """Remove all records of a table that is not a result; room for at most ``most_room`` records is kept.
 
-        From then on up to as many empty records stay in the table: removing them at once takes longer.
+        From then on up to ``most_room`` empty records stay in the table, because removing each at once takes longer.
         """
         assert not self.is_result
         meta = self._meta
@@ -342,7 +342,7 @@ class HashTable(RecordStructure):
         while len(pending):
             at = home[pending]
             free = index[at] == 0
-            index[at[free]] = slots[pending[free]] + 1  # if several compete for one cell, the last one stays
+            index[at[free]] = slots[pending[free]] + 1  # of several slots for one cell, the last one is written
             pending = pending[index[at] != slots[pending] + 1]
             home[pending] = (home[pending] + 1) & (size - 1)
         self.put(hashing.INDEX, index)
@@ -364,7 +364,7 @@ class HashTable(RecordStructure):
         """Return a copy of the live records, shape (words of a record, records); much faster than `dump`."""
         columns = self.records()[: self._meta[hashing.USED]].T.copy()
         if columns[self.key_words :].all(axis=1).any():
-            return columns  # the usual case: one of the values, such as the weight, is 0 in no record
+            return columns  # the usual case: there is a value, such as the weight, that is 0 in no record
         is_live = columns[self.key_words :].any(axis=0)
         return columns if is_live.all() else columns.compress(is_live, axis=1)
 

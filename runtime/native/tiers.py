@@ -54,12 +54,12 @@ PlainKernel = Callable[[Any], int]
 MachineKernel = Callable[[int], int]
 """A compiled kernel: takes the address of a table, returns a status; it does not hold the interpreter lock."""
 
-_PLAIN_KERNELS: Final = 512
-"""Capacity of the memo of interpreted kernels."""
+_SOURCES: Final = 512
+"""Capacity of the memos of names and of interpreted kernels, which keep the texts of their sources in memory."""
 _NAME_DIGITS: Final = 32
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=_SOURCES)
 def kernel_name(source: str) -> str:
     """Return the name of a source, which is the same in every process: `k_` and 128 bits of its SHA-256.
 
@@ -70,11 +70,11 @@ def kernel_name(source: str) -> str:
 
 
 def register_source(file_name: str, source: str) -> None:
-    """Let tracebacks and debuggers show the lines of a source that is in no file."""
+    """Register a source that is in no file, so that tracebacks and debuggers show its lines."""
     linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
 
 
-@functools.lru_cache(maxsize=_PLAIN_KERNELS)
+@functools.lru_cache(maxsize=_SOURCES)
 def plain_kernel(source: str) -> PlainKernel:
     """Return the `step` of a source in the interpreted tier.
 

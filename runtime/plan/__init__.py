@@ -1,7 +1,7 @@
 """The view program as data: the output of the compiler, and the only input of an executor.
 
 ```
-algebra    columns, relations, expressions, and maps: keyed aggregates over one relation
+algebra    columns, relations, expressions and their exact results, and maps: keyed aggregates over one relation
 body       forms of a view's plan, each with its maps, placement, cost and explanation: `Linear` (sums over one
            relation), `Selected` (sums over rows that conditions select), `Joined` (sums over joins of maps),
            `Reevaluated` (any other SQL, by DuckDB)
@@ -16,6 +16,7 @@ A program is data, never code; its host loads it from the epoch log. This packag
 
 from runtime.plan.algebra import (
     EPOCH_TIME,
+    EXACT_OPERATIONS,
     Call,
     Col,
     Column,
@@ -28,6 +29,7 @@ from runtime.plan.algebra import (
     Sum,
     Term,
     columns_read,
+    exact_result,
     renamed,
     sum_of_terms,
 )
@@ -98,6 +100,7 @@ from runtime.plan.program import (
 
 __all__ = [
     "EPOCH_TIME",
+    "EXACT_OPERATIONS",
     "FORMAT_VERSION",
     "Aggregate",
     "Auxiliary",
@@ -153,6 +156,7 @@ __all__ = [
     "columns_read",
     "decode_program",
     "encode_program",
+    "exact_result",
     "lane_program",
     "map_identity",
     "new_views",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal
+import functools
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 
 __all__ = [
     "EPOCH_TIME",
+    "EXACT_OPERATIONS",
     "Call",
     "Col",
     "Column",
@@ -21,14 +24,13 @@ __all__ = [
     "Sum",
     "Term",
     "columns_read",
+    "exact_result",
     "renamed",
     "sum_of_terms",
 ]
 
 ColumnType = Literal["int64", "int128", "float64", "string", "bool", "date", "timestamp"]
-"""Type of a column. Arrow represents int128 as decimal128(38, 0); SUMs and products, which may exceed int64, have
-it.
-"""
+"""Type of a column. SUMs and products are int128, as they may exceed int64; Arrow has decimal128(38, 0) for int128."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -54,16 +56,16 @@ class Relation(msgspec.Struct, frozen=True):
 
 
 EPOCH_TIME: Final = Relation("epoch_time", (Column("t", "int64"), Column("at", "timestamp")))
-"""The time of the newest epoch, which ``now()`` reads: its only row, in nanoseconds and as a timestamp.
+"""Relation that ``now()`` reads: its only row is the time of the newest epoch, in nanoseconds and as a timestamp.
 
-An epoch's time is the largest event time that its ingest has applied up to its cut, and is sealed as a change of this
-relation, so that every reader of the epoch has the same ``now()``. There is no row before the first event time. Every
-shard of a view keeps the whole of it.
+An epoch's time is the largest event time that its ingest has applied up to its cut. It is sealed as a change of this
+relation, so that every reader of the epoch has the same ``now()``. The relation is empty until a first event time has
+been applied. Every shard of a view has its row.
 """
 
 
 class Col(msgspec.Struct, frozen=True, tag="col"):
-    """Value of a column (of a relation in a map; of a map in a view)."""
+    """Value of a column: in a map, of the map's relation; in a view, of one of its maps."""
 
     name: str
     """Name of a column, key or sum, or ``weight`` for the number of rows."""
@@ -81,13 +83,13 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
 
     ``add sub mul neg`` on integers (exact, widened or refused, never wrapped) or floats; ``eq ne lt le gt ge and or
     not`` with SQL's three-valued logic; ``floordiv mod`` on integers, rounding towards zero as SQL does; ``div`` gives
-    a float64, NULL when the divisor is 0; ``sqrt`` of a float64; ``digits`` of an integer and a
-    constant is the integer, refused if it has more decimal digits than that.
+    a float64; ``sqrt`` of a float64; ``digits`` takes an integer and a constant, and gives the integer, or an error if
+    it has more decimal digits than the constant. A division by 0 is NULL.
 
     ``is_null`` and ``coalesce`` as in SQL; ``case`` takes condition, value, condition, value, …, else; ``least
     greatest`` ignore NULL; ``in`` takes a value and constants of its type (64 bits or strings); ``like`` has a literal
     as its pattern, is case-sensitive and has no escape; ``year month day hour minute second`` of a date or timestamp;
-    ``date timestamp`` read a literal, or convert one to the other.
+    ``date timestamp`` parse a literal, or convert a timestamp to a date and a date to a timestamp.
     """
 
     op: Literal[
@@ -121,13 +123,61 @@ def renamed(expr: Expr, names: Mapping[str, Expr]) -> Expr:
     return expr
 
 
+def _quotient(left: Any, right: Any) -> float | None:
+    return left / right if right else None
+
+
+def _whole_quotient(left: int, right: int) -> int | None:
+    if not right:
+        return None
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _remainder(left: int, right: int) -> int | None:
+    quotient = _whole_quotient(left, right)
+    return None if quotient is None else left - right * quotient
+
+
+_COMPARISONS: Final[dict[str, Callable[..., bool]]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+}  # fmt: skip
+_ARITHMETIC: Final[dict[str, Callable[..., Any]]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg, "not": operator.not_,
+    "div": _quotient, "floordiv": _whole_quotient, "mod": _remainder,
+}  # fmt: skip
+EXACT_OPERATIONS: Final = frozenset({"and", "or", *_COMPARISONS, *_ARITHMETIC})
+"""Operations that `exact_result` computes."""
+
+
+def exact_result(op: str, values: Sequence[Any]) -> Any:
+    """Return the result of one of `EXACT_OPERATIONS` on Python values, with integers of any size; NULL is None.
+
+    In comparisons a NaN is equal to itself and greater than every other float, as in DuckDB.
+    """
+    if op in ("and", "or"):
+        deciding = op == "or"
+        if any(value is deciding for value in values):
+            return deciding
+        return None if None in values else not deciding
+    if None in values:
+        return None
+    if op not in _COMPARISONS:
+        operation = _ARITHMETIC[op]
+        return operation(*values) if len(values) < 2 else functools.reduce(operation, values)
+    if any(isinstance(value, float) for value in values):
+        # Pairs of whether a value is a NaN, and the value.
+        values = [(True, 0.0) if value != value else (False, value) for value in values]  # noqa: PLR0124 (NaN)
+    return _COMPARISONS[op](*values)
+
+
 class Term(msgspec.Struct, frozen=True):
     """``factor × Π columns``, integers."""
 
     factor: int
     """Constant factor."""
     columns: tuple[str, ...]
-    """Bound columns: ``alias.sum``, ``alias.weight``, or a numeric ``alias.key``."""
+    """Columns that the plan binds: ``alias.sum``, ``alias.weight``, or a numeric ``alias.key``."""
 
 
 def sum_of_terms(terms: Sequence[Term]) -> Expr:
@@ -159,7 +209,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Sum(msgspec.Struct, frozen=True):
-    """One maintained sum of a map: SUM(weight × expr), exact within ±2^126; a view whose sum passes that fails."""
+    """One maintained sum of a map: SUM(weight × expr), exact within ±2^126; a view whose sum exceeds this fails."""
 
     name: str
     """Name of the sum, unique within the map."""
@@ -175,7 +225,7 @@ class Map(msgspec.Struct, frozen=True):
     relation: str
     """Relation that its deltas come from."""
     where: Expr | None
-    """Condition that is true for the rows of the map; None for all rows."""
+    """Condition that is true for the rows that the map aggregates; None for all rows."""
     keys: tuple[Key, ...]
     """Keys; empty for one global group."""
     sums: tuple[Sum, ...]

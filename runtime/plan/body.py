@@ -52,8 +52,8 @@ class Body(msgspec.Struct, frozen=True):
     def shard_keys(self, maps: Sequence[Map]) -> Mapping[int, int | None] | None:
         """Return, for each map, the place of the key whose value determines the shard of a row.
 
-        The place is -1 for all keys together, and None if every shard keeps all of the map. The changes of the shards
-        then add up to those of the whole. Return None if all of the view is in one shard.
+        The place is -1 for all keys together, and None if every shard keeps all of the map. With rows placed in this
+        way, the changes of the shards add up to the change of the view. Return None if the view must be in one shard.
         """
         del maps
         return None
@@ -88,7 +88,7 @@ class Branch(msgspec.Struct, frozen=True):
 
 
 class Linear(Body, frozen=True, tag="linear"):
-    """SUM, COUNT, AVG over select-project-group-by of one relation, or a UNION ALL of such."""
+    """SUM, COUNT and AVG over select-project-group-by of one relation, or a UNION ALL of such SELECTs."""
 
     branches: tuple[Branch, ...]
     """Branches, at least one."""
@@ -118,7 +118,7 @@ class Linear(Body, frozen=True, tag="linear"):
 
 
 class Nested(msgspec.Struct, frozen=True):
-    """An aggregate over the part of a map on one side of a value of the ordered key, which is the map's only key."""
+    """An aggregate over those keys of a map that are on one side of a value; the map has only this key."""
 
     name: str
     """Name; conditions read ``name.sum`` and ``name.weight``.
@@ -132,13 +132,11 @@ class Nested(msgspec.Struct, frozen=True):
     compare: Literal["lt", "le", "gt", "ge"]
     """Comparison ``key compare value`` that is true for the keys that count."""
     value: Expr
-    """Expression over the factor's ordered key (``alias.key``) that strictly grows with it: the key, or the key plus
-    a constant.
-    """
+    """The value: the factor's ordered key (``alias.key``), or that key plus a constant."""
 
 
 class Factor(msgspec.Struct, frozen=True):
-    """A relation of a selected view: groups × an ordered key, restricted by conditions on that key."""
+    """A relation of a selected view, aggregated by group keys and by an ordered key, which conditions restrict."""
 
     alias: str
     """Alias; other parts of the plan read ``alias.key``, ``alias.sum`` and ``alias.weight``."""
@@ -147,17 +145,16 @@ class Factor(msgspec.Struct, frozen=True):
     ordered: str | None
     """Key that the conditions restrict; None if there is no condition."""
     nested: tuple[Nested, ...]
-    """Nested aggregates that the conditions read besides scalars."""
+    """Nested aggregates that the conditions read."""
     conditions: tuple[Expr, ...]
-    """Three-valued conditions over ``alias.ordered``, nested sums, and scalars ``mN.sum`` / ``mN.weight`` of keyless
-    base maps N, in exact integers (NULL where there is nothing); a value of the ordered key is selected if all
-    are true.
+    """Conditions over ``alias.ordered``, nested sums, and the scalars ``mN.sum`` and ``mN.weight`` of the base map N,
+    which has no keys. Their operands are exact integers; a sum over no rows is NULL (0 in dbtoaster mode). A value of
+    the ordered key is selected if all conditions are true.
     """
     monotone: bool
-    """True if each condition is true in one interval of the key, provided that no weight or sum of a key of the
-    nested maps is negative. A condition is not true where one of its nested sums is NULL (in mode sql: below or
-    above all keys of the nested map); everywhere else, which is one interval too, it changes its truth at most
-    once along the key.
+    """True if each condition is true in at most one interval of the key as long as no weight or sum in the nested maps
+    is negative. A condition is not true where one of its nested sums is NULL (in mode sql: below or above all keys of
+    the nested map). The other keys are one interval, in which the truth of the condition changes at most once.
     """
 
 
@@ -179,7 +176,7 @@ class Selected(Body, frozen=True, tag="selected"):
     outputs: tuple[Expr, ...]
     """One expression per column of the view, over ``keys``, the names of ``sums``, and ``weight``."""
     having: Expr | None = None
-    """Condition over the same columns; a group for which it is not true has no row."""
+    """Condition over the same columns as ``outputs``; a group for which it is not true has no row."""
     empty: tuple[int | float | str | bool | None, ...] | None = None
     """Without GROUP BY, the row that is shown while the group is empty."""
 
@@ -233,7 +230,7 @@ def _nested(nested: Nested) -> str:
 
 
 class Range(msgspec.Struct, frozen=True):
-    """An interval of an ordered key, counted ``sign`` times; a bound that is None is open."""
+    """An interval of an ordered key, counted ``sign`` times; on a side with None as the bound it has no end."""
 
     sign: int
     """1 or -1: a disjunction of intervals is their sum less their overlaps."""
@@ -248,7 +245,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """Look-up of a statement in another map, for each of its rows.
+    """Look-up in a map, for each row that a statement processes.
 
     Without ``binds`` the result is one row with the sums over all matching keys, or no row if no key matches. With
     ``binds`` the result is one row for every matching key (fan-out). The sums and the weight become bound columns
@@ -272,10 +269,13 @@ class Lookup(msgspec.Struct, frozen=True):
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """Effect of a delta of one occurrence on an auxiliary map: look up, multiply, add up by key."""
+    """Effect of a delta of one occurrence on an auxiliary map.
+
+    Each row of the delta is looked up in other maps, and its products with the matches are added up by key.
+    """
 
     occurrence: str
-    """Alias whose delta triggers it; its keys, sums and weight are bound as ``alias.name``."""
+    """Alias of the occurrence; the keys, sums and weight of the delta are bound as ``alias.name``."""
     lookups: tuple[Lookup, ...]
     """Look-ups in order; a look-up may use columns that an earlier one bound."""
     where: Expr | None
@@ -321,9 +321,9 @@ class Auxiliary(msgspec.Struct, frozen=True):
 class Joined(Body, frozen=True, tag="joined"):
     """Sums over a join of maps, by equality and ranges, kept by higher-order deltas.
 
-    Occurrences are processed one after the other, in their order: all statements of an occurrence read the state in
-    which the earlier occurrences are new, while it and the later ones are old; then its delta is applied to its base
-    map and to the auxiliary maps. The last auxiliary map is the result that ``branches`` read.
+    Occurrences are processed one after the other. The statements of an occurrence read the new state of the occurrences
+    before it, and the old state of itself and of those after it. Then its delta is applied to its base map and to the
+    auxiliary maps. The last auxiliary map is the result, from which ``outputs`` are computed.
     """
 
     occurrences: tuple[Occurrence, ...]
@@ -333,12 +333,12 @@ class Joined(Body, frozen=True, tag="joined"):
     outputs: tuple[Expr, ...]
     """One expression per column of the view, over the result's keys, sums and ``weight``."""
     having: Expr | None = None
-    """Condition over the same columns; a group for which it is not true has no row."""
+    """Condition over the same columns as ``outputs``; a group for which it is not true has no row."""
     empty: tuple[int | float | str | bool | None, ...] | None = None
     """Without GROUP BY, the row that is shown while the group is empty."""
     partition: tuple[str, ...] = ()
-    """Key of each occurrence by which the view is sharded: equal values of these keys always match, and the result
-    has the key.
+    """Key of each occurrence by which the view is sharded; empty if there is none. Rows of all occurrences that are
+    joined have equal values of these keys, and the result has such a key too.
     """
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
@@ -438,7 +438,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Reevaluated(Body, frozen=True, tag="reevaluated"):
-    """Any other SQL: recomputed by DuckDB over maintained maps; the change is the difference to the last result."""
+    """Any other SQL: DuckDB recomputes it over maintained maps; the change is the difference from the last result."""
 
     inputs: tuple[Input, ...]
     """Tables of the query."""

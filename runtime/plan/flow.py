@@ -1,4 +1,4 @@
-"""Graphs of operators on rows: every operator turns the changes of its inputs into the change of its rows."""
+"""Graphs of operators on rows: every operator turns the changes of its inputs into the change of its output."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ rows of the node.
 """
 
 _EXACT: Final = frozenset({"int64", "string"})
-"""Types whose equal values are equal in every bit, so that these go to one shard."""
+"""Types whose equal values are equal in every bit, so that rows with equal values are in one shard."""
 _AGGREGATES: Final = {
     "count_rows": "COUNT(*)",
     "count": "COUNT({})",
@@ -71,7 +71,7 @@ class Operator(msgspec.Struct, frozen=True):
 
     @abstractmethod
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
-        """Return the columns and the flags of those that place rows, if this key places the rows of base maps.
+        """Return the names of the output's columns, and which of them place rows if ``key`` places those of base maps.
 
         An operator that compares rows works in every shard separately if a placing column is among the compared ones;
         an operator on single rows always does. ``inputs`` are the results for the nodes that it reads, in order.
@@ -158,8 +158,8 @@ class SelectNode(_Unary, frozen=True, tag="select"):
 
 
 class JoinNode(_Binary, frozen=True, tag="join"):
-    """Inner join by equality (the product without any); columns are the left ones, then the right ones, without a
-    common name.
+    """Inner join by equality, or the product if ``on`` is empty; the columns are the left ones, then the right ones,
+    which have other names.
     """
 
     on: tuple[tuple[str, str], ...]
@@ -192,7 +192,7 @@ class SemiNode(_Binary, frozen=True, tag="semi"):
 
 
 class BoundNode(_Binary, frozen=True, tag="bound"):
-    """Left rows whose value is on one side of a bound, the only row of the right input; a NULL never passes.
+    """Left rows whose value is on one side of a bound, which is the only row of the right input; a NULL never passes.
 
     With a bound that follows from `EPOCH_TIME` the operator is a temporal filter.
     """
@@ -204,7 +204,7 @@ class BoundNode(_Binary, frozen=True, tag="bound"):
     bound: str
     """Column of the right input, of the same type."""
     rises: bool = False
-    """True if the bound never falls; rows that it has passed are not kept."""
+    """True if the bound never falls; left rows whose value it has passed are then not kept in the state."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         names, placing = inputs[0]
@@ -217,11 +217,11 @@ class BoundNode(_Binary, frozen=True, tag="bound"):
 
 
 class Quantile(msgspec.Struct, frozen=True):
-    """A place among n values in ascending order: a share of n, or of n - 1, as a fraction of integers."""
+    """A place among n values in ascending order, as a share of n or of n - 1, which is a fraction of integers."""
 
     kind: Literal["disc", "floor", "ceil"]
-    """Kind of place; disc: the first value with at least that share of the values up to it; floor and ceil: that
-    share of n - 1, counted from 0, rounded down and up.
+    """Kind of place; disc: the first value for which the values up to it are at least that share of n; floor and ceil:
+    the value whose number, from 0, is that share of n - 1, rounded down or up.
     """
     part: int
     """Numerator, at least 0."""
@@ -235,9 +235,7 @@ class Aggregate(msgspec.Struct, frozen=True):
     name: str
     """Name of the result's column."""
     kind: Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
-    """Function; ``sum`` is for integers only, and NULL (in dbtoaster mode: NULL or 0) over no values; min, max and
-    quantile are NULL over no values.
-    """
+    """Function; over no values sum, min, max and quantile are NULL; ``sum`` is for integers only."""
     column: str | None
     """Aggregated column; None for count_rows."""
     type: ColumnType
@@ -286,7 +284,7 @@ class DistinctNode(_Unary, frozen=True, tag="distinct"):
 
 
 class UnionNode(Operator, frozen=True, tag="union"):
-    """The rows of all inputs; columns have the names of the first and equal types."""
+    """The rows of all inputs, whose columns have equal types; the columns have the names of the first input."""
 
     inputs: tuple[int, ...]
     """Numbers of earlier nodes."""
@@ -342,14 +340,14 @@ RankingKind = Literal["row_number", "rank", "dense_rank"]
 
 
 class WindowFunction(msgspec.Struct, frozen=True):
-    """One column of a `WindowNode`, computed over the rows of a partition in their order; NULLs are left out."""
+    """One column of a `WindowNode`, computed over the rows of a partition in their order; aggregates ignore NULLs."""
 
     name: str
     """Name of the result's column."""
     kind: Literal[
         "row_number", "rank", "dense_rank", "lag", "lead", "first_value", "count_rows", "count", "sum", "min", "max"
     ]
-    """Function; ``sum`` is for integers only, and NULL (in dbtoaster mode: NULL or 0) over no values."""
+    """Function; ``sum`` is for integers only, and NULL over no values."""
     column: str | None
     """Column that the function reads; None for rankings and count_rows."""
     type: ColumnType
@@ -364,17 +362,17 @@ class WindowFunction(msgspec.Struct, frozen=True):
 
     @property
     def ahead(self) -> int:
-        """Number of rows before a row that depend on it."""
+        """Number of rows before a row whose results depend on that row."""
         return self.offset if self.kind == "lead" else max(0, self.frame[1] if self.frame is not None else 0)
 
     @property
     def behind(self) -> int:
-        """Number of rows after a row that depend on it directly, not only by the result of the row before them."""
+        """Number of rows after a row whose results depend on it directly, not only by the result before theirs."""
         return self.offset if self.kind == "lag" else max(0, (self.frame[0] or 0) if self.frame is not None else 0)
 
     @property
     def has_peers(self) -> bool:
-        """True if peers have the same result."""
+        """True if the function has the same result for all peers."""
         return self.kind in ("count_rows", "count", "sum", "min", "max") and self.frame is None
 
 
@@ -396,7 +394,7 @@ class WindowNode(_Unary, frozen=True, tag="window"):
     functions: tuple[WindowFunction, ...]
     """Functions; under a limit there may be none."""
     limit: tuple[RankingKind, int] | None = None
-    """Ranking and its greatest value in rows that pass; the functions then do not depend on later rows."""
+    """Ranking, and its greatest value in rows that pass; with a limit no function depends on later rows."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         given = _by_name(inputs[0])
@@ -443,9 +441,10 @@ class Flow(Body, frozen=True, tag="flow"):
         return msgspec.structs.replace(self, nodes=nodes)
 
     def shard_key(self, maps: Sequence[Map]) -> str | None:
-        """Return the name of the key, in every base map, by which the graph can be spread; None if there is none.
+        """Return the name of a key that every base map has and by which the graph can be spread; None if there is none.
 
-        A string is preferred, as it is a name (a symbol); a number may be a time, whose load would all be in one shard.
+        A string is preferred, as it is a name, such as a symbol. A number may be a time, and rows of the present time
+        would all be in one shard.
         """
         scanned = [maps[number].keys for number in sorted(self.maps()) if maps[number].relation != EPOCH_TIME.name]
         types = [{key.name: key.type for key in keys} for keys in scanned]
@@ -455,7 +454,7 @@ class Flow(Body, frozen=True, tag="flow"):
         return None
 
     def _meets(self, maps: Sequence[Map], key: Key) -> bool:
-        """Return True if rows that are placed by this key of their map need no rows of another shard."""
+        """Return True if no operator needs rows of other shards, given that this key places the rows of base maps."""
         placements: list[Placed] = []
         for node in self.nodes:
             inputs = [placements[number] for number in node.reads()]

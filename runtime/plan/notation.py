@@ -13,7 +13,7 @@ _BINARY = {
     "gt": (">", 4), "ge": (">=", 4), "like": ("LIKE", 4), "add": ("+", 5), "sub": ("-", 5), "mul": ("*", 6),
     "floordiv": ("//", 6), "mod": ("%", 6), "div": ("/", 6),
 }  # fmt: skip
-"""Operation → its sign and precedence."""
+"""Operation → its sign and precedence; an operation binds more strongly the greater this number is."""
 _ASSOCIATIVE = ("or", "and", "add", "mul")
 
 
@@ -25,7 +25,7 @@ def quoted(value: object) -> str:
 
 
 def expression(expr: Expr, outer: int = 0) -> str:
-    """Return the text of an expression, in brackets if it binds more weakly than the operation ``outer`` around it."""
+    """Return the text of an expression, in brackets if its precedence is below ``outer``, that of the one around it."""
     if isinstance(expr, Col):
         return expr.name
     if isinstance(expr, Lit):
@@ -58,7 +58,7 @@ def _call(expr: Call) -> tuple[str, int]:
 
 
 def column_text(column: Column) -> str:
-    """Return the text of a column: name, type, scale, NULL."""
+    """Return the text of a column: its name, type and scale, and whether it may be NULL."""
     scale = f", {column.scale} digit{'s' * (column.scale > 1)} after the point" if column.scale else ""
     return f"{column.name}: {column.type}{scale}{', may be NULL' if column.nullable else ''}"
 

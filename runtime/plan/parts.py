@@ -42,7 +42,7 @@ def without_view(program: Program, name: str) -> Program:
 
 
 def only_view(program: Program, name: str) -> tuple[Program, tuple[int, ...]]:
-    """Return a program of only one view, and for each of its maps the number in the old program."""
+    """Return a program with this view alone, and for each of its maps the map's number in the given program."""
     return _only(program, [view_of(program, name)])
 
 
@@ -76,7 +76,7 @@ def stream_of(program: Program, name: str) -> DerivedStream:
 
 
 def stream_views(program: Program) -> Program:
-    """Return the derived streams of a program as views, for code that shows rows; nothing executes them."""
+    """Return a program with a view for each derived stream, for code that shows rows; the views are not executed."""
     views = [
         View(
             name=stream.name,
@@ -96,8 +96,8 @@ def stream_views(program: Program) -> Program:
 def lane_program(program: Program, lane: Lane) -> Program:
     """Return the part of a program that one lane keeps, without streams; the same object if nothing is left out.
 
-    A view's home stays as it is, and maps keep their order, so that the state of a lane does not move. The express lane
-    has the same view whether or not Spark keeps it too.
+    Views keep their homes, and maps their order, so that the state of the lane stays where it is. In the program of the
+    express lane `View.on_spark` is False, so that the program is the same whether or not Spark also keeps its views.
     """
     if program.streams or program.dropped_streams:
         program = _replace(program, streams=(), dropped_streams=())
@@ -109,7 +109,7 @@ def lane_program(program: Program, lane: Lane) -> Program:
 
 
 def shown_program(program: Program, lane: Lane) -> Program:
-    """Return the program that subscribers of one lane read: no streams, and no views kept only for the record."""
+    """Return the part of a program that subscribers of one lane read: the views that have this lane, and no streams."""
     if program.streams or program.dropped_streams:
         program = _replace(program, streams=(), dropped_streams=())
     views = [view for view in program.views if view.lane == lane]
@@ -117,7 +117,7 @@ def shown_program(program: Program, lane: Lane) -> Program:
 
 
 def with_record(program: Program, *, on_spark: bool) -> Program:
-    """Return the program with every view of the express lane kept on Spark as well, or none."""
+    """Return the program with `View.on_spark` of every view of the express lane set to ``on_spark``."""
     views = tuple(
         view if view.lane == "spark" or view.on_spark is on_spark else _replace(view, on_spark=on_spark)
         for view in program.views
@@ -126,13 +126,13 @@ def with_record(program: Program, *, on_spark: bool) -> Program:
 
 
 def new_views(old: Program, new: Program) -> tuple[str, ...]:
-    """Return the names of the views of a program that the program before it does not have."""
-    there = {view.name for view in old.views}
-    return tuple(view.name for view in new.views if view.name not in there)
+    """Return the names of the views that ``new`` has and ``old`` does not have."""
+    names = {view.name for view in old.views}
+    return tuple(view.name for view in new.views if view.name not in names)
 
 
 def readers_of(views: Iterable[View], name: str) -> tuple[str, ...]:
-    """Return the names of the views that name another view in their SELECT, in their order."""
+    """Return the names of those of the views whose SELECT names the view ``name``, in the given order."""
     return tuple(view.name for view in views if name in view.reads)
 
 
@@ -144,9 +144,9 @@ def columns_of(map_: Map) -> set[str]:
 
 
 def map_identity(map_: Map) -> bytes:
-    """Return the identity of a map across programs: everything but its number.
+    """Return the identity of a map across programs: the encoding of everything but its number.
 
-    In bytes, because 1 equals True in Python.
+    The encodings of the constants 1 and True differ, although the two are equal in Python.
     """
     return msgspec.msgpack.encode(_replace(map_, id=0))
 

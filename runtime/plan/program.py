@@ -1,7 +1,8 @@
 """The view program: output of the compiler, and only input of an executor.
 
-A program is data, never code: it is stored in the epoch log as MessagePack and loaded by whatever hosts it. Its parts
-are *maps* (keyed aggregates over one relation, maintained by adding up deltas) and *views* that read maps.
+A program is data, never code: it is stored in the epoch log as MessagePack, and each process that executes it loads it
+from there. Its parts are *maps* (keyed aggregates over one relation, maintained by adding up deltas) and *views* that
+read maps.
 
 Numbers are exact. An integer expression is evaluated on scaled integers: the compiler brings every operand of a sum or
 comparison to one scale, so that an executor only adds, subtracts and multiplies integers; ``scale`` is the number of
@@ -60,11 +61,11 @@ class DerivedStream(msgspec.Struct, frozen=True):
     inputs: tuple[DerivedInput, ...]
     """Relations that the stream reads; derived streams among them precede it in the program."""
     retain_rows: int
-    """Number of rows that are retained, the newest."""
+    """Number of newest rows that are retained."""
     retain_ns: int
-    """Greatest age of a retained row against the newest row, in nanoseconds."""
+    """Greatest difference in time between the newest row and a retained one, in nanoseconds."""
     lateness_ns: int = 0
-    """Greatest time in nanoseconds by which a row may be later than the watermark."""
+    """Longest time in nanoseconds by which a row may be behind the watermark."""
     home: int = 0
     """Unique number among the streams of the catalogue, in the order of their creation."""
 
@@ -80,6 +81,7 @@ class DerivedStream(msgspec.Struct, frozen=True):
 
 
 FORMAT_VERSION: Final = 3
+"""Format of the programs that this version writes."""
 _OLDEST_FORMAT: Final = 2
 """Oldest format that can be read. Its programs lack `View.on_spark`: Spark keeps none of their express views."""
 
@@ -87,9 +89,9 @@ ViewBody = Linear | Joined | Selected | Flow | Reevaluated
 ViewClass = Literal["linear", "multilinear", "ordered", "reevaluated", "stream"]
 """Cost class of a batch; a derived stream that is shown as a view has the class ``stream``."""
 Lane = Literal["spark", "express", "stream"]
-"""Lane of a view: Spark, version by version, or the in-process engine, message by message.
+"""Lane of a view: Spark, which updates it epoch by epoch, or the express lane, which does so message by message.
 
-The lane ``stream`` has the rows of derived streams, which are emitted at the end of an epoch.
+The lane ``stream`` is that of a derived stream shown as a view: its rows are emitted at the end of an epoch.
 """
 
 
@@ -103,7 +105,7 @@ class View(msgspec.Struct, frozen=True):
     body: ViewBody
     """Plan by which the view is kept up to date."""
     view_class: ViewClass
-    """Cost class of a batch: see `runtime.compiler`."""
+    """Cost class of a batch."""
     reason: str
     """Reason for the class, for `explain`."""
     sql: str
@@ -111,13 +113,15 @@ class View(msgspec.Struct, frozen=True):
     ordered: bool = False
     """True if the SELECT has an ORDER BY (the rows are kept as a set; a printer sorts them)."""
     home: int = 0
-    """Number that, modulo the number of shards, is the shard of a view that is not spread; it never changes."""
+    """Number that, modulo the number of shards, is the shard of a view that is in one shard; it never changes."""
     lane: Lane = "spark"
     """Lane whose versions subscribers and cursors read; it never changes."""
     on_spark: bool = False
     """True if Spark also keeps this view of the express lane; Spark's version is then the one of record."""
     readers: tuple[str, ...] = ()
-    """Readers of a running runtime that the view names: it uses relations of only these, and keeps them running."""
+    """Readers that the request for the view named: the view uses only their relations, and they cannot be removed
+    while the view exists.
+    """
     reads: tuple[str, ...] = ()
     """The relations and views that its SELECT names, in the order of the text; none in records of earlier versions."""
 
@@ -138,7 +142,9 @@ class Program(msgspec.Struct, frozen=True):
     streams: tuple[DerivedStream, ...] = ()
     """Derived streams, each after those that it reads."""
     dropped_streams: tuple[Relation, ...] = ()
-    """Relations of dropped derived streams: the log has rows of them, so a new stream of the name has their columns."""
+    """Relations of dropped derived streams. The log still has their rows, so a new stream of such a name must have the
+    same columns.
+    """
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -151,7 +157,7 @@ def encode_program(program: Program) -> bytes:
 
 
 def decode_program(data: bytes) -> Program:
-    """Decode a program; raise `ValueError` for other bytes or an unknown format."""
+    """Decode a program; raise `ValueError` for bytes that are not a program, or for an unknown format."""
     program = _decoder.decode(data)
     if not _OLDEST_FORMAT <= program.format_version <= FORMAT_VERSION:
         raise ValueError(

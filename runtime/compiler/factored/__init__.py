@@ -1,4 +1,4 @@
-"""Sums over joins, and over rows selected by conditions on aggregates: keeps factors of the sums, never the rows.
+"""Sums over joins, and over rows selected by conditions on aggregates: the maps contain factors of the sums, not rows.
 
 ::
 
@@ -8,8 +8,8 @@
                  │             then maps of joins and their deltas (recursion)               ──▶ Joined
                  └─ selected   conditions on an ordered column and aggregates                ──▶ Selected
 
-Either multiplies every sum out into products of factors over one relation each (polynomial, tables); base maps hold the
-sums of the factors (`runtime.compiler.maps`).
+Both expand every sum into products of factors, each over one relation (polynomial, tables). Base maps contain the sums
+of the factors (`runtime.compiler.maps`).
 """
 
 from __future__ import annotations

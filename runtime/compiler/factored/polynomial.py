@@ -1,7 +1,7 @@
-"""Expressions over several relations as sums of products of factors over one relation each: with CASE and NULL.
+"""Expressions over several relations, with CASE and NULL, as sums of products of factors over one relation each.
 
-A condition becomes a factor that is 1 or 0, and an AND the product of the factors of its parts. A value that may be
-NULL counts as 0 where it is NULL, and so does a sum of values of several relations if one of them is NULL.
+A condition becomes a factor that is 1 or 0, and an AND becomes the product of the factors of its parts. A NULL counts
+as 0; a sum of values of several relations counts as 0 if one of the values is NULL.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _MOST = 64
-"""More products than this in one sum cost more than they save."""
+"""Greatest number of products in one sum; more of them would cost more than they save."""
 _MOST_EXPANDED = 1024
 """Greatest number of products when two sums are multiplied: each further factor multiplies their number."""
 Product = tuple[tuple[str, Expr], ...]
@@ -55,7 +55,7 @@ def owners(expr: Expr) -> set[str]:
 
 
 def local(expr: Expr) -> Expr:
-    """Return an expression over one of several relations as one over its columns."""
+    """Return an expression over one relation with the relation's own column names, without its alias."""
     return renamed(expr, {name: Col(name.partition(".")[2]) for name in columns_read(expr)})
 
 
@@ -67,7 +67,7 @@ def bounded(value: int) -> int:
 
 
 def linear(expr: Expr) -> tuple[Monomial, ...]:
-    """Return an integer expression as a sum; raise `NotIncremental` for one that is not a sum of products."""
+    """Return an integer expression as a sum of products; raise `NotIncremental` if it has another form."""
     return merged(_expand(expr))
 
 
@@ -106,7 +106,7 @@ def times(left: Iterable[Monomial], right: Iterable[Monomial]) -> list[Monomial]
 
 
 def factor_of(expr: Expr) -> list[Monomial]:
-    """Return an expression over one relation as one factor, except for its constant."""
+    """Return an expression over one relation as one monomial; its constant factor becomes the coefficient."""
     (name,) = owners(expr)
     coefficient, atoms = _atoms(local(expr))
     return [Monomial(coefficient, ((name, _ordered(atoms)),))]
@@ -120,7 +120,7 @@ def _times(left: Monomial, right: Monomial) -> Monomial:
 
 
 def _atoms(expr: Expr) -> tuple[int, list[Expr]]:
-    """Return a product's constant and its other factors."""
+    """Return the constant factor of a product, and its other factors."""
     if isinstance(expr, Lit) and isinstance(expr.value, int) and not isinstance(expr.value, bool):
         return expr.value, []
     if isinstance(expr, Call) and expr.op == "neg":
@@ -145,7 +145,7 @@ def _ordered(atoms: list[Expr]) -> Expr:
 
 
 def merged(parts: Iterable[Monomial]) -> tuple[Monomial, ...]:
-    """Return the sum with equal products once."""
+    """Return the sum in which monomials with equal products are added up."""
     totals: dict[Product, int] = {}
     for part in parts:
         totals[part.product] = totals.get(part.product, 0) + part.coefficient
@@ -160,11 +160,14 @@ class Summands:
         self._is_nullable = is_nullable
 
     def value(self, expr: Expr) -> tuple[Monomial, ...]:
-        """Return the expression, 0 for NULL; raise `NotIncremental` if relations mix in other ways."""
+        """Return the expression as a sum in which NULL counts as 0.
+
+        Raise `NotIncremental` if it combines relations by other operations than +, -, * and CASE.
+        """
         return merged(self._value(expr))
 
     def presence(self, expr: Expr) -> tuple[Monomial, ...]:
-        """Return 1 where the expression is not NULL, else 0."""
+        """Return a sum that is 1 where the expression is not NULL, and otherwise 0."""
         return merged(self._presence(expr))
 
     def _value(self, expr: Expr) -> list[Monomial]:
@@ -201,7 +204,7 @@ class Summands:
         return result
 
     def _case(self, args: Sequence[Expr], of: Callable[[Expr], list[Monomial]]) -> list[Monomial]:
-        """Return the value of the first branch whose condition is true."""
+        """Return the sum of the branches, each multiplied by 1 where its condition is the first true one, else by 0."""
         *pairs, last = args
         total: list[Monomial] = []
         before = _ONE
@@ -213,7 +216,7 @@ class Summands:
 
 
 def _truth(condition: Expr) -> list[Monomial]:
-    """Return 1 where the condition is true, else 0."""
+    """Return a sum that is 1 where the condition is true, and otherwise 0."""
     if isinstance(condition, Call) and len(owners(condition)) > 1:
         if condition.op == "and":
             return times(_truth(condition.args[0]), _truth(condition.args[1]))

@@ -1,8 +1,8 @@
-"""Conditions that compare one integer of a relation with one of another, as intervals of either.
+"""Conditions that compare an integer of one relation with an integer of another, as intervals of either integer.
 
 Every comparison is brought to the form ``p × x + q × y ∈ intervals`` with p and q without a common divisor; so any
-combination of comparisons with the same p and q by AND, OR and NOT is a set of intervals, too. `is_monotone` finds the
-conditions on aggregates whose truth changes at most once along the key.
+combination of comparisons with the same p and q by AND, OR and NOT is a set of intervals, too. `is_monotone` identifies
+the conditions on aggregates whose truth changes at most once as the key grows.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _Product = tuple[str, ...]
 
 
 def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
-    """Return True if the difference of both sides only grows or only falls with the key.
+    """Return True if the difference of a comparison's sides is monotone in the key: it never falls, or never rises.
 
-    ``directions`` has for each moving column its direction as the key grows: 1 up, -1 down; any other column is the
-    same for all keys. A product of one moving column with fixed ones is monotone, whatever their sign; a sum of several
-    moving terms is monotone only if they are known to have the same direction.
+    ``directions`` has the columns that depend on the key: 1 for a column that rises with the key, -1 for one that
+    falls. A product of one such column with others is monotone, whatever their signs. A sum of several such terms is
+    monotone only if they are known to have the same direction.
     """
     if directions.keys().isdisjoint(columns_read(condition)):
         return True
@@ -60,7 +60,7 @@ def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
 
 
 def _moves(expr: Expr, directions: Mapping[str, int]) -> bool | None:
-    """Return False if the expression is the same for all keys, True if it is monotone along them; None if unknown."""
+    """Return False if the expression does not depend on the key, True if it is monotone in it, and None if unknown."""
     if directions.keys().isdisjoint(columns_read(expr)):
         return False
     if isinstance(expr, Col):
@@ -77,7 +77,10 @@ def _moves(expr: Expr, directions: Mapping[str, int]) -> bool | None:
 
 
 def _terms(expr: Expr, directions: Mapping[str, int]) -> Mapping[_Product, int] | None:
-    """Return the expression multiplied out; None if moving columns are under other operations than +, - and *."""
+    """Return the coefficient of each product of the expanded expression.
+
+    Return None if columns that depend on the key are operands of other operations than +, - and *.
+    """
     if isinstance(expr, Lit) and isinstance(expr.value, int) and not isinstance(expr.value, bool):
         return {(): expr.value}
     if directions.keys().isdisjoint(columns_read(expr)):
@@ -105,9 +108,10 @@ def _terms(expr: Expr, directions: Mapping[str, int]) -> Mapping[_Product, int] 
 
 
 MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+"""Comparison → the same with its sides exchanged."""
 
 Intervals = tuple[tuple[int | None, int | None], ...]
-"""Sets of integers: disjoint closed intervals in ascending order; None is an open end."""
+"""Set of integers: disjoint closed intervals in ascending order; None means that an interval has no end there."""
 _EVERYTHING: Final[Intervals] = ((None, None),)
 
 
@@ -170,11 +174,11 @@ class Comparison:
     keys: tuple[Expr, Expr]
     """Expressions x and y."""
     slopes: tuple[int, int]
-    """Slopes without a common divisor, the first positive."""
+    """Slopes, which have no common divisor; the first is positive."""
     op: str
     """Operator: lt, le, gt, ge, eq or ne."""
     constant: int
-    """Right side, rounded to an integer without a change of the condition."""
+    """Right side, rounded to an integer so that the condition stays equivalent."""
 
 
 def comparison(test: Call) -> Comparison:
@@ -207,7 +211,7 @@ def comparison(test: Call) -> Comparison:
 
 @dataclass(slots=True)
 class RangeCondition:
-    """Condition between two relations, besides equalities."""
+    """Condition that compares an integer of one relation with an integer of another."""
 
     names: tuple[str, str]
     """Names of the relations, in order."""
@@ -216,10 +220,10 @@ class RangeCondition:
     slopes: dict[tuple[int, int], Intervals]
     """Intervals of ``p × x + q × y``, for each (p, q)."""
     constants: set[int] = field(default_factory=set)
-    """Bounds as they are written in the query, so that plans show them in this form."""
+    """Constants that the query compares with; plans show a bound with such a constant, as in ``< 5``, not ``<= 4``."""
 
     def also(self, other: RangeCondition) -> None:
-        """Add a condition that must hold as well; raise `NotIncremental` if it compares other integers."""
+        """Combine with another condition by AND; raise `NotIncremental` if that compares other integers."""
         if self.keys != other.keys:
             raise NotIncremental("ranges of several columns between two relations")
         for slope, intervals in other.slopes.items():
@@ -278,6 +282,7 @@ def _condition(compared: Comparison, tables: Tables) -> RangeCondition:
 
 
 def _only(of: RangeCondition) -> tuple[int, int]:
+    """Return the only pair of slopes of a condition; raise `NotIncremental` if it has several."""
     if len(of.slopes) > 1:
         raise NotIncremental("OR of ranges with several factors")
     return next(iter(of.slopes))
@@ -317,7 +322,7 @@ def _floor_by(divisor: int, value: Expr) -> Expr:
 
 
 def _overlap(ranges: tuple[Range, ...]) -> Range:
-    """Return the intersection, which may be empty; raise `NotIncremental` for several bounds at one end."""
+    """Return the intersection of ranges, which may be empty; raise `NotIncremental` for several bounds at one end."""
     first, *others = ranges
     low, low_strict, high, high_strict = first.low, first.low_strict, first.high, first.high_strict
     for other in others:

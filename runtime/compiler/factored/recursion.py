@@ -1,8 +1,9 @@
 """The graph of a join, and higher-order deltas: its auxiliary maps, and their changes by the delta of each relation.
 
-The delta of one relation binds its columns. What is left of the join then falls into parts that have no unbound column
-in common: each part is looked up by itself, a single relation in its base map, several in an auxiliary map of their
-join, which is kept in the same way. The recursion ends because the joins become smaller.
+The delta of one relation binds its columns. The other relations of the join then fall into parts that have no unbound
+column in common, and each part is looked up by itself: a single relation in its base map, several relations in an
+auxiliary map of their join. That map is kept in the same way. The recursion ends because each join is smaller than the
+one before it.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ class _Class:
     """Expressions that are equal in every row of the join."""
 
     members: dict[str, Expr]
+    """Expression over the columns of each relation that has one in this class."""
     type: Type
+    """Type in which they are compared."""
 
 
 class JoinGraph:
-    """Members, slots, and ranges of a join."""
+    """Graph of a join: its relations (members), the keys of each by slot, and the ranges between them."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -61,7 +64,7 @@ class JoinGraph:
                 self.slot_of(name, compared.key(name), Type("int"))
 
     def slot_of(self, name: str, expr: Expr, kind: Type) -> int:
-        """Return the slot of a member's key for this expression, allocated if it has none."""
+        """Return the slot of a member's key for this expression; the key is added if it is missing."""
         wanted = kind.column("key").type
         for slot, key in self.members[name].items():
             if (key.expr, key.type) == (expr, wanted):
@@ -118,7 +121,7 @@ class JoinGraph:
         self._classes = [*rest, joined]
 
     def _join(self, into: _Class, members: dict[str, Expr], kind: Type) -> None:
-        """Put expressions into a class; two of one relation become a condition on its rows."""
+        """Add expressions to a class; a second expression of a relation becomes a condition on the relation's rows."""
         both = common_type((into.type, kind))
         assert both is not None
         into.type = both.with_null(False)
@@ -134,7 +137,7 @@ class JoinGraph:
 
 
 _MOST = 64
-"""More auxiliary maps than this cost more than they save."""
+"""Greatest number of auxiliary maps; more of them would cost more than they save."""
 
 
 @dataclass(slots=True, eq=False)
@@ -142,11 +145,17 @@ class _Join:
     """Auxiliary map under construction."""
 
     name: str
+    """Name of the map."""
     covers: tuple[str, ...]
+    """Members that it joins."""
     slots: tuple[int, ...]
+    """Slots of its keys."""
     key_names: tuple[str, ...]
+    """Names of its keys."""
     types: tuple[ColumnType, ...]
+    """Types of its keys."""
     sums: dict[str, tuple[Monomial, ...]] = field(default_factory=dict)
+    """Summands by the name of the sum."""
 
     def sum_of(self, product: Product) -> str:
         """Return the name of the sum of this product; the weight for the empty product."""
@@ -163,13 +172,16 @@ class _Join:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Source of one lookup of a statement."""
+    """Part of a join that one look-up of a statement covers."""
 
     covers: tuple[str, ...]
+    """Members of the part."""
     lookup: Lookup
+    """The look-up."""
     join: _Join | None
+    """Auxiliary map in which it looks; None for a base map."""
     bound: dict[int, str]
-    """Column that the lookup binds, by slot."""
+    """Column that the look-up binds, by slot."""
 
 
 class Recursion:
@@ -240,7 +252,7 @@ class Recursion:
         return Statement(trigger, lookups, None, tuple(bound[slot] for slot in join.slots), weight, sums)
 
     def _parts(self, covers: Iterable[str], trigger: str) -> list[tuple[str, ...]]:
-        """Return the rest of the join, in parts that only the trigger's columns connect."""
+        """Return the other members of the join, in parts that only the trigger's columns connect."""
         bound = self._graph.members[trigger].keys()
         parts: list[list[str]] = []
         for name in covers:

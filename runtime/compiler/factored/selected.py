@@ -21,13 +21,18 @@ __all__ = ["selected_view"]
 
 @dataclass(slots=True)
 class _Restricted:
-    """Relation and the conditions on its ordered key."""
+    """Relation, and the conditions on its ordered key."""
 
     name: str
+    """Name of the relation."""
     keys: list[Key] = field(default_factory=list)
+    """Keys of its base map: the group keys, and then the ordered key."""
     key: Expr | None = None
+    """Expression of the ordered key; None if there is no condition."""
     ordered: str | None = None
+    """Name of the ordered key, once it is among the keys."""
     conditions: list[Expr] = field(default_factory=list)
+    """Conditions on the ordered key."""
 
 
 def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
@@ -43,7 +48,7 @@ def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapS
         if part.find(exp.Query) is None:
             raise NotIncremental("a join besides conditions on aggregates")
         free += _condition(part, tables, subqueries, factors)
-    if free:  # they read no relation, so that any factor may have them; without an ordered key it gets a constant
+    if free:  # any factor may have conditions that read no relation; without an ordered key it gets a constant as one
         factor = next((factor for factor in factors.values() if factor.key is not None), next(iter(factors.values())))
         factor.key = factor.key or Lit(0)
         factor.conditions += free
@@ -55,7 +60,7 @@ def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapS
     totals = Totals(tables, keys, lambda number: f"sum_{number}", zero=zero)
     drafts: dict[str, Draft] = {}
     for name, factor in factors.items():
-        if factor.key is not None:  # the ordered key, which is none of the groups'
+        if factor.key is not None:  # the ordered key is a key of its own, even if it is a group key too
             factor.keys.append(named_key(factor.key, "int64", [known.name for known in factor.keys]))
             factor.ordered = factor.keys[-1].name
         drafts[name] = base_maps.draft(tables.relations[name], tables.wheres[name], factor.keys)
@@ -77,7 +82,7 @@ def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapS
 
 
 def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: dict[str, _Restricted]) -> list[Expr]:
-    """Add a condition to the one relation that it reads; return it if it reads none."""
+    """Add a condition to the one relation that it reads; if it reads none, return its conjuncts."""
 
     def leaf(inner: exp.Expr) -> Lowered | None:
         return subqueries.lower(inner) if isinstance(inner, exp.Query) else tables.column(inner)
@@ -110,7 +115,7 @@ def _conjuncts(expr: Expr) -> list[Expr]:
 
 
 def _plain(expr: Expr) -> Expr:
-    """Return an expression without factors of 1, which scales leave behind."""
+    """Return an expression without factors of 1, which the conversion of scales adds."""
     if not isinstance(expr, Call):
         return expr
     args = tuple(_plain(arg) for arg in expr.args)

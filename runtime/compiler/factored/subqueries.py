@@ -1,4 +1,4 @@
-"""Aggregates in brackets inside a condition: a scalar of one relation, or a sum up to the row's own key."""
+"""Subqueries of a condition that aggregate a relation: all of its rows, or those up to the key of the outer row."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ _Compare = Literal["lt", "le", "gt", "ge"]
 
 @dataclass(slots=True)
 class Correlated:
-    """Nested aggregate over the keys that compare with the row's."""
+    """Nested aggregate over the keys of a map that are on one side of the key of the outer row."""
 
     name: str
     """Name: n1, n2, …"""
     draft: Draft
     """Map of the aggregate."""
     ordered: str
-    """Key of the map."""
+    """Name of the map's only key."""
     compare: _Compare
-    """Operator: lt, le, gt or ge."""
+    """Comparison of the map's key with that of the outer row."""
     owner: str
-    """Relation of the row."""
+    """Relation of the outer row."""
     key: Expr
-    """Key of the row."""
+    """Key of the outer row."""
     shift: int
-    """Constant added to the row's key before it is compared."""
+    """Constant added to the key of the outer row before it is compared."""
 
 
 class Subqueries:
-    """Lowers the subqueries of a view's conditions; sums have placeholders until their names are known."""
+    """Lowering of the subqueries of a view's conditions; a sum has a placeholder until its name is known."""
 
     def __init__(self, tables: Tables, relations: Mapping[str, Relation], base_maps: BaseMaps, *, zero: bool) -> None:
         self._tables = tables
@@ -54,7 +54,7 @@ class Subqueries:
         self._zero = zero
         self._known: dict[str, Lowered] = {}
         self.scalars: list[Draft] = []
-        """Maps without keys."""
+        """Base maps without keys, of subqueries that aggregate all rows."""
         self.correlated: list[Correlated] = []
         """Nested aggregates."""
         self._placeholders: dict[str, tuple[Correlated | None, Draft, Expr | None]] = {}
@@ -94,7 +94,7 @@ class Subqueries:
         return self._value(select, inner, draft, None)
 
     def _conditions(self, inner: Tables) -> Comparison | None:
-        """Take the conditions on the inner rows alone; return how those rows compare with the row outside."""
+        """Add the conditions on inner rows alone to the inner relation; return the comparison with the outer row."""
         compared: Comparison | None = None
         for part in inner.conditions:
             if part.find(exp.Query) is not None:
@@ -121,7 +121,7 @@ class Subqueries:
             raise NotIncremental("a condition on a column that may be NULL")
         if inner.is_nullable(_INNER, own):
             inner.wheres[_INNER].append(not_null(own))
-        # inner - outer op c is inner op outer + c; outer - inner op c is inner mirrored op outer - c
+        # `inner - outer < c` becomes `inner < outer + c`, and `outer - inner < c` becomes `inner > outer - c`.
         op, shift = (compared.op, compared.constant) if at == 0 else (MIRRORED[compared.op], -compared.constant)
         compare = cast(_Compare, op)
         key = named_key(own, "int64", [])

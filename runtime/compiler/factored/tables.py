@@ -24,7 +24,7 @@ __all__ = ["GroupKey", "Tables", "Totals", "keys_of", "not_null"]
 
 
 _TAKEN = re.compile(r"[mn]\d+")
-"""Names of maps and nested sums."""
+"""Names that scalar maps and nested aggregates have in a plan."""
 
 
 class Tables:
@@ -66,7 +66,7 @@ class Tables:
             self.conditions += conjuncts(where.this)
 
     def has(self, node: exp.Expr) -> bool:
-        """Return True for a column of one of them."""
+        """Return True for a column of one of these relations."""
         return isinstance(node, exp.Column) and node.table in self._names
 
     def _add(self, table: exp.Expr, relations: Mapping[str, Relation]) -> None:
@@ -98,7 +98,7 @@ class Tables:
         raise NotIncremental("an unknown column")
 
     def is_narrow(self, name: str, expr: Expr) -> bool:
-        """Return True if an integer expression over a relation surely fits 64 bits."""
+        """Return True if every value of an integer expression over a relation has at most 64 bits."""
         if isinstance(expr, Col):
             kind = self.type_of(name, expr.name)
             return kind.kind == "int" and not kind.wide
@@ -125,7 +125,7 @@ class Tables:
         return not isinstance(expr.args[1], Lit) or expr.args[1].value == 0
 
     def push_down(self) -> list[exp.Expr]:
-        """Take the conditions on one relation's own rows; return the others."""
+        """Move the conditions that read at most one relation to ``wheres``; return the others."""
         rest = []
         for part in self.conditions:
             if part.find(exp.Query) is not None:
@@ -177,11 +177,11 @@ class Totals(Sums):
 
     @property
     def empty(self) -> tuple[Constant, ...] | None:
-        """Row that is shown while there is nothing to sum; None if there is none."""
+        """Row that is shown while there are no rows to sum; None if no row is shown then."""
         return empty_row(self.outputs, self.having, self.sums, zero=self._zero) if self.may_be_empty else None
 
     def require(self, drafts: Mapping[str, Draft]) -> None:
-        """Add the factors to the sums of the relations' base maps."""
+        """Add the factors of all sums to the base maps of their relations."""
         for monomials in self.sums.values():
             for monomial in monomials:
                 for name, expr in monomial.product:

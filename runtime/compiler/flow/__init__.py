@@ -1,6 +1,6 @@
-"""Other queries that incremental operators can keep, as a `Flow` body.
+"""Queries that neither `linear` nor `factored` supports and that incremental operators can keep: a `Flow` body.
 
-A qualified query goes through these, each of which adds nodes to one graph::
+A qualified query passes through these modules, each of which adds nodes to one graph::
 
     queries       the whole query and its class; SELECT, WITH, UNION and the like, DISTINCT, ORDER BY … LIMIT
       reading     FROM and WHERE of one SELECT: sources, conditions, outer joins, and the
@@ -8,7 +8,7 @@ A qualified query goes through these, each of which adds nodes to one graph::
       groups      GROUP BY and aggregates
       windows     window functions and QUALIFY
       subqueries  EXISTS, IN and scalar subqueries, as semijoins or as columns that are joined to the rows
-    blocks        a SELECT under construction, and the builder as the parts see it
+    blocks        a SELECT under construction, and the interface of the builder that the other modules use
     joining       outer joins, and joins in which NULL equals NULL
     graph         nodes, each once; filters and projections sink into the base maps
 """

@@ -1,4 +1,4 @@
-"""A SELECT under construction: its names, its rows, and what its parts may ask of the builder of the whole query."""
+"""A SELECT under construction: its names, its rows, and the interface of the builder of the whole query."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Link = tuple[Lowered, str]
-"""Expression of the query around a subquery, and the subquery's column that must equal it."""
+"""Expression over the rows of the query around a subquery, and the column of the subquery that must equal it."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Names:
                 values[name] = Lowered(renamed(value.expr, columns), value.type)
 
     def make_optional(self, tables: set[str]) -> None:
-        """Mark the columns of these tables as nullable, as an outer join may leave them out."""
+        """Mark the columns of these tables as nullable, because an outer join may fill them with NULL."""
         for table in tables:
             values = self.tables[table]
             for name, value in values.items():
@@ -74,14 +74,14 @@ class Block:
     resolve: Leaf
     """Resolver of a part of its expressions: a column or, for groups, a key or an aggregate."""
     links: list[Link] = field(default_factory=list)
-    """Links to the query around it."""
+    """Links to the query around the SELECT."""
     defaults: dict[str, Lit] = field(default_factory=dict)
-    """Value of a column, other than NULL, where there is no row to aggregate."""
+    """Columns whose value is not NULL where there is no row to aggregate, with that value."""
     known: dict[int, Lowered] = field(default_factory=dict)
     """Subqueries that have been joined, by the identity of their nodes."""
 
     def leaf(self, node: exp.Expr) -> Lowered | None:
-        """Resolve a part of its expressions, or a joined subquery."""
+        """Return the expression of a joined subquery, or of a node that `resolve` knows; None for other nodes."""
         return self.known.get(id(node)) or self.resolve(node)
 
 
@@ -104,11 +104,11 @@ class Result:
     outputs: list[tuple[str, Lowered]]
     """Names of the query's columns, and the columns of the rows."""
     links: list[Link]
-    """Links to the query around it."""
+    """Links to the query around this one."""
 
 
 class SubqueryJoiner(Protocol):
-    """Joins subqueries to the rows of the SELECT around them."""
+    """Interface that joins subqueries to the rows of the SELECT around them."""
 
     def condition(self, around: Block, node: exp.Expr) -> None:
         """Keep the rows for which a condition with subqueries is true."""
@@ -118,7 +118,7 @@ class SubqueryJoiner(Protocol):
 
 
 class QueryBuilder(Protocol):
-    """Builder of one view's queries, for the parts of a SELECT: any of them may hold a whole query again."""
+    """Builder of the queries of one view: any part of a SELECT may contain a whole query."""
 
     graph: Graph
     """Graph of all queries."""
@@ -127,7 +127,7 @@ class QueryBuilder(Protocol):
 
     @property
     def subqueries(self) -> SubqueryJoiner:
-        """Joins subqueries."""
+        """Joiner of subqueries."""
 
     def query(self, node: exp.Expr, outer: Block | None, needed: Collection[str] | None) -> Result:
         """Build a query; if only some of its columns are ``needed``, others may be left out."""
@@ -162,7 +162,10 @@ def tables_of(node: exp.Expr) -> set[str]:
 
 
 def sides_of(node: exp.Binary, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return the inside and the outside of a comparison of own tables with other ones; None for any other one."""
+    """Return both sides of a comparison of own tables with other tables, the own side first.
+
+    Return None for any other comparison.
+    """
     for inside, outside in ((node.left, node.right), (node.right, node.left)):
         mine, others = tables_of(inside), tables_of(outside)
         if mine and others and mine <= own and not others & own:
@@ -171,7 +174,7 @@ def sides_of(node: exp.Binary, own: set[str]) -> tuple[exp.Expr, exp.Expr] | Non
 
 
 def outermost_queries(node: exp.Expr) -> list[exp.Expr]:
-    """Return the subqueries in an expression that are in no other one: EXISTS, IN and those in brackets."""
+    """Return the subqueries of an expression (EXISTS, IN, SELECT in brackets) that are in no other subquery."""
 
     def is_query(part: exp.Expr) -> bool:
         return isinstance(part, (exp.Exists, exp.Query)) or (

@@ -1,4 +1,4 @@
-"""Nodes of a flow under construction: each exists once, and filters and projections sink into base maps."""
+"""Nodes of a flow under construction: equal nodes are one, and base maps apply filters and projections if possible."""
 
 from __future__ import annotations
 
@@ -48,8 +48,11 @@ class _Scan(msgspec.Struct, frozen=True):
     """Base map that gets its number only if the view needs it."""
 
     relation: str
+    """Name of its relation."""
     where: Expr | None
+    """Condition on the rows; None for all rows."""
     keys: tuple[Key, ...]
+    """Keys, in the order of their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +75,12 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Bound with which a value of rows is compared."""
+    """Bound with which a column of rows is compared."""
 
     op: Literal["lt", "le", "gt", "ge"]
-    """Operator between the value and the bound."""
+    """Comparison of the column with the bound."""
     rows: Rows
-    """Rows of the bound, which are one row."""
+    """The row of the bound, which is the only one of its node."""
     column: str
     """Column of the bound."""
     rises: bool
@@ -85,7 +88,7 @@ class Bound:
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Return the name, numbered if it is taken; never the one that every map has."""
+    """Return the name, numbered if it is taken; ``weight``, a name that every map has, gets an underscore."""
     candidate, number = key_name(name), 1
     while candidate in taken:
         number += 1
@@ -140,7 +143,10 @@ class Graph:
         return self._project(rows, where, outputs)
 
     def _select_scan(self, rows: Rows, node: _Scan, where: Expr | None, outputs: Outputs) -> Rows:
-        """Return a scan whose map computes expressions; names alone are changed after it, so that it can be shared."""
+        """Return a scan whose map applies the condition and computes the expressions.
+
+        If outputs are only columns, a projection after the scan renames them, so that other views can share the map.
+        """
         inner = {key.name: key.expr for key in node.keys}
         both = all_of([node.where, None if where is None else renamed(where, inner)])
         if any(not isinstance(value.expr, Col) for _, value in outputs):
@@ -162,7 +168,7 @@ class Graph:
     # --- limits of window functions
 
     def _limited(self, number: int, where: Expr | None) -> tuple[int, Expr | None]:
-        """Return a node with the rows that satisfy conditions on rankings, and the remaining conditions."""
+        """Apply the conditions that limit a ranking to its window node; return the node and the other conditions."""
         rest = []
         for part in _conjuncts_of(where):
             bound = _bound_of(part)
@@ -176,7 +182,10 @@ class Graph:
         return number, all_of(rest)
 
     def _limit(self, number: int, column: str, most: int) -> int | None:
-        """Return the node with only the rows in which a column is at most ``most``, if that is a window ranking."""
+        """Return the node with only the rows in which a column is at most ``most``.
+
+        Return None unless the column is a ranking of a window node that can apply the limit.
+        """
         node = self._nodes[number]
         if isinstance(node, SelectNode):
             sources = {c.name: expr for c, expr in zip(node.columns, node.outputs, strict=True)}
@@ -192,11 +201,11 @@ class Graph:
         return self._again(number, msgspec.structs.replace(node, limit=(kind, most)))
 
     def _again(self, number: int, node: Node) -> int:
-        """Return the number of a node that has the columns of another one."""
+        """Return the number of a node that has the same columns as node ``number``; it is added if it is missing."""
         return self._add(node, self._types[number]).node
 
     def _without_functions(self, number: int, where: Expr | None, outputs: Sequence[Expr]) -> int:
-        """Return the node without window functions that nothing reads; under a limit none at all may remain."""
+        """Return the node without window functions that nothing reads; only a node with a limit may have none."""
         node = self._nodes[number]
         if not isinstance(node, WindowNode):
             return number
@@ -217,7 +226,7 @@ class Graph:
         return self.select(rows, None, [output for output in rows.all() if output[0] in names])
 
     def extended(self, rows: Rows, values: Sequence[Lowered]) -> tuple[Rows, list[str]]:
-        """Return the rows with these values as columns too, and the names of those."""
+        """Return the rows with these values as further columns, and the names of the values' columns."""
         outputs = rows.all()
         names = []
         for value in values:
@@ -239,7 +248,7 @@ class Graph:
     # --- other nodes
 
     def apart(self, left: Rows, right: Rows) -> tuple[Rows, dict[str, str]]:
-        """Return the right rows without column names of the left ones, and the new name of each column."""
+        """Return the right rows, renamed to have no column name of the left ones, and the new name of each column."""
         names: dict[str, str] = {}
         for name in right.columns:
             names[name] = free_name(name, {*left.columns, *names.values()})
@@ -253,7 +262,7 @@ class Graph:
         return self._add(JoinNode(left.node, right.node, tuple(on)), {**left.columns, **right.columns})
 
     def semi(self, left: Rows, right: Rows, on: Sequence[tuple[str, str]], *, anti: bool) -> Rows:
-        """Return left rows with a match, or without one; with no equalities, if there are right rows at all."""
+        """Return the left rows with a match, or with ``anti`` those without one; without equalities any row matches."""
         if not on:
             left_one, (unit,) = self.extended(left, [Lowered(Lit(1), INT)])
             right_one = self.select(right, None, [("one", Lowered(Lit(1), INT))])
@@ -262,13 +271,13 @@ class Graph:
         return self._add(SemiNode(left.node, right.node, tuple(on), anti), left.columns)
 
     def bounded(self, rows: Rows, value: str, bound: Bound) -> Rows:
-        """Return the rows whose value, a column, compares as the bound requires."""
+        """Return the rows in which the column ``value`` compares with the bound as its operator requires."""
         bounds = self.keep(bound.rows, [bound.column])
         node = BoundNode(rows.node, bounds.node, value, bound.op, bound.column, bound.rises)
         return self._add(node, rows.columns)
 
     def group(self, rows: Rows, keys: Sequence[str], aggregates: Sequence[tuple[Aggregate, Type]]) -> Rows:
-        """Return the keys, then the aggregates."""
+        """Return the rows grouped by the keys: columns are the keys, then the aggregates."""
         columns = {key: rows.columns[key] for key in keys} | {part.name: kind for part, kind in aggregates}
         return self._add(GroupNode(rows.node, tuple(keys), tuple(part for part, _ in aggregates)), columns)
 
@@ -277,7 +286,7 @@ class Graph:
         return self._add(DistinctNode(rows.node), rows.columns)
 
     def union(self, arms: Sequence[Rows]) -> Rows:
-        """Return all rows of all arms, whose columns are arranged alike."""
+        """Return all rows of all arms, whose columns have the same types in the same order."""
         inputs: list[int] = []
         for arm in arms:
             node = self._nodes[arm.node]
@@ -289,11 +298,11 @@ class Graph:
         return self._add(UnionNode(tuple(inputs)), kinds)
 
     def set_operation(self, kind: SetKind, left: Rows, right: Rows) -> Rows:
-        """Return EXCEPT or INTERSECT of rows arranged alike."""
+        """Return EXCEPT or INTERSECT of rows whose columns have the same types in the same order."""
         return self._add(SetNode(left.node, right.node, kind), left.columns)
 
     def top(self, rows: Rows, order: Sequence[tuple[str, bool, bool]], limit: int | None, offset: int) -> Rows:
-        """Return the first rows."""
+        """Return the rows of ORDER BY, LIMIT and OFFSET."""
         return self._add(TopNode(rows.node, tuple(order), limit, offset), rows.columns)
 
     def window(
@@ -330,7 +339,7 @@ class Graph:
 
 
 def _may_merge(node: SelectNode, where: Expr | None, outputs: Outputs) -> bool:
-    """Return True if merging two projections computes nothing expensive twice."""
+    """Return True if no operation would be computed twice after two projections are merged."""
     uses = Counter(name for expr in (*(value.expr for _, value in outputs), *([where] if where else []))
                    for name in columns_read(expr))  # fmt: skip
     return all(not isinstance(expr, Call) or uses[column.name] <= 1
@@ -347,10 +356,14 @@ def _conjuncts_of(where: Expr | None) -> list[Expr]:
 
 
 _TURNED: Final = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+"""Comparison → the same with its sides exchanged."""
 
 
 def _bound_of(condition: Expr) -> tuple[str, int, bool] | None:
-    """Return a column, its greatest value by a condition, and whether a positive integer satisfies it then."""
+    """Return the column that a condition limits, the greatest value that it allows, and whether it is only a limit.
+
+    It is only a limit if every integer from 1 to that value satisfies it. Return None for any other condition.
+    """
     if not isinstance(condition, Call) or condition.op not in _TURNED:
         return None
     (left, right), op = condition.args, str(condition.op)

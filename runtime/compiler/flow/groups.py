@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,15 +18,16 @@ from runtime.compiler.sums import Accumulator, Extreme, accumulate, is_accumulat
 from runtime.compiler.types import INT, Type
 from runtime.plan import Aggregate, Col, Lit, Quantile
 
-__all__ = ["aggregates_of", "group"]
+__all__ = ["AggregateKind", "GroupAggregates", "aggregates_of", "group"]
 
-Kind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
+AggregateKind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
+"""Function of an `Aggregate`."""
 
 
 def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
     """Return the outermost aggregates of expressions, each with its FILTER, without those of subqueries.
 
-    A function under OVER is not an aggregate of the SELECT, but its arguments may have some.
+    A function under OVER is not an aggregate of the SELECT, but its arguments may contain such aggregates.
     """
 
     def stops(part: exp.Expr) -> bool:
@@ -54,7 +56,7 @@ def _inside(window: exp.Window) -> list[exp.Expr]:
 def group(
     queries: QueryBuilder, block: Block, keys: Sequence[exp.Expr], nodes: Sequence[exp.Expr], *, grouped: bool
 ) -> Block:
-    """Return the groups, with the aggregates that these expressions use; without GROUP BY there is always one."""
+    """Return the groups, with the aggregates that these expressions use; without GROUP BY there is always one group."""
     aggregates = {node.sql(): node for node in aggregates_of(nodes)}
     queries.subqueries.attach(block, [*keys, *aggregates.values()])
     known: dict[str, Lowered] = {}
@@ -97,28 +99,39 @@ class _Extreme:
     """Aggregate ARG_MIN or ARG_MAX."""
 
     name: str
+    """Name of the result's column."""
     kind: Extreme
+    """Extreme of ``by`` that selects the rows."""
     value: Lowered
+    """Value that is returned."""
     by: Lowered
+    """Value by which rows are selected."""
 
 
-class _Aggregates(Accumulator):
+class GroupAggregates(Accumulator):
     """Accumulator of aggregates as those of a group node."""
 
-    def __init__(self, outputs: list[tuple[str, Lowered]], *, may_be_empty: bool, zero: bool) -> None:
-        """Begin with no aggregates. ``outputs`` is the projection under the node, to which the arguments are added."""
+    def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
         super().__init__(may_be_empty=may_be_empty, zero=zero)
-        self.outputs = outputs
         self.made: list[tuple[Aggregate, Type]] = []
-        self.extremes: list[_Extreme] = []
+        """Aggregates of the node, with the types of their results."""
 
-    def _add(self, kind: Kind, value: Lowered | None, result: Type, quantile: Quantile | None = None) -> Lowered:
-        column = None if value is None else _place(self.outputs, value, "value")
+    @abstractmethod
+    def argument(self, value: Lowered) -> str:
+        """Return the column of the node's input that has this value; it is added if it is missing."""
+
+    @abstractmethod
+    def new_name(self, kind: AggregateKind) -> str:
+        """Return a name for an aggregate of a kind that no column and no other aggregate has."""
+
+    def _add(
+        self, kind: AggregateKind, value: Lowered | None, result: Type, quantile: Quantile | None = None
+    ) -> Lowered:
+        column = None if value is None else self.argument(value)
         for part, known in self.made:
             if (part.kind, part.column, part.quantile) == (kind, column, quantile):
                 return Lowered(Col(part.name), known)
-        taken = [name for name, _ in self.outputs]
-        name = free_name(kind, [*taken, *(part.name for part, _ in self.made)])
+        name = self.new_name(kind)
         self.made.append((Aggregate(name, kind, column, result.column(name).type, quantile), result))
         return Lowered(Col(name), result)
 
@@ -152,6 +165,22 @@ class _Aggregates(Accumulator):
             return summed
         return Lowered(call("coalesce", summed.expr, Lit(0)), summed.type.with_null(False))
 
+
+class _Aggregates(GroupAggregates):
+    """Accumulator of the aggregates of a SELECT with groups."""
+
+    def __init__(self, outputs: list[tuple[str, Lowered]], *, may_be_empty: bool, zero: bool) -> None:
+        """Begin with no aggregates. ``outputs`` is the projection under the node, to which the arguments are added."""
+        super().__init__(may_be_empty=may_be_empty, zero=zero)
+        self.outputs = outputs
+        self.extremes: list[_Extreme] = []
+
+    def argument(self, value: Lowered) -> str:
+        return _place(self.outputs, value, "value")
+
+    def new_name(self, kind: AggregateKind) -> str:
+        return free_name(kind, [*(name for name, _ in self.outputs), *(part.name for part, _ in self.made)])
+
     def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
         name = f"arg_{kind}_{len(self.extremes) + 1}"
         self.extremes.append(_Extreme(name, kind, value, by))
@@ -161,7 +190,7 @@ class _Aggregates(Accumulator):
 def _with_extreme(
     queries: QueryBuilder, block: Block, rows: Rows, keys: Sequence[tuple[str, Lowered]], extreme: _Extreme
 ) -> Rows:
-    """Join to each group the least value among its rows with the least (greatest) key of it, or NULL."""
+    """Join to each group the least value of those rows in which ``by`` is least (or greatest), or NULL."""
     graph, value, by = queries.graph, extreme.value, extreme.by
     names = [name for name, _ in keys]
     nullable = value.type.nullable or by.type.nullable

@@ -15,7 +15,7 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def _null_safe(value: Lowered) -> list[Lowered]:
-    """Return one value or two to compare by ``=`` in place of a value, so that NULL equals NULL."""
+    """Return one or two values to compare by ``=`` in place of a value, so that NULL equals NULL."""
     if not value.type.nullable:
         return [value]
     defaults: dict[str, Expr] = {
@@ -29,7 +29,7 @@ def _null_safe(value: Lowered) -> list[Lowered]:
 
 
 def _filled(graph: Graph, alone: Rows, joined: Rows, defaults: Mapping[str, Lit]) -> Rows:
-    """Return rows without a partner, with the columns of the join: those of the partner are defaults, or else NULL."""
+    """Return the rows of one side with the columns of the join: those of the other side are their defaults, or NULL."""
     outputs = []
     for name, kind in joined.columns.items():
         value = alone.column(name).expr if name in alone.columns else defaults.get(name, Lit(None))
@@ -44,7 +44,7 @@ def outer_join(
     if not conditions and (on or not full):
         return _equal_join(graph, left, right, on, {}, full=full)
     # Rows with equal values in the columns that the conditions use have the same partners. So a row has no partner if
-    # no matched row has its values in these columns.
+    # its values in these columns are not those of a matched row.
     matched = graph.filter(graph.join(left, right, on), conditions)
     used = {name for pair in on for name in pair}.union(*map(columns_read, conditions))
     arms = [matched]
@@ -91,7 +91,7 @@ def attach(
 def semi_of(
     graph: Graph, left: Rows, right: Rows, own: Sequence[Lowered], theirs: Sequence[Lowered], *, anti: bool
 ) -> Rows:
-    """Return the left rows whose values are those of a right row, or with ``anti`` all others; NULL equals NULL."""
+    """Return the left rows whose values equal those of a right row, or with ``anti`` all others; NULL equals NULL."""
     mine, others = paired(own, theirs)
     wide, left_names = graph.extended(left, mine)
     narrow, right_names = graph.extended(right, others)

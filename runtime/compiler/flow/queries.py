@@ -1,4 +1,4 @@
-"""Whole queries: WITH, SELECT, UNION and the like, DISTINCT, ORDER BY … LIMIT; and the view of a query."""
+"""Whole queries: WITH, SELECT, set operations, DISTINCT, ORDER BY … LIMIT; and the view of a query."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Queries:
         return JoinedPart(result.rows, {alias})
 
     def one_row(self) -> Rows:
-        """Return the row of a SELECT without FROM: the only group of no rows, for any content of the relations."""
+        """Return the row of a SELECT without FROM: the only group of an input that is always empty."""
         clock = self._relations[EPOCH_TIME.name]
         nothing = self.graph.filter(self.graph.scan(clock, {clock.columns[0].name}), [Lit(False)])
         return self.graph.group(nothing, [], [(Aggregate("rows", "count_rows", None, "int64"), INT)])
@@ -178,7 +178,7 @@ class Queries:
         *,
         distinct: bool,
     ) -> tuple[str, bool, bool]:
-        """Return a criterion of ORDER BY: a column that is shown, or one that only sorts."""
+        """Return a criterion of ORDER BY: a selected column, or one that is added to ``hidden``."""
         how = (bool(part.args.get("desc")), bool(part.args.get("nulls_first")))
         place = _position(part.this, [name for name, _ in outputs])
         if place is not None:
@@ -205,7 +205,7 @@ class Queries:
     # --- UNION and the like
 
     def _set_operation(self, node: exp.SetOperation, needed: Collection[str] | None) -> Result:
-        """Build a set operation, whose arms may not depend on a query around them: their links might differ."""
+        """Build a set operation; its arms may not depend on a query around them, as their links might differ."""
         distinct = bool(node.args.get("distinct"))
         ordered = bool(node.args.get("limit") or node.args.get("offset"))
         arms = [self.query(arm, None, None) for arm in (node.left, node.right)]
@@ -253,7 +253,7 @@ def _refuse_clauses(node: exp.Select) -> None:
 
 
 def _order_of(node: exp.Query) -> list[exp.Ordered]:
-    """Return the criteria of ORDER BY where they matter: under a LIMIT."""
+    """Return the criteria of ORDER BY if they determine the rows, as there is a LIMIT or OFFSET; else none."""
     order = node.args.get("order")
     if order is None or not (node.args.get("limit") or node.args.get("offset")):
         return []
@@ -287,7 +287,7 @@ def _class_of(body: Flow) -> ViewClass:
 
 
 def _reason(body: Flow, maps: MapSet) -> str:
-    """Describe what its operators do, as in "joins by equality, keeps MAX in an ordered index"."""
+    """Describe the operators, as in "one join by equality, MAX in an ordered index"."""
     kinds = Counter(type(node) for node in body.nodes)
     relations = {maps.maps[node.map].relation for node in body.nodes if isinstance(node, ScanNode)}
     parts = [f"operators over {_many(len(relations), 'relation')}"]

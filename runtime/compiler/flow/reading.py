@@ -1,7 +1,6 @@
-"""FROM and WHERE of one SELECT: joins of its sources, with each condition where it costs least, and outer joins built
-of inner ones.
+"""FROM and WHERE of one SELECT: joins of its sources, with each condition applied where it costs least.
 
-For a subquery, the links to the query around it are read too.
+Outer joins are built of inner ones. For a subquery, this module also determines its links to the query around it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Equality = tuple["Conjunct", exp.Expr, exp.Expr]
 
 
 def read(queries: QueryBuilder, select: exp.Select, outer: Block | None, kept: Sequence[exp.Expr]) -> Block:
-    """Build FROM and WHERE; ``kept`` are the SELECT's other expressions."""
+    """Build FROM and WHERE; ``kept`` are the other expressions of the SELECT, whose columns the rows keep."""
     own = own_tables(select)
     conditions = _conditions(select)
     outside = [column for column in free_columns(select) if column.table not in own]
@@ -76,9 +75,9 @@ class Conjunct:
     join: int | None = None
     """Number of the JOIN whose ON has it; None for WHERE."""
     of_outer: bool = False
-    """True for an outer join (or SEMI, ANTI), where a condition decides which rows match, not which come out."""
+    """True for ON of an outer, SEMI or ANTI join: it determines which rows match, and does not filter the result."""
     late: bool = False
-    """True if it has subqueries, for which all sources are joined first."""
+    """True if it has subqueries, or reads no table of the SELECT: it is then applied after the other conditions."""
     done: bool = False
     """True if it has been applied."""
 
@@ -97,7 +96,7 @@ def _conditions(select: exp.Select) -> list[Conjunct]:
 
 
 def _tie(condition: Conjunct, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return both sides of an equality of an inner and an outer expression, in this order; else None."""
+    """Return the sides of an equality of an inner and an outer expression, in this order; None for other conditions."""
     if not isinstance(condition.node, exp.EQ) or condition.late or condition.of_outer:
         return None
     return sides_of(condition.node, own)
@@ -127,7 +126,10 @@ class _Sources:
     def surroundings(
         self, outer: Block, outside: Sequence[exp.Column]
     ) -> tuple[JoinedPart, list[tuple[Lowered, exp.Column]]]:
-        """Return the columns of the query around that the subquery uses, as one more source of the subquery."""
+        """Return a further source of the subquery: the distinct values of the outer columns that it uses.
+
+        Also return these columns, each with its expression over the rows of the query around the subquery.
+        """
         columns = {(column.table, column.name.lower()): column for column in outside}
         values = [lower(column, outer.leaf) for column in columns.values()]
         outputs = [(f"around_{number}", value) for number, value in enumerate(values, 1)]
@@ -175,7 +177,7 @@ class _Sources:
     # --- conditions
 
     def _filter(self, part: JoinedPart, ready: Iterable[Conjunct]) -> None:
-        """Apply the conditions on this part alone, and drop the columns that nothing reads any more."""
+        """Apply the conditions on this part alone, and drop the columns that nothing else reads."""
         mine = [each for each in ready if not each.done and each.tables and each.tables <= part.tables]
         part.rows = self._graph.filter(part.rows, [self._truth(each) for each in mine if not each.late])
         for condition in mine:
@@ -224,7 +226,7 @@ class _Sources:
         return parts[0], parts[1]
 
     def _equalities(self, left: JoinedPart, right: JoinedPart, ready: Iterable[Conjunct]) -> list[Equality]:
-        """Return the conditions that equate an expression of the one with an expression of the other."""
+        """Return the conditions that are equalities of an expression over ``left`` and one over ``right``."""
         equalities = []
         for condition in ready:
             node = condition.node
@@ -236,7 +238,7 @@ class _Sources:
         return equalities
 
     def _columns(self, left: JoinedPart, right: JoinedPart, pairs: Sequence[Equality]) -> list[tuple[str, str]]:
-        """Return the equalities as pairs of columns; the right part's columns get names of their own."""
+        """Return the equalities as pairs of columns; right columns are renamed if the left part has their names."""
         values = [aligned(self.lowered(mine), self.lowered(theirs)) for _, mine, theirs in pairs]
         left.rows, left_names = self._graph.extended(left.rows, [mine for mine, _ in values])
         right.rows, right_names = self._graph.extended(right.rows, [theirs for _, theirs in values])

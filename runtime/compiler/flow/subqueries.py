@@ -1,4 +1,4 @@
-"""Subqueries of expressions: those that are conditions become semijoins, others columns that are joined to the rows."""
+"""Subqueries of expressions: conditions become semijoins, and others become columns that are joined to the rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from runtime.plan import EPOCH_TIME, Aggregate, Col, Expr, Lit, renamed
 
 __all__ = ["Subqueries"]
 
-_SHAPES = ("group", "having", "limit", "offset", "distinct", "with_")
+_CLAUSES = ("group", "having", "limit", "offset", "distinct", "with_")
+"""Clauses with which EXISTS is not written as a comparison with an extreme."""
 _OPERATORS: dict[type[exp.Expr], Literal["lt", "le", "gt", "ge"]] = {
     exp.LT: "lt",
     exp.LTE: "le",
@@ -68,7 +69,7 @@ class Subqueries:
                 around.rows = self._queries.graph.filter(around.rows, [test])
 
     def attach(self, around: Block, nodes: Sequence[exp.Expr], *, inner: bool = False) -> None:
-        """Join the subqueries of these expressions to the rows, so that `leaf` resolves them.
+        """Join the subqueries of these expressions to the rows, so that `Block.leaf` resolves them.
 
         With ``inner``, rows for which one of them is NULL may be dropped.
         """
@@ -94,7 +95,7 @@ class Subqueries:
     # --- EXISTS and IN
 
     def _existing(self, around: Block, node: exp.Expr) -> tuple[Rows, list[Link]]:
-        """Return the rows for which EXISTS is true."""
+        """Return the rows of the subquery of an EXISTS, and its links to the query around it."""
         select = node.unnest()
         limit = select.args.get("limit")
         if select.args.get("offset") or (limit is not None and limit.expression.name == "0"):
@@ -120,7 +121,7 @@ class Subqueries:
         around.rows = graph.keep(graph.semi(wide, rows, on, anti=anti), columns)
 
     def _members(self, around: Block, node: exp.In) -> tuple[list[Lowered], list[Lowered], Rows, list[Link]]:
-        """Return values and columns of ``(value, …) IN (SELECT column, …)`` as compared, with rows and links."""
+        """Return the values and the columns that ``(value, …) IN (SELECT column, …)`` compares, with rows and links."""
         row = node.this.unnest()
         parts = row.expressions if isinstance(row, exp.Tuple) else [node.this]
         self.attach(around, parts)
@@ -144,7 +145,7 @@ class Subqueries:
     def _membership(
         self, around: Block, values: Sequence[Lowered], columns: Sequence[Lowered], rows: Rows, links: list[Link]
     ) -> Lowered:
-        """Return IN as a value: true, false, or NULL if a NULL on either side leaves it open."""
+        """Return IN as a value: true, false, or NULL if there is no match but a NULL on either side."""
         matches, _ = self._counts(around, rows, [*_links(values, columns), *links])
         is_member = Lowered(call("gt", matches.expr, Lit(0)), BOOL)
         if not any(part.type.nullable for part in (*values, *columns)):
@@ -163,7 +164,7 @@ class Subqueries:
     def _counts(
         self, around: Block, rows: Rows, links: Sequence[Link], column: str | None = None
     ) -> tuple[Lowered, Lowered]:
-        """Count the rows that the links tie to a row around, and those in which this column is not NULL."""
+        """Count, for each row around, the rows that are linked to it, and those in which this column is not NULL."""
         graph = self._queries.graph
         parts = [(Aggregate("rows", "count_rows", None, "int64"), INT)]
         if column is not None:
@@ -201,7 +202,7 @@ class Subqueries:
         return Lowered(self._join(around, row, [], {})["only"], value.type.with_null())
 
     def _aggregate(self, around: Block, select: exp.Select) -> tuple[Block, Lowered]:
-        """Return aggregates without GROUP BY, and the SELECT's value over them."""
+        """Return the aggregates of a SELECT without GROUP BY, and the value that it selects."""
         having = select.args.get("having")
         output = select.expressions[0].unalias()
         nodes = [output] if having is None else [output, having.this]
@@ -221,7 +222,7 @@ class Subqueries:
     def _equal(self, around: Block, node: exp.Expr) -> bool:
         """Build ``value = (SELECT aggregate …)`` as a semijoin and return True; return False for other conditions.
 
-        A change of the aggregate then costs the rows that equal it, not all rows compared with it.
+        A change of the aggregate then costs time only for the rows that equal it, not for all rows compared with it.
         """
         if not isinstance(node, exp.EQ):
             return False
@@ -241,7 +242,7 @@ class Subqueries:
     def _bounded(self, around: Block, node: exp.Expr) -> bool:
         """Build a comparison with a bound of independent subqueries and return True; return False for other conditions.
 
-        A move of the bound then costs the rows that it passes, and not all rows, as a product would.
+        A move of the bound then costs time only for the rows that it passes; in a product it would for all rows.
         """
         if isinstance(node, exp.Between) and not node.args.get("symmetric"):
             sides = [self._bound(around, exp.GTE, node.this, node.args["low"]),
@@ -263,7 +264,7 @@ class Subqueries:
     def _bound(
         self, around: Block, kind: type[exp.Expr], side: exp.Expr, bound: exp.Expr
     ) -> tuple[Lowered, Bound] | None:
-        """Return a value of the rows and the bound that it is compared with; None for any other comparison."""
+        """Return both sides of a comparison of the rows with independent subqueries; None for any other comparison."""
         queries = outermost_queries(bound)
         if not queries or outermost_queries(side) or free_columns(bound) or not free_columns(side):
             return None
@@ -289,9 +290,9 @@ class Subqueries:
     def _join(
         self, around: Block, rows: Rows, links: Sequence[Link], defaults: dict[str, Lit] | None
     ) -> dict[str, Expr]:
-        """Join at most one row to each row around, which is dropped if it has none and there are no ``defaults``.
+        """Join at most one row to each row around; with None as ``defaults``, rows without a match are dropped.
 
-        Return the names of their columns there.
+        Return an expression for each of the joined columns.
         """
         around.rows, called = attach(self._queries.graph, around.rows, rows, links, defaults)
         return {old: Col(new) for old, new in called.items()}
@@ -309,12 +310,12 @@ def _is_aggregate(select: exp.Select) -> bool:
 
 
 def _of_nothing(groups: Block, value: Lowered) -> Constant:
-    """Return the value if there is no row to aggregate."""
+    """Return the value that is selected if there is no row to aggregate."""
     row: dict[str, Constant] = dict.fromkeys(groups.rows.columns)
     try:
         return evaluate_constant(value.expr, row | {name: default.value for name, default in groups.defaults.items()})
     except NotIncremental:
-        return False  # a value other than NULL; which one does not matter
+        return False  # any value other than NULL, as callers only compare with NULL
 
 
 def _rejects_null(node: exp.Expr) -> bool:
@@ -339,15 +340,15 @@ def _never_null(test: exp.Expr) -> exp.Expr:
 
 
 def _extreme_test(node: exp.Expr) -> exp.Binary | None:
-    """Return ``(SELECT MIN(x) …) < y`` for EXISTS (rows with x < y), where y is an outer column; else None."""
+    """Return ``(SELECT MIN(x) …) < y`` for the rows of an EXISTS with x < y, where y is an outer column; else None."""
     select = node.unnest()
-    if not isinstance(select, exp.Select) or any(select.args.get(name) for name in _SHAPES):
+    if not isinstance(select, exp.Select) or any(select.args.get(name) for name in _CLAUSES):
         return None
     if aggregates_of(select.expressions) or select.args.get("where") is None:
         return None
     own = own_tables(select)
     parts = conjuncts(select.args["where"].this)
-    bounds = [(part, bound) for part in parts if (bound := _bound(part, own)) is not None]
+    bounds = [(part, bound) for part in parts if (bound := _inequality(part, own)) is not None]
     if len(bounds) != 1:
         return None
     part, (kind, inside, outside) = bounds[0]
@@ -359,8 +360,8 @@ def _extreme_test(node: exp.Expr) -> exp.Binary | None:
     return kind(this=exp.Subquery(this=inner), expression=outside.copy())
 
 
-def _bound(node: exp.Expr, own: set[str]) -> tuple[type[exp.Binary], exp.Expr, exp.Expr] | None:
-    """Return the kind of an inequality of an inner and an outer expression, and both sides; else None."""
+def _inequality(node: exp.Expr, own: set[str]) -> tuple[type[exp.Binary], exp.Expr, exp.Expr] | None:
+    """Return the kind and the sides of an inequality of an inner and an outer expression, in this order; else None."""
     if type(node) not in TURNED or outermost_queries(node):
         return None
     assert isinstance(node, exp.Binary)

@@ -1,9 +1,9 @@
 """Window functions of one SELECT, as columns that are added to its rows.
 
 All functions of one PARTITION BY and ORDER BY are one node. An aggregate over whole partitions is a group that is
-joined to the rows. Ties of an ORDER BY are broken by the columns that SELECT and QUALIFY name, in that order
-(`tie_columns`), as the answer must follow from the rows: rows that are equal in these cannot be distinguished in the
-result.
+joined to the rows. The result must not depend on the order in which rows arrive, so ties of an ORDER BY are broken by
+the columns that SELECT and QUALIFY name, in this order (`tie_columns`). Rows that are equal in all of these columns
+cannot be distinguished in the result.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from sqlglot import exp
 
 from runtime.compiler.flow.blocks import Block, QueryBuilder, outermost_queries
 from runtime.compiler.flow.graph import free_name
+from runtime.compiler.flow.groups import AggregateKind, GroupAggregates
 from runtime.compiler.flow.joining import attach, paired
 from runtime.compiler.lower import lower
 from runtime.compiler.operands import Lowered, NotIncremental, call, choose
 from runtime.compiler.parse import tie_columns
 from runtime.compiler.sums import Accumulator, Extreme, accumulate
 from runtime.compiler.types import BOOL, INT, Type
-from runtime.plan import Aggregate, Col, Lit, Quantile, WindowFunction
+from runtime.plan import Col, Lit, WindowFunction
 
 __all__ = ["attach_windows", "windows_of"]
 
 _MOST_ROWS = 1000
-"""Greatest reach of LAG, LEAD and frames, as a change costs as much."""
+"""Greatest distance in rows of LAG, LEAD and the ends of frames: a change costs time for as many rows."""
 _RANKINGS: dict[type[exp.Expr], Literal["row_number", "rank", "dense_rank"]] = {
     exp.RowNumber: "row_number",
     exp.Rank: "rank",
@@ -38,6 +39,7 @@ _NO_AGGREGATES = (exp.CumeDist, exp.IgnoreNulls, exp.NthValue, exp.Ntile, exp.Pe
 _Frame = tuple[int | None, int | None]
 """Numbers of rows before and after the row; None for the first or the last of the partition."""
 _WHOLE: _Frame = (None, None)
+"""Frame that is the whole partition."""
 
 
 def windows_of(nodes: Sequence[exp.Expr]) -> list[exp.Window]:
@@ -60,20 +62,20 @@ def attach_windows(queries: QueryBuilder, block: Block, select: exp.Select, node
     specs: dict[str, list[exp.Window]] = {}
     for window in windows:
         specs.setdefault(_spec_text(window), []).append(window)
-    # Windows over an opposite order come last, so that results of the others break ties of equal rows in it, too.
+    # Windows over the opposite order are added last: the results of the others then break ties in that order too.
     for members in sorted(specs.values(), key=lambda windows: _is_reversed(windows[0])):
         _Windows(queries, block, members[0], ties).add(members)
 
 
 def _spec_text(window: exp.Window) -> str:
-    """Return the common text of windows whose functions are one node."""
+    """Return a text that is equal for two windows if their functions can be one node."""
     partition = ", ".join(part.sql() for part in window.args.get("partition_by") or [])
     order = window.args.get("order")
     return f"{partition} {'' if order is None else order.sql()} {_is_reversed(window)}"
 
 
 def _is_reversed(window: exp.Window) -> bool:
-    """Return True if its function runs from the last row of the partition, as one over the opposite order."""
+    """Return True if the function is computed over the opposite order, from the last row of the partition on."""
     function, frame = _function(window), _frame(window)
     if frame is None or frame == _WHOLE:
         return isinstance(function, exp.LastValue) and frame == _WHOLE
@@ -107,7 +109,10 @@ def _frame(window: exp.Window) -> _Frame | None:
 
 
 def _bound(spec: exp.WindowSpec, name: str, outward: str) -> int | None:
-    """Return the distance of an end of a frame in rows, in its own direction; None for the end of the partition."""
+    """Return the distance in rows from the row to an end of its frame; None if that is an end of the partition.
+
+    The distance is positive in the direction ``outward``: before the row for the start, after it for the end.
+    """
     value, side = spec.args.get(name), str(spec.args.get(f"{name}_side") or "").upper()
     if value is None or value == "CURRENT ROW":
         return 0
@@ -137,11 +142,13 @@ class _Windows:
     queries: QueryBuilder
     block: Block
     first: exp.Window
-    """First of them."""
+    """First of the functions."""
     ties: Sequence[exp.Column]
     """Columns that break ties, before all other columns."""
     functions: list[tuple[WindowFunction, Type]] = field(default_factory=list)
+    """Functions of the node, with the types of their results."""
     results: list[tuple[exp.Window, Lowered]] = field(default_factory=list)
+    """Expression for each function of the query."""
 
     def add(self, windows: Sequence[exp.Window]) -> None:
         """Add the functions to the rows."""
@@ -296,49 +303,19 @@ class _FrameAggregates(Accumulator):
         return self._windows.make(kind, value, value.type.with_null(), frame=self._frame)
 
 
-class _PartitionAggregates(Accumulator):
-    """Accumulator of a partition's aggregates as those of a group node."""
+class _PartitionAggregates(GroupAggregates):
+    """Accumulator of the aggregates of whole partitions."""
 
     def __init__(self, windows: _Windows, *, zero: bool) -> None:
         super().__init__(may_be_empty=False, zero=zero)
         self._windows = windows
         self.columns: list[str] = []
         """Columns that the aggregates read."""
-        self.made: list[tuple[Aggregate, Type]] = []
-        """Aggregates with their types."""
 
-    def _add(self, kind: str, value: Lowered | None, result: Type, quantile: Quantile | None = None) -> Lowered:
-        column = None if value is None else self._windows.place(value)
-        if column is not None:
-            self.columns.append(column)
-        for part, known in self.made:
-            if (part.kind, part.column, part.quantile) == (kind, column, quantile):
-                return Lowered(Col(part.name), known)
+    def argument(self, value: Lowered) -> str:
+        self.columns.append(self._windows.place(value))
+        return self.columns[-1]
+
+    def new_name(self, kind: AggregateKind) -> str:
         taken = {*self._windows.block.rows.columns, *(part.name for part, _ in self.made)}
-        taken |= {function.name for function, _ in self._windows.functions}
-        name = free_name(f"of_partition_{kind}", taken)
-        self.made.append((Aggregate(name, kind, column, result.column(name).type, quantile), result))  # type: ignore[arg-type]  # it is a kind
-        return Lowered(Col(name), result)
-
-    def rows(self) -> Lowered:
-        return self._add("count_rows", None, INT)
-
-    def count(self, value: Lowered) -> Lowered:
-        return self._add("count", value, INT)
-
-    def total(self, value: Lowered) -> Lowered:
-        summed = self._add("sum", value, Type("int", value.type.scale, True, value.type.nullable))
-        if not self._zero:
-            return summed
-        return Lowered(call("coalesce", summed.expr, Lit(0)), summed.type.with_null(False))
-
-    def extreme(self, kind: Extreme, value: Lowered) -> Lowered:
-        return self._add(kind, value, value.type)
-
-    def quantile(self, place: Quantile, value: Lowered) -> Lowered:
-        return self._add("quantile", value, value.type.with_null(), place)
-
-    def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
-        if kind == "count_distinct":
-            return self._add(kind, value, INT)
-        return self._add(kind, value, Type("int", value.type.scale, True, value.type.nullable))
+        return free_name(f"of_partition_{kind}", {*taken, *(part.name for part, _ in self._windows.functions)})

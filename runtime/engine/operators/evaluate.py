@@ -7,7 +7,6 @@ than every other float, as in DuckDB.
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 
 from runtime.engine.operators.keys import float_codes
 from runtime.engine.operators.operator import OperatorError
-from runtime.plan import Call, Col, Expr, Lit
+from runtime.plan import Call, Col, Expr, Lit, exact_result
 from runtime.state import decimals_of_integers
 
 __all__ = ["evaluate", "mask", "wide_array"]
@@ -242,17 +241,6 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 _FLOAT_EXACT: Final = 2**53
-_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-}
 
 
 def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
@@ -287,42 +275,10 @@ def _exact_list(
     if expr.op in _FUNCTIONS:
         return _plain(evaluate(expr, columns, rows))
     args = [_exact_list(argument, cache, columns, rows) for argument in expr.args]
-    return [_exact_value(expr.op, row) for row in zip(*args, strict=True)]
+    return [exact_result(expr.op, row) for row in zip(*args, strict=True)]
 
 
 def _plain(column: pa.Array) -> list[Any]:
     """Return a column's values as Python objects; integers may have any size."""
     values: list[Any] = column.to_pylist()
     return [None if v is None else int(v) for v in values] if pa.types.is_decimal(column.type) else values
-
-
-def _exact_value(op: str, args: tuple[Any, ...]) -> Any:
-    """Return the result of an operation on computed values; NULL is None."""
-    if op == "and":
-        return False if False in args else None if None in args else True
-    if op == "or":
-        return True if True in args else None if None in args else False
-    if None in args:
-        return None
-    if op == "not":
-        return not args[0]
-    if op == "neg":
-        return -args[0]
-    if op in ("floordiv", "mod", "div"):
-        return _exact_quotient(op, args[0], args[1])
-    if op in _COMPARISONS and any(isinstance(each, float) for each in args):
-        args = tuple((True, 0.0) if each != each else (False, each) for each in args)  # noqa: PLR0124 (NaN)
-    value = args[0]
-    for argument in args[1:]:
-        value = _OPERATIONS[op](value, argument)
-    return value
-
-
-def _exact_quotient(op: str, left: int, right: int) -> int | float | None:
-    if right == 0:
-        return None
-    if op == "div":
-        return left / right
-    quotient = abs(left) // abs(right)
-    quotient = quotient if (left < 0) == (right < 0) else -quotient
-    return quotient if op == "floordiv" else left - right * quotient

@@ -1,9 +1,10 @@
-"""Looking ahead in a batch: cells of a large ordered index that later rows will read are fetched from memory early.
+"""Prefetching of the cells of a large ordered index that later rows of a batch will read.
 
-The search of a row waits for memory twice: for the keys of the leaf, then for the entry and its octet; the inner nodes
-are few and stay in the caches. So the leaf of a row is searched some rows before its turn, and its entry is fetched
-half way. With 2 M entries a row took 540 ns without that and 340 ns with it; with 20,000, which fit into the caches, 20
-% more. Twice as far ahead it took 4 % more.
+The search for a row waits for memory twice: for the keys of the leaf, and then for the entry and its octet. The inner
+nodes are few and stay in the caches. So the leaf of a row is searched and fetched some rows before the row is added,
+and the entry is fetched half way between. With 2 million entries a row took 540 ns without prefetching and 340 ns with
+it. With 20,000 entries, which fit into the caches, it took 20 % longer with it. Twice the number of rows ahead took 4 %
+longer.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from runtime.native.plain import array, jit, prefetch, rank
 LEAF_AHEAD, ENTRY_AHEAD = 8, 4
 """Number of rows ahead at which a leaf and an entry are fetched."""
 RING = 32
-"""Number of rows that are remembered: first their leaves (0: none), then their keys."""
+"""Number of rows in the ring, which has a leaf for each row (0: none), and then a key for each row."""
 LAST, LAST_GROUP, LAST_KEY, RING_WORDS = 64, 65, 66, 67
-"""Places after the ring: the last fetched leaf, its group, the greatest key that it may contain; and all words of
-the ring.
+"""Places after the ring: the last fetched leaf, its group, and the greatest key that it may contain; then the number
+of all words.
 """
 LARGE_WORDS = 1 << 19
-"""Size of a tree in words, 4 MB, above which looking ahead saves time."""
+"""Size of all trees in words, 4 MB, above which prefetching saves time."""
 LINE = 8
 """Words of a cache line."""
 
 
 @jit
 def begin_ahead(t: Any, ring: Any, rows: int) -> bool:
-    """Drop the rows before a batch of ``rows`` rows; return whether looking ahead saves time."""
+    """Empty the ring for a batch of ``rows`` rows; return whether prefetching saves time."""
     for place in range(RING):
         ring[place] = 0
     ring[LAST], ring[LAST_GROUP] = 0, -1

@@ -15,7 +15,7 @@ DAY = 86400000000
 def weighted(value: int, weight: int) -> tuple[int, bool]:
     """Return a wide value times a weight, and whether the product is out of range; fast if the value has 64 bits.
 
-    A test for the weights 1 and -1, which nearly all are, costs more: the processor cannot predict which comes next.
+    Nearly all weights are 1 or -1, but a test for these would take longer, as the processor cannot predict its result.
     """
     if fits(value):
         return wide(narrow(value)) * wide(weight), False

@@ -1,6 +1,7 @@
-"""Columns of an Arrow record batch as arrays of cells, not copied: reads the structures of Arrow's C data interface.
+"""Columns of an Arrow record batch as arrays of cells, not copied.
 
-Only compiled code can do so. <https://arrow.apache.org/docs/format/CDataInterface.html>
+The module reads the structures of Arrow's C data interface, which only compiled code can do.
+<https://arrow.apache.org/docs/format/CDataInterface.html>
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ARRAY_NULLS, ARRAY_OFFSET, ARRAY_BUFFERS, ARRAY_CHILDREN, ARRAY_RELEASE = 1, 2, 
 def bind_columns(p: Any) -> int:
     """Bind columns of 64 bits to a batch, and release the export; return 1 if a column may contain a NULL.
 
-    The owner of the record batch keeps it until the rows of the batch are forgotten.
+    The owner of the record batch must keep it as long as the batch refers to its columns.
     """
     s, columns, batch = array(p, NUMBERS), array(p, COLUMNS), table(p, BATCH)
     exported = root(s[EXPORTED])

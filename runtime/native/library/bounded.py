@@ -26,10 +26,11 @@ from runtime.native.library.sorted_rows import (
 from runtime.native.plain import array, jit, jit_inline, narrow, rank, wide
 
 LOW, HIGH, FROM, TO, SIGN = 0, 1, 2, 3, 4
-"""Numbers: the passing values, from ``LOW`` to ``HIGH`` (none if ``HIGH`` is less); the values that a move adds
-(``SIGN`` 1) or removes (-1).
+"""Numbers: the values from ``LOW`` to ``HIGH`` pass (none if ``HIGH`` is less); the last move of the bound has added
+(``SIGN`` 1) or removed (-1) the values from ``FROM`` to ``TO``.
 """
 LENGTH = 5
+"""Number of these numbers."""
 LEAST = -(1 << 63)
 GREATEST = (1 << 63) - 1
 
@@ -42,9 +43,10 @@ def passes(s: Any, value: int) -> bool:
 
 @jit
 def move_bound(s: Any, is_lower: bool, there: bool, step: int, bound: int) -> None:
-    """Set the passing values, from ``step`` after a bound of 128 bits on, up or down, and record the move.
+    """Set the passing values for a bound of 128 bits, and record the move.
 
-    No value passes if the bound is not ``there``.
+    Values pass from ``bound + step`` up if ``is_lower``, otherwise from there down. ``there`` is False if there is no
+    bound, or if it is NULL; then no value passes.
     """
     was, old_low, old_high = s[LOW] <= s[HIGH], s[LOW], s[HIGH]
     low, high, edge = LEAST, GREATEST, bound + wide(step)

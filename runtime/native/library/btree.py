@@ -83,8 +83,8 @@ LEVELS = 16
 
 COUNT, DEAD, AFTER, BEFORE, CAPACITY, KEYS = 0, 1, 2, 3, 4, 8
 """Words at the beginning of a node: number of children or entries, number of dead entries, the next leaf and the leaf
-before (each + 1; 0 for none), capacity; then the keys. In a leaf its entries follow, in an inner node its children and
-then their sums; the octets are last."""
+before (each + 1; 0 for none), and capacity. The keys follow; then in a leaf the entries, and in an inner node the
+children and their sums; the octets are last."""
 CHILDREN = KEYS + FAN
 CHILD_SUMS = CHILDREN + FAN
 
@@ -92,7 +92,7 @@ TINY, SMALL, LEAF, INNER = 0, 1, 2, 3
 """Kinds of nodes: leaves for 4, 16 and 64 entries, and inner nodes."""
 GREATEST = (1 << 63) - 1
 DEAD_LEAST = 8
-"""Number of dead entries below which they are not removed from a leaf, unless it is full or all of them are dead."""
+"""Number of dead entries from which they are removed from a leaf that is neither full nor entirely dead."""
 MERGED = 48
 """Greatest number of children or entries of a merged node."""
 SPARSE = 16
@@ -268,7 +268,7 @@ def grow_leaf(t: Any, row: int, leaf: int) -> bool:
 def split_leaf(t: Any, parent: int, child: int, leaf: int, key: int) -> bool:
     """Split a full leaf, whose parent has room, to insert a key; return False if there is no room for a leaf.
 
-    If the key is greater than all of the group, no entry moves to the new leaf, so that leaves which are filled in
+    If the key is greater than all keys of the group, no entry moves to the new leaf, so that leaves which are filled in
     order stay full."""
     width, source, at = 1 + 2 * array(t, META)[SUMS], chunk_of(t, leaf), leaf & CHUNK_MASK
     node = allocate(t, LEAF, FAN)
@@ -296,7 +296,7 @@ def split_leaf(t: Any, parent: int, child: int, leaf: int, key: int) -> bool:
 def split_inner(t: Any, parent: int, child: int, inner: int, is_last: bool) -> bool:
     """Split a full inner node, whose parent has room; return False if there is no room for a node.
 
-    ``is_last``: the key to be inserted belongs to the last child; then only this child moves."""
+    With ``is_last`` the key to be inserted belongs to the last child, and only that child moves to the new node."""
     width, source, at = 1 + 2 * array(t, META)[SUMS], chunk_of(t, inner), inner & CHUNK_MASK
     node = allocate(t, INNER, FAN)
     if node < 0:
@@ -397,7 +397,7 @@ def merge(t: Any, parent: int, child: int, is_leaf: bool) -> bool:
 
 @jit_apart
 def join_children(t: Any, parent: int, child: int) -> None:
-    """Add the sums of the next child to those of a child, give it the next one's upper key, and remove the next one."""
+    """Give a child the upper key of the next child and the sums of both, and remove the next child."""
     meta, cells, at = array(t, META), chunk_of(t, parent), parent & CHUNK_MASK
     place = at + CHILD_SUMS + child * (1 + 2 * meta[SUMS])
     cells[at + KEYS + child] = cells[at + KEYS + child + 1]
@@ -422,7 +422,7 @@ def unlink(t: Any, leaf: int) -> None:
 def shrink_leaf(t: Any, group: int, row: int, leaf: int) -> None:
     """Remove the dead entries of a leaf, to which ``PATH`` leads, and merge it if possible; free it if all are dead.
 
-    Then inner nodes above it that have become small are merged or freed, too."""
+    Inner nodes above the leaf that become small are then merged or freed too."""
     rows, path, cells, at = array(t, ROWS), array(t, PATH), chunk_of(t, leaf), leaf & CHUNK_MASK
     level = rows[row + DEPTH] - 2
     is_empty = cells[at + COUNT] == cells[at + DEAD]

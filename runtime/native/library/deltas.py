@@ -1,11 +1,12 @@
 """Deltas of an ordered index: the rows of a batch sorted by group and key, and added up where both are equal.
 
-Deltas that are near in the index follow one another, so that the search finds the nodes of a tree in the nearest cache,
-and those of one leaf are added with one search (`add_deltas`). The order does not affect results: if there are few
-rows, or the sorted words do not have enough bits, the order of the batch is kept.
+Deltas of near keys then follow one another, so that a search finds the nodes of a tree in the nearest cache, and the
+deltas of one leaf are added with one search (`add_deltas`). The order does not affect results: if there are few rows,
+or if the words to sort do not have enough bits, the order of the batch stays.
 
-A word is group, key less the least key, and the row's number, from the highest bits down. The words are sorted by their
-digits from the lowest one up (Knuth, *The Art of Computer Programming*, volume 3, section 5.2.5).
+A word to sort has the group, the difference of the key to the least key, and the number of the row, from the highest
+bits down. The words are sorted by their digits, the lowest digit first (Knuth, *The Art of Computer Programming*,
+volume 3, section 5.2.5).
 """
 
 from __future__ import annotations
@@ -59,14 +60,14 @@ from runtime.native.plain import array, constant, copy_words, fits, jit, jit_apa
 
 NUMBERS, ROW_GROUP, ROW_KEY, WORDS, SPARE, COUNTS, KEY, VALUE = 0, 1, 2, 3, 4, 5, 6, 7
 FOUND, SCRATCH, RECENT, PLACES = 8, 9, 10, 11
-"""Places of the table: numbers, group and key of each row, the words, room for sorting them, counts of digits; for
-each delta its key, the words of its entry, and the words of the three sums around it; room for three entries, and
-the ring of `ahead`. ``SPARE`` also has the group of each delta.
+"""Places of the table: numbers, group and key of each row, the words to sort, room for sorting them, counts of digits;
+for each delta its key, the words of its entry, and the three entries that `around` writes; room for three entries, and
+the ring of `ahead`. After sorting ``SPARE`` has the group of each delta.
 """
 GROUP = SPARE
 LENGTH, SHIFT, MASK, CURSOR = 0, 1, 2, 3
 """Numbers: number of words, or of deltas; bits of a row's number (0: rows are not sorted); mask of the row's number
-in a word; and the delta at which to resume + 1, or 0 if there are none yet.
+in a word; and the number of the delta at which to resume + 1, or 0 before there are deltas.
 """
 ROOM = 1 << 16
 """Number of rows for which there is room."""
@@ -88,7 +89,10 @@ def bits_of_span(value: int) -> int:
 
 @jit_apart
 def sort_rows(d: Any, rows: int, is_worth_it: bool) -> None:
-    """Sort rows by group and key; ``WORDS`` has their numbers, ascending."""
+    """Sort the rows whose numbers ``WORDS`` has, ascending, by group and key.
+
+    They keep their order if they are few, if ``is_worth_it`` is False, or if a word does not have enough bits.
+    """
     numbers, group, key, words = array(d, NUMBERS), array(d, ROW_GROUP), array(d, ROW_KEY), array(d, WORDS)
     numbers[LENGTH], numbers[SHIFT], numbers[MASK] = rows, 0, -1
     if rows < _LEAST or not is_worth_it:

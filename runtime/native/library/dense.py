@@ -1,8 +1,8 @@
 """Dense layout of an ordered index: a cell for every key of a window, for every group.
 
-Cell ``group × window + key − base`` is the entry of a key. A block is the sum of 64 cells, a top the sum of 64 blocks
-(of the group's whole window if it is smaller). A prefix sum reads tops, blocks and cells, at most 64 each of the last
-two. The window is a power of 2 from 64 on.
+Cell ``group × window + key − base`` is the entry of a key. A block is the sum of 64 cells, and a top is the sum of 64
+blocks, or of the whole window if that is smaller. A prefix sum reads tops, and at most 64 blocks and 64 cells. The
+window is a power of 2, at least 64.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from runtime.native.library.entries import (
     BEYOND,
     BLOCKS,
     CELLS,
+    DEFERRED,
     GROUPS,
-    IS_LAZY,
     LARGE,
     LARGE_SHIFT,
     META,
@@ -59,8 +59,8 @@ from runtime.native.plain import (
 BLOCK_SHIFT = 6
 BLOCK = 64
 """Number of cells of a block."""
-LAZY_BLOCKS = 2
-"""Value of ``IS_LAZY`` that leaves blocks and tops to `finish`; 1 leaves only tops to it."""
+DEFERRED_BLOCKS = 2
+"""Value of ``DEFERRED`` with which `add` leaves blocks and tops to `finish`; with 1 it leaves only tops."""
 TOP_SHIFT_MOST = 12
 """Greatest log2 of the number of cells of a top."""
 
@@ -89,9 +89,9 @@ def add(t: Any, group: int, key: int, sums: int) -> int:
         high = cells[place + word + 1]
         after |= high
         longest |= high ^ (high >> 63)
-    if meta[IS_LAZY] < LAZY_BLOCKS:
+    if meta[DEFERRED] < DEFERRED_BLOCKS:
         add_values_at(blocks, (cell >> BLOCK_SHIFT) * width, values, 0, sums)
-    if meta[IS_LAZY] == 0:
+    if meta[DEFERRED] == 0:
         top = (cell >> meta[TOP_SHIFT]) * width
         add_values_at(array(t, TOPS), top, values, 0, sums)
         if bits(array(t, TOPS), top, sums) == 0:
@@ -119,9 +119,9 @@ def check_added(t: Any, cell: int) -> None:
     meta = array(t, META)
     width = 1 + 2 * meta[SUMS]
     check_limits(meta, array(t, CELLS), cell * width)
-    if meta[IS_LAZY] < LAZY_BLOCKS:
+    if meta[DEFERRED] < DEFERRED_BLOCKS:
         check_limits(meta, array(t, BLOCKS), (cell >> BLOCK_SHIFT) * width)
-    if meta[IS_LAZY] == 0:
+    if meta[DEFERRED] == 0:
         check_limits(meta, array(t, TOPS), (cell >> meta[TOP_SHIFT]) * width)
 
 
@@ -149,7 +149,7 @@ def below(t: Any, group: int, key: int, inclusive: bool, sums: int) -> None:
         accumulate(meta, prefix, 0, blocks, first_block * width, block - first_block, sums)
         accumulate(meta, prefix, 0, cells, first * width, end - first, sums)
         return
-    # Reads the cells of a block, and the blocks of a top, either before or after the place, whichever are fewer.
+    # The cells of a block and the blocks of a top are read either before or after the place, whichever are fewer.
     is_far, size = end - first > BLOCK >> 1, 1 << (shift - BLOCK_SHIFT)
     if is_far:
         deduct(prefix, cells, end * width, first + BLOCK - end, sums)
@@ -182,8 +182,8 @@ def between(t: Any, group: int, low: int, high: int, sums: int) -> None:
     if first == last:
         accumulate(meta, prefix, 0, cells, start * width, end - start, sums)
         return
-    # Reads, in the two blocks that the ends of the interval cut, the cells inside or those outside, whichever are
-    # fewer.
+    # In each of the two blocks that an end of the interval cuts, the cells inside or those outside are read, whichever
+    # are fewer.
     before, behind = start & (BLOCK - 1), end & (BLOCK - 1)
     if before < BLOCK >> 1:
         deduct(prefix, cells, (start - before) * width, before, sums)
@@ -225,23 +225,23 @@ def total(t: Any, group: int, sums: int) -> None:
 
 @jit
 def begin(t: Any, rows: int) -> None:
-    """Leave the tops, or also the blocks, to `finish` if that is less work for a batch of ``rows`` rows."""
+    """Decide whether it is faster for a batch of ``rows`` rows if `add` leaves tops, or also blocks, to `finish`."""
     meta = array(t, META)
     cells = array(table(t, GROUPS), hashing.META)[hashing.USED] * meta[WINDOW]
-    meta[IS_LAZY] = int(rows > cells >> BLOCK_SHIFT) + int(rows > cells >> 1)
+    meta[DEFERRED] = int(rows > cells >> BLOCK_SHIFT) + int(rows > cells >> 1)
 
 
 @jit_apart
 def finish(t: Any) -> None:
-    """Recompute the tops, and the blocks, that `add` has left to this function."""
+    """Recompute the tops and blocks that `add` has left to this function."""
     meta, blocks, tops = array(t, META), array(t, BLOCKS), array(t, TOPS)
-    if meta[IS_LAZY] == 0:
+    if meta[DEFERRED] == 0:
         return
     width, count = 1 + 2 * meta[SUMS], meta[WINDOW] >> meta[TOP_SHIFT]
-    if meta[IS_LAZY] == LAZY_BLOCKS:
+    if meta[DEFERRED] == DEFERRED_BLOCKS:
         for block in range(array(table(t, GROUPS), hashing.META)[hashing.USED] * (meta[WINDOW] >> BLOCK_SHIFT)):
             sum_up(meta, blocks, block * width, array(t, CELLS), block * BLOCK * width, BLOCK)
-    meta[IS_LAZY] = 0
+    meta[DEFERRED] = 0
     size = 1 << (meta[TOP_SHIFT] - BLOCK_SHIFT)
     for group in range(array(table(t, GROUPS), hashing.META)[hashing.USED]):
         for top in range(group * count, (group + 1) * count):

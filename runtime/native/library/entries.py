@@ -3,9 +3,9 @@
 An entry has 1 + 2 × sums words: a weight, then sums of 128 bits, low word first. An entry whose words are all 0 is
 empty. Sums over entries have the same words.
 
-Exactness: an entry, a kept sum or a prefix sum outside ±2^126 (a weight: ±2^62) sets ``BAD``. As long as no sum of an
-entry is outside ±2^96, and no weight outside ±2^32, no sum over 2^30 entries is outside those limits, and none is
-checked. The first entry outside ±2^96 or ±2^32 sets ``LARGE``: from then on every addition to a sum is checked.
+Exactness: an entry, a stored sum or a prefix sum outside ±2^126 (a weight: ±2^62) sets ``BAD``. As long as every sum of
+an entry is within ±2^96 and every weight within ±2^32, all sums over up to 2^30 entries are within those limits, and
+are not checked. The first entry outside ±2^96 or ±2^32 sets ``LARGE``: from then on every addition to a sum is checked.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from runtime.native.plain import array, jit, jit_apart, jit_inline, load_wide, n
 
 META, GROUPS, VALUES, PREFIX, ROWS, EMPTY, SIGNS = 0, 1, 2, 3, 4, 5, 6
 """Places of the table: numbers, directory of groups (a `hashing` table), the entry to add, the requested sums, a row
-for each group, groups that may have become empty, and the numbers of entries with a negative weight and with a
-negative value of each sum.
+for each group, groups that may have become empty, and the number of entries with a negative weight, followed by that
+of entries with a negative value for each sum.
 """
 CELLS, BLOCKS, TOPS = 7, 8, 9
 """Places of the dense layout."""
@@ -27,13 +27,13 @@ CHUNKS, PATH = 10, 11
 PLACES = 12
 
 IS_TREE, SUMS, BAD, LARGE, NEGATIVE, ROOM, EMPTIES, WANTED, WANTED_KEY = 0, 1, 2, 3, 4, 5, 6, 7, 8
-"""Numbers in ``META``: layout, sums of an entry, whether a sum passed the limit, whether sums must be checked,
-entries with a negative weight or sum, capacity of group rows, groups in ``EMPTY``, the kind of room that was
-lacking, and its key.
+"""Numbers in ``META``: whether the layout is that of trees, number of sums of an entry, whether a sum exceeded the
+limit, whether sums must be checked, entries with a negative weight or sum, capacity of group rows, groups in
+``EMPTY``, the kind of room that was lacking, and the key that needed it.
 """
-BASE, WINDOW, BEYOND, TOP_SHIFT, IS_LAZY = 9, 10, 11, 12, 13
-"""Numbers of the dense layout: least key, keys of a group, minus that, log2 of the cells in a top, whether the tops
-are left to `ordered.finish`.
+BASE, WINDOW, BEYOND, TOP_SHIFT, DEFERRED = 9, 10, 11, 12, 13
+"""Numbers of the dense layout: least key, keys of a group, minus that, log2 of the cells in a top, and which sums
+additions leave to `ordered.finish` (0: none, 1: the tops, 2: the tops and the blocks).
 """
 NEXT, END, FREE, SIZE = 14, 15, 16, 20
 """Numbers of the tree layout: first unused word, end of the words; for each of the four kinds of node the first free

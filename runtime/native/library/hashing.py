@@ -1,10 +1,10 @@
-"""Hash table of records: key words, then value words, addressed by slot; the kernel side of `structures.HashTable`.
+"""Hash table of records: key words, then value words, addressed by slot; kernel side of `native.structures.HashTable`.
 
-Open addressing with linear probing over an index of slot numbers, at most half full; removal shifts the cluster back,
-so no table needs a clean-up. A table whose key is one word in a narrow window is indexed by the key itself
-(``DIRECT``). A record whose value words are all 0 is not live.
+Open addressing with linear probing over an index of slot numbers, which is at most half full. Removal moves later
+entries of the cluster back, so that there are no deleted entries to skip. A table whose key is one word in a narrow
+window is indexed by the key itself (``DIRECT``). A record whose value words are all 0 is not live.
 
-Results keep the values that a record had before the current step: `touch` copies them on its first change.
+A table that is a result also has the values from before the current step: `touch` copies them before the first change.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def touch(t: Any, slot: int) -> None:
 
 @jit
 def settle(t: Any) -> None:
-    """End a step: remove touched records that are empty; no record is touched afterwards."""
+    """End a step: remove the touched records that are empty, and count no record as touched."""
     meta, touched = array(t, META), array(t, TOUCHED)
     for number in range(meta[CHANGED]):
         drop_if_zero(t, touched[number])

@@ -1,4 +1,4 @@
-"""Totals by group and key, and the least key of each group: the kernel side of `levels.Levels`.
+"""Totals by group and key, and the least key of each group: the kernel side of `native.indexes.Levels`.
 
 A key whose total is not 0 is a record of a `hashing` table. The records of a group are the nodes of a pairing heap as
 well, linked by their slots, whose root has the least key. A new key is compared only with the root; a key whose total

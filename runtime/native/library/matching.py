@@ -1,9 +1,9 @@
 """Price-time matching of plain limit orders over flat arrays, with a step of a graph after each record.
 
-The kernel side of `deltabook.backtest.native_loop`. `play` applies recorded orders to the books, appends the rows that
-each one changes in BIDS, ASKS and TRADES to the batches of a graph, and runs the graph's nodes. It returns to Python
-when a record is due after the next timer, when an order of a strategy was executed, when a watched view has changed, or
-when an array is full.
+This is the kernel side of `deltabook.backtest.native_loop`. `play` applies recorded orders to the books, appends the
+rows that each one changes in BIDS, ASKS and TRADES to the batches of a graph, and runs the graph's nodes. It returns to
+Python when a record is due after the next timer, when an order of a strategy was executed, when a watched view has
+changed, or when an array is full.
 
 An order is a record of `STRIDE` cells, addressed by slot. A price level is a doubly linked list of orders in the order
 of their arrival. A side of a book is an array of (rank, level) pairs, ascending: the best price is the last pair. A
@@ -48,8 +48,8 @@ GONE, IGNORED, REFUSED, EMPTY, WITHOUT_EFFECT, DROPPED = range(42, 48)
 NUMBERS_SIZE = 48
 
 PLAY, VIEWS, ENTER, REDUCE, DELETE, UNLINK, WITHDRAW = range(7)
-"""Operations: play records; run the graph over the pending rows; match and rest an order; reduce the volume of an
-order; end an order; only remove an order from its queue; end an order that was removed from its queue.
+"""Operations: play records; run the graph over the pending rows; match an order and rest what remains; reduce the
+volume of an order; end an order; remove an order from its queue without ending it; end an order that is in no queue.
 """
 DONE, STOPPED, CHANGED, DUE, MATCHED_OWN, ROOM = 0, 1, 2, 3, 4, 5
 """Statuses: all records are played, or the operation is done; a node has stopped; a watched view has changed; a timer
@@ -437,7 +437,7 @@ def has_room(p: Any, side: int, matches: int) -> bool:
 
 @jit
 def is_sane(p: Any, locate: int, price: int) -> bool:
-    """Return whether a recorded price is plausible: not so far above the middle that it must be an error."""
+    """Return whether a recorded price is plausible: at most ``FACTOR`` times the middle of the book (0: any price)."""
     n, counts = array(p, NUMBERS), array(p, COUNTS)
     if n[FACTOR] == 0:
         return True
@@ -590,7 +590,7 @@ def apply_record(p: Any, row: int) -> bool:
 
 @jit
 def put_time(p: Any) -> None:
-    """Append the change of `EPOCH_TIME` if the graph reads this relation."""
+    """Append the change of `EPOCH_TIME` to its batch if the graph reads this relation."""
     n, places = array(p, NUMBERS), array(p, PLACES)
     first = TIME_ROWS * PLACES_STRIDE
     if places[first] == 0 or n[EPOCH] == n[TIME]:

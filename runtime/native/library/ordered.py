@@ -1,20 +1,20 @@
-"""Ordered index: group × key → weight and sums, with exact prefix sums; the kernel side of `ordered.OrderedIndex`.
+"""Ordered index: group × key → weight and sums, with exact prefix sums; kernel side of `native.ordered.OrderedIndex`.
 
-The entries of all groups are in one of two layouts, `dense` or `btree`, and every function here chooses between them by
-one branch that never changes within a call of a kernel. ``t`` is the table of the index. A group is found by the
-scratch key of the directory (``GROUPS``), the entry to add is read from ``VALUES``, and sums are written to ``PREFIX``,
-both as the words of an entry (`entries`). ``sums``, the number of sums of an entry, has to be a literal, so that loops
-over it unroll.
+The entries of all groups are in one of two layouts, `dense` or `btree`. Every function here branches on the layout,
+which never changes within a call of a kernel. ``t`` is the table of the index. A group is found by the scratch key of
+the directory (``GROUPS``), the entry to add is read from ``VALUES``, and sums are written to ``PREFIX``, both as the
+words of an entry (`entries`). ``sums``, the number of sums of an entry, has to be a literal, so that loops over it
+unroll.
 
 A batch of rows::
 
     begin(t, rows)
     for every row:
-        group = locate_group(t)                 # -1: stop; the owner makes room, and the row is done again
-        if add(t, group, key, 1) < 0: stop      # the same; nothing has changed
+        group = locate_group(t)                 # -1: stop; the owner makes room, and the row is repeated
+        if add(t, group, key, 1) < 0: stop      # likewise; nothing has changed
     finish(t)
 
-Between `begin` and `finish` no sums may be requested if ``rows`` was more than 1. All entries of a group, by key::
+Between `begin` and `finish` no sums may be requested if ``rows`` was more than 1. A loop over all entries of a group::
 
     position = first_position(t, group)
     while position >= 0:
@@ -46,7 +46,10 @@ from runtime.native.library.entries import (
     queue_empty,
     row_of,
 )
-from runtime.native.plain import array, constant, jit, jit_apart, jit_inline, table
+from runtime.native.plain import array, constant, fits, jit, jit_apart, jit_inline, narrow, table, wide
+
+LEAST = -1 << 63
+"""Least key."""
 
 # ---- groups ---------------------------------------------------------------------------------------------------------
 
@@ -124,7 +127,7 @@ def finish(t: Any) -> None:
 
 @jit_inline
 def below(t: Any, group: int, key: int, inclusive: bool, sums: int) -> None:
-    """Write the sums of a group's entries with lesser keys (if ``inclusive``, or the same key) to ``PREFIX``."""
+    """Write the sums of a group's entries below a key, or with ``inclusive`` up to the key, to ``PREFIX``."""
     sums = constant(sums)
     if array(t, META)[IS_TREE]:
         btree.below(t, group, key, inclusive, sums)
@@ -148,13 +151,32 @@ def is_negative(t: Any, number: int) -> bool:
     return array(t, SIGNS)[number] != 0
 
 
+# ---- bounds of ranges, which may have 128 bits ----------------------------------------------------------------------
+
+
+@jit
+def bound_key(bound: int) -> int:
+    """Return the key that is nearest to a bound."""
+    if fits(bound):
+        return narrow(bound)
+    return LEAST if bound < wide(0) else btree.GREATEST
+
+
+@jit
+def bound_inclusive(bound: int, inclusive: bool) -> bool:
+    """Return whether `bound_key` is below a bound, or with ``inclusive`` not above it."""
+    if fits(bound):
+        return inclusive
+    return bound > wide(0)
+
+
 # ---- positions ------------------------------------------------------------------------------------------------------
 
 
 @jit_inline
 def first_position(t: Any, group: int) -> int:
     """Return the position of the least key; -1 if there is none."""
-    return place_of(t, group, -1 << 63)
+    return place_of(t, group, LEAST)
 
 
 @jit_inline

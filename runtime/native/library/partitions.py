@@ -1,12 +1,13 @@
 """Partitions of sorted rows: adding and removing rows, and finding the rows that must be evaluated again.
 
-See `runtime.views.nodes.window`. Each of several equal rows has its own record in the order. Its first order words are
-its partition; those of its peers are equal too. A row that is added, and the row after a removed one, become *pending*:
-they are in a second order over the same order words until they are evaluated, first rows first. If no row's state
-follows from that of another, they may be evaluated in any order and are in a list.
+See `runtime.views.nodes.window`. Each of several equal rows has its own record in the order. The first order words of a
+row are those of its partition; peers are equal in some further words. A row that is added, and the row after a removed
+one, become *pending*: they are in a second order over the same order words until they are evaluated, from the first on.
+If the state of no row follows from that of another, pending rows may be evaluated in any order, and are in a list
+instead.
 
-A row that is neither shown nor pending lies beyond a limit. Changes after such a row do not affect shown rows, so no
-row becomes pending there.
+A row that is neither shown nor pending is beyond a limit. Changes after such a row do not affect shown rows, so no row
+becomes pending there.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -45,9 +46,9 @@ NUMBERS, ROWS, ORDER, PENDING_ROWS, SCRATCH, LIST = 0, 1, 2, 3, 4, 5
 room for the state of one row, and the list of pending rows.
 """
 PARTITION, PEERS, AHEAD, STATE_WORDS, SPREADS, CHAINED, LISTED, LIST_ROOM = 0, 1, 2, 3, 4, 5, 6, 7
-"""Numbers: order words of a partition and of peers, number of rows before a change that depend on it, words of a
-state (which `replace` compares and writes), whether the last of some peers gives a result to all of them (1),
-whether states follow from one another (1), and the number of entries of the list and its capacity.
+"""Numbers: in how many first order words the rows of a partition, and peers, are equal; number of rows before a change
+that depend on it; words of a state (which `replace` compares and writes); whether the last of some peers gives a
+result to all of them (1); whether states follow from one another (1); number of entries of the list, and its capacity.
 """
 LENGTH = 8
 
@@ -76,7 +77,7 @@ def same_words(order: Any, left: int, right: int, count: int) -> bool:
 
 @jit
 def has_room(w: Any) -> bool:
-    """Return whether there are nodes for all rows that adding or removing one row may make pending."""
+    """Return whether there is room for all rows that adding or removing one row may make pending."""
     s = array(w, NUMBERS)
     meta, count = array(table(w, PENDING_ROWS), META), s[AHEAD] + 3
     if s[CHAINED] == 0:

@@ -1,9 +1,9 @@
 """Quantiles of the values of a group: a cursor on one of the values in order; see `runtime.views.nodes.aggregate`.
 
 A cursor points to the value at a place among the values of its group, each repeated by its count. Its words are a flag
-whether it points to a value (0 or 1), the number of values before that value, and the words of the value. A value that
-is added or removed before it changes that number; if the place has moved, the cursor follows it from value to value. So
-a change costs O(log n) for itself, and for each value that the cursor passes.
+that is 1 if it points to a value, the number of values before that value, and the words of the value. Each value that
+is added or removed before the cursor changes that number. If the place of the quantile moves, the cursor moves to it
+from value to value. So a change costs O(log n), and O(log n) again for each value that the cursor passes.
 """
 
 # mypy: disable-error-code="no-any-return"

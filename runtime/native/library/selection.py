@@ -1,7 +1,7 @@
 """Sums over an interval of the keys of an ordered index, and results that are recomputed in every step.
 
-The kernel side of `views.nodes.threshold`. An interval includes both of its ends. ``sums`` is the number of sums of an
-entry, which must be a literal as in `ordered`.
+This is the kernel side of `runtime.views.nodes.threshold`. An interval includes both of its ends. ``sums`` is the
+number of sums of an entry, which must be a literal as in `ordered`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Steps of a graph by one call: its kernels in order, over a whole batch, or over each row of a batch as an event.
+"""Steps of a graph in one call: one step for a whole batch, or one for each row; a step runs the kernels in order.
 
-The kernel side of `runtime.views.composed`. Two tables: the *sequence* has the kernels, the *events* have rows of
-relations in the order in which they are processed. Every batch begins with its numbers, the first of which is its
-number of rows (`structures.Batch`).
+This is the kernel side of `runtime.views.composed`. There are two tables: the *sequence* has the kernels, and the
+*events* have rows of relations in the order in which they are processed. Every batch begins with its numbers, the first
+of which is its number of rows (`native.structures.Batch`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from runtime.native.plain import array, call, jit, table, window
 
 SEQUENCE, KERNELS, TABLES, ACTIVE, FIRST_INPUT, INPUTS = 0, 1, 2, 3, 4, 5
-"""Places of a sequence: its numbers; for each node its kernel, its table, whether it runs, and where its batches
-begin in `INPUTS`: a node is due if one of these batches has rows, or if it has no batches.
+"""Places of a sequence: its numbers; for each node its kernel, its table, whether it may run, and where its batches
+begin in `INPUTS`; the batches. A node is due if one of its batches has rows, or if it has no batches.
 """
 NODE, NODES, STATUS = 0, 1, 2
 """Numbers of a sequence: the node at which to resume, the number of nodes, and the status with which that node

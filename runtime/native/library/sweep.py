@@ -21,7 +21,7 @@ ROOM, WANTED = 0, 1
 
 @jit
 def work_of(t: Any, most: int) -> int:
-    """Return the number of entries of an index to traverse, or any number above ``most`` if there are more."""
+    """Return the number of entries that a traversal of an index reads, or a number above ``most`` if it is larger."""
     meta, rows = array(t, META), array(t, ROWS)
     used = array(table(t, GROUPS), hashing.META)[hashing.USED]
     if meta[IS_TREE] == 0:

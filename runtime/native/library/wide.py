@@ -29,8 +29,8 @@ SMALL = 2147483648
 LOW_HALF = 4294967295
 """The low 32 bits of a word."""
 BITS = 57
-"""Number of computed bits of a quotient: 53, one that rounds, two to spare, and the last one, which is 1 if there is
-a rest.
+"""Number of computed bits of a quotient: 53, one by which it is rounded, two more, and the last one, which is 1 if
+there is a remainder.
 """
 
 

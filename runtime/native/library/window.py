@@ -1,10 +1,10 @@
 """Window of sorted rows: the rows from an offset on, up to a limit, of a table of rows with counts.
 
-A row with count n stands for n equal rows; with a count of 0 or less for none. The rows in their order fall into three
-parts: those before the window (part 0), as many as the offset; those in the window (part 1), as many as the limit; the
-rest. A record has the numbers of its rows in part 0 and in part 1; only the last record of a part may also be in the
-next part. When a count changes, rows move from one part to the next at its end: a change costs O(log n) for itself and
-for each record that passes.
+A record with count n stands for n equal rows; with a count of 0 or less it stands for none. The rows in their order are
+divided into three parts: those before the window (part 0), as many as the offset; those in the window (part 1), as many
+as the limit; and the rest. A record has the number of its rows in part 0 and in part 1; only the last record of a part
+may also have rows in the next part. When a count changes, rows at the end of a part move to the next part, or back. So
+a change costs O(log n), and O(log n) again for each record whose rows move.
 """
 
 # mypy: disable-error-code="no-any-return"

@@ -320,8 +320,8 @@ def ordered_node(feed: Feed, index: MapOrder, strings: Strings, views: Collectio
     with k.block("if s[0] == 0:"):
         k.put(f"begin({t}, {k.cells(feed.batch, 0)}[0])")
     k.put(
-        f"is_lazy = {meta}[{entries.IS_LAZY}] > 0 and {meta}[{entries.LARGE}] == 0",
-        f"keeps_blocks = {meta}[{entries.IS_LAZY}] < {dense.LAZY_BLOCKS}",
+        f"is_lazy = {meta}[{entries.DEFERRED}] > 0 and {meta}[{entries.LARGE}] == 0",
+        f"keeps_blocks = {meta}[{entries.DEFERRED}] < {dense.DEFERRED_BLOCKS}",
     )
     status = k.need(index.make_room)
     wanted = [*(field.name for field in index.keys), index.ordered, *(field.name for field in feed.sum_fields)]

@@ -277,7 +277,7 @@ def key_of_bound(k: KernelSource, bound: Value, *, is_inclusive: bool) -> tuple[
     """
     if bound.type != "int128":
         return bound.text, str(is_inclusive)
-    k.use("bounds", "bound_inclusive", "bound_key")
+    k.use("ordered", "bound_inclusive", "bound_key")
     key = k.assign("q", f"bound_key({bound.text})")
     return key, k.assign("b", f"bound_inclusive({bound.text}, {is_inclusive})")
 

@@ -21,7 +21,9 @@ from runtime.compiler import (
     Relation,
     SqlError,
     compile_program,
+    decode_program,
     describe,
+    encode_program,
     explain,
     extend_program,
     read_script,
@@ -231,6 +233,20 @@ def test_a_view_of_older_sql_hinders_only_its_readers() -> None:
 def test_explain_names_the_views_there_are() -> None:
     with pytest.raises(KeyError, match="v1"):
         explain(program("SELECT 1 FROM bids"), "v2")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) AS n, 5000000000000000000 * 4 AS x FROM bids",
+        "SELECT id FROM bids WHERE volume * 0.5 > 9000000000000000000",
+        "SELECT symbol, SUM(volume) * 0.0000000000000000000005 + 3 AS s FROM bids GROUP BY symbol",
+    ],
+)
+def test_constants_of_any_width_can_be_stored(sql: str) -> None:
+    """A program has constants of 64 bits at most; a view that needs wider ones gets another class."""
+    made = program(sql)
+    assert decode_program(encode_program(made)) == made
 
 
 if __name__ == "__main__":

@@ -268,6 +268,14 @@ def test_nothing_summed_is_0_in_the_other_dialect() -> None:
         assert run_flow(candidate.body, maps.maps, RELATIONS, data) == Counter([expected])
 
 
+def test_a_partition_of_nulls_sums_to_0_in_the_other_dialect() -> None:
+    sql = "SELECT name, SUM(v) OVER (PARTITION BY name) AS x, SUM(DISTINCT v) OVER (PARTITION BY name) AS y FROM n"
+    candidate, maps = compiled(sql, zero=True)
+    assert isinstance(candidate.body, Flow)
+    data: dict[str, list[tuple[Any, ...]]] = {"r": [], "n": [(1, None, "a", None, 1)]}
+    assert run_flow(candidate.body, maps.maps, RELATIONS, data) == Counter([("a", 0, 0)])
+
+
 @pytest.mark.parametrize("sql", REFUSED)
 def test_what_has_no_place_says_why(sql: str) -> None:
     with pytest.raises(NotIncremental) as finding:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from sqlglot import exp, parse_one
 
 from runtime.compiler import (
     MARKET_RELATIONS,
+    Column,
     NamedSelect,
     Program,
     SqlError,
@@ -16,6 +18,7 @@ from runtime.compiler import (
     explain,
     extend_program,
 )
+from runtime.compiler.inlining import Definitions
 from runtime.plan import Joined, Linear, ViewBody, readers_of, view_of
 
 BIG = NamedSelect("big", "SELECT symbol, volume * 2 AS twice, price FROM bids WHERE volume >= 100")
@@ -162,3 +165,18 @@ def test_a_view_on_the_optional_side_of_a_join_is_a_subquery() -> None:
     join = "SELECT a.symbol, b.twice FROM asks a LEFT JOIN {} b ON a.price = b.price"
     found = program(BIG, join.format("big"), join.format(f"({BIG.sql})"))
     assert body_of(found, "v1") == body_of(found, "v2")
+
+
+def test_each_view_below_another_is_visited_once() -> None:
+    """Each of 60 levels has two views that both read both views below, so that there are 2^60 paths through them."""
+    views, columns, query = Definitions(), (Column("symbol", "string"),), parse_one("SELECT symbol FROM bids LIMIT 1")
+    assert isinstance(query, exp.Query)
+    below: tuple[str, ...] = ("bids",)
+    for level in range(60):
+        names = (f"left_{level}", f"right_{level}")
+        for name in names:
+            views.add(name, columns, query.copy(), below, (1,))
+        below = names
+    tree = parse_one("WITH bids AS (SELECT 'a' AS symbol) SELECT x.symbol AS symbol FROM left_59 AS x")
+    assert isinstance(tree, exp.Query)
+    assert "view: left_59" in views.opened(tree).sql()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 
 from runtime.native.cache_folder import CacheFolder, compiler_key
-from runtime.native.compile_process import CompileReply, CompileRequest
+from runtime.native.compile_process import CompileReply, CompileRequest, _serve
 from runtime.native.compile_queue import COMMAND
 from runtime.native.object_code import link
 from runtime.native.tiers import kernel_name
@@ -63,6 +64,21 @@ def test_two_processes_compile_a_source_once(tmp_path: Path) -> None:
     assert link(content)(41) == 42
     assert not list(folder.rglob("*.tmp"))
     assert not list(folder.rglob("*.nbc"))
+
+
+def test_a_full_disk_is_not_the_fault_of_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process goes on, and a source that can be compiled is compiled later."""
+    folder = CacheFolder(tmp_path, compiler_key())
+    folder.create()
+
+    def full(self: CacheFolder, file_name: str, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(CacheFolder, "_write", full)
+    good, bad = (_serve(folder, 1 << 20, CompileRequest(source)) for source in SOURCES[:2])
+    assert (good.outcome, good.is_lasting) == ("failed", False)
+    assert "No space left" in good.reason
+    assert (bad.outcome, bad.is_lasting) == ("failed", True)
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ DIES_OF_BAD = LOOP % "source == 'bad' and os._exit(7)"
 DIES_ONCE = LOOP % "first = not os.path.exists('died'); first and (Path('died').touch(), sys.exit('first time'))"
 HANGS = LOOP % "source == 'bad' and __import__('signal').pause()"
 BABBLES = LOOP % "source == 'bad' and print('loading...', flush=True)"
+READS_NOTHING = "__import__('signal').pause()"
+CLOSES_ITS_OUTPUT = LOOP % "os.close(1); __import__('signal').pause()"
 
 Start = Callable[..., CompileQueue]
 
@@ -103,6 +105,18 @@ def test_silence_and_noise_are_failures(
     reply = replies.get(timeout=60)
     assert reply.outcome == "failed"
     assert reason in reply.reason
+
+
+def test_a_process_that_reads_nothing_fails_in_time(start: Start, replies: queue.Queue[CompileReply]) -> None:
+    """The source is larger than the pipe, so that writing it would block."""
+    start(READS_NOTHING, timeout_s=0.2).submit(CompileRequest("x" * (1 << 20)))
+    reply = replies.get(timeout=60)
+    assert "to read a request of" in reply.reason
+
+
+def test_a_process_that_closes_its_output_fails(start: Start, replies: queue.Queue[CompileReply]) -> None:
+    start(CLOSES_ITS_OUTPUT, timeout_s=5.0).submit(CompileRequest("a"))
+    assert "was a closed pipe" in replies.get(timeout=60).reason
 
 
 def test_a_command_that_cannot_be_started_is_a_failure(replies: queue.Queue[CompileReply], tmp_path: Path) -> None:

@@ -55,6 +55,11 @@ def test_the_memo_is_bounded() -> None:
     assert sum(f"<kernel {kernel_name(source)}>" in linecache.cache for source in sources) <= capacity
 
 
+def test_names_keep_no_more_sources_than_kernels() -> None:
+    """Each entry of a memo keeps a whole source in memory."""
+    assert kernel_name.cache_parameters() == plain_kernel.cache_parameters()
+
+
 def test_a_source_without_a_step_is_refused() -> None:
     with pytest.raises(KernelSourceError, match="expected a function `step`"):
         plain_kernel("def other(p): return 0")
