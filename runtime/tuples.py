@@ -49,7 +49,7 @@ class QueueEmptyError(TupleQueueError, LookupError):
 
 
 class OverrunError(TupleQueueError, LookupError):
-    """The query was too slow: its pending items were dropped, and its next item is the first one added after this."""
+    """The query was too slow: its pending items were dropped. It continues with items that are added after this."""
 
     def __init__(self, missed: int) -> None:
         super().__init__(f"expected the query to keep up with its queue, was one that missed {missed} items")

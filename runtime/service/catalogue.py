@@ -305,7 +305,7 @@ class Catalogue:
                 return without_stream(program, name)
             if all(view.name != name for view in program.views):
                 names = [*(stream.name for stream in program.streams), *(view.name for view in program.views)]
-                expected = f"one of the views {', '.join(names)}" if names else "no name of a view, as there is none"
+                expected = f"one of the views {', '.join(names)}" if names else "no name, as there is no view"
                 raise UnknownViewError(f"expected {expected}, was {name!r}{did_you_mean(name, names)}")
             if readers := readers_of(program.views, name):
                 raise CatalogueError(

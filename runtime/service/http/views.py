@@ -42,7 +42,7 @@ CODE: Final = Parameter("code", bool, "show the generated kernels too", False)
 def no_view(hub: Hub, name: str) -> Refusal:
     """Return the refusal for a missing view."""
     names = [view.name for view in hub.views]
-    expected = f"one of the views {', '.join(names)}" if names else "no name of a view, as there is none"
+    expected = f"one of the views {', '.join(names)}" if names else "no name, as there is no view"
     return Refusal(404, f"expected {expected}, was {name[:80]!r}{did_you_mean(name, names)}")
 
 
