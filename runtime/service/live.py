@@ -1,4 +1,4 @@
-"""Live runtime, which runs until it is stopped.
+"""Live runtime: the owner of all parts, which starts and stops them and passes events between them.
 
 At the start the catalogue is compiled and the state recovered. Then the results are served and the feed is opened at
 once, while Spark starts in the background. Until Spark has published every epoch that was sealed before the start,

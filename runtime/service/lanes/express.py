@@ -6,7 +6,6 @@ newest epoch to the hub at the start.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -98,13 +97,15 @@ class ExpressLane:
         if self.pipeline is None or not new_views(before, after):
             return
         with self._preparing:
-            filled, left = None, math.inf
-            for _ in range(_MOST_READS):
+            filled = self._filling.read(before, after, self._writer.epoch)
+            left = self._writer.epoch - filled.epoch
+            for _ in range(1, _MOST_READS):
+                if left <= _NEAR_EPOCHS:
+                    break
                 filled = self._filling.read(before, after, self._writer.epoch, filled)
                 left_before, left = left, self._writer.epoch - filled.epoch
-                if left <= _NEAR_EPOCHS or left >= left_before:
+                if left >= left_before:
                     break
-            assert filled is not None
             self.pipeline.prepare(filled)
 
     def _views(self, *, is_compared: bool, has_streams: bool = False) -> ExpressViews:

@@ -41,7 +41,7 @@ def restore(hub: Hub, results: ResultLog) -> None:
 
 
 def _record(program: Program, lane: Lane) -> Program:
-    """Return the views that Spark maintains, including those that subscribers read from the express lane."""
+    """Return a program with the views that Spark maintains, even if subscribers read them from the express lane."""
     part = lane_program(program, lane)
     views = tuple(msgspec.structs.replace(view, lane=lane) for view in part.views)
     return msgspec.structs.replace(part, views=views)
