@@ -64,7 +64,7 @@ def test_a_lane_is_held_by_itself() -> None:
     hub.heartbeat()
     assert [kind for kind, *_ in fast.seen()] == ["changes", "heartbeat"]
     assert slow.seen() == []
-    hub.release()
+    hub.hold(())
     assert slow.seen() == [("changes", "slow", 0, 1)]
 
 
