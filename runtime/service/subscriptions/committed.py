@@ -189,7 +189,8 @@ class CommittedViews:
         self._failed_lanes[lane] = reason
         for state in self._states(lane):
             self._publish(state, None, reason)
-            self._begin_wanting(state, self._snapshot(state, *self._at[lane]))
+            if state.wanting:
+                self._begin_wanting(state, self._snapshot(state, *self._at[lane]))
         self._flush()
 
     def heartbeat(self, message: Message) -> None:
