@@ -225,8 +225,8 @@ class Blotter:
                 return []
             if message.sequence != self.sequence + 1:
                 raise StreamGap(
-                    f"expected message {self.sequence + 1} of broker {self.broker_id}'s private stream, "
-                    f"was {message.sequence}"
+                    f"expected message {self.sequence + 1} of the private stream of broker {self.broker_id}, "
+                    f"was message {message.sequence}"
                 )
             self.sequence = message.sequence
             self.last_client_id = max(self.last_client_id, message.client_id)

@@ -281,8 +281,8 @@ class Desk:
         blotter = self._blotter
         if (blotter.session and reply.session != blotter.session) or reply.sequence != blotter.sequence + 1:
             raise LoginRefused(
-                f"expected session {blotter.session or 'any'} from message {blotter.sequence + 1}, "
-                f"was {reply.session} from {reply.sequence}"
+                f"expected the private stream of session {blotter.session or 'any'} from message "
+                f"{blotter.sequence + 1} on, was that of session {reply.session} from message {reply.sequence} on"
             )
         last_client_id = reply.last_client_id or 0
         if last_client_id > _LAST_CLIENT_ID:

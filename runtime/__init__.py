@@ -1,4 +1,4 @@
-"""The runtime: bytes of a feed in, SQL views kept exactly up to date out.
+"""The runtime, which reads the bytes of a feed and keeps the results of SQL views exactly up to date.
 
 ```
  sources ──raw buffers──▶ formats ──Arrow batches──▶ relations ──deltas──▶ epochs ──segments──▶ spark

@@ -7,9 +7,9 @@
                        └── OwnQueues   (case A): a queue, and so a copy of the items, for each query
 ```
 
-Both cases give each query the same items in the same order; they differ in memory and time. The results service keeps
-the changes of a view in one, and a slow subscriber is a query that lags. Every queue has a capacity and a policy for
-items beyond it (see `TupleQueue`). No call blocks, and all may be made from any thread.
+Both cases give each query the same items in the same order; they differ in memory and time. The results service has
+such a queue for the changes of each view, in which every slow subscriber is a query. Every queue has a capacity and a
+policy for items beyond it (see `TupleQueue`). No call blocks, and all may be made from any thread.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TupleQueueError(Exception):
 
 
 class QueueFullError(TupleQueueError):
-    """A query has not taken enough items for one more to fit, and the queue refuses items instead of losing them."""
+    """The queue has no room for another item, because a query has not taken enough of its pending items."""
 
 
 class QueueEmptyError(TupleQueueError, LookupError):
@@ -49,7 +49,7 @@ class QueueEmptyError(TupleQueueError, LookupError):
 
 
 class OverrunError(TupleQueueError, LookupError):
-    """The query was too slow: its pending items were dropped, and it resumes after them."""
+    """The query was too slow: its pending items were dropped. It continues with items that are added after this."""
 
     def __init__(self, missed: int) -> None:
         super().__init__(f"expected the query to keep up with its queue, was one that missed {missed} items")
@@ -80,14 +80,15 @@ class TupleQueue(ABC, Generic[T]):
     Every query gets each item that was added after it joined, once and in order, at its own pace. Items are numbered
     from 0; a query's position is the number of the item that it gets next.
 
-    The capacity bounds the pending items of any one query, as a sum of their sizes (each counts 1 unless ``size`` is
-    given; the size of an item must not change). Policies for an item for which there is no room:
+    The capacity bounds the pending items of any one query, as a sum of their sizes. ``size`` returns the size of an
+    item, which must not change; without it every item has the size 1. There are two policies for an item that exceeds
+    the capacity for a query:
 
-    * ``refuse``: `add` raises `QueueFullError` and nothing has changed for any query; the source has to wait. No item
-      is ever lost.
-    * ``overrun``: it is added for the others. The query for which it is too much loses all its pending items, and
-      takes no memory until the overrun is reported: its next `get` raises `OverrunError`, once, with the number of
-      items up to that moment; then the query resumes with the items added afterwards. Others are not affected.
+    * ``refuse``: `add` raises `QueueFullError` and changes nothing for any query; the source has to wait. No item is
+      ever lost.
+    * ``overrun``: the item is added for all other queries. A query for which it does not fit loses all its pending
+      items, and misses this item and later ones until the overrun is reported. Its next `get` reports the overrun by
+      `OverrunError`, with the number of items missed; afterwards the query gets the items that are added from then on.
 
     All methods may be called from any thread, never block, and are atomic.
     """
@@ -141,11 +142,11 @@ class TupleQueue(ABC, Generic[T]):
 
     @abstractmethod
     def peek(self, query: Hashable) -> T:
-        """Return what `get` would take; raise the same errors, and an overrun that it raises counts as reported."""
+        """Return the item that `get` would take; raises the same errors, after which an overrun counts as reported."""
 
     @abstractmethod
     def get_all(self, query: Hashable, most: int | None = None) -> list[T]:
-        """Take all pending items of the query, or at most ``most`` of the first; return an empty list if there is none.
+        """Take the pending items of the query, at most the first ``most`` of them; the list is empty if there is none.
 
         Raise `OverrunError` if items of the query were dropped, and `UnknownQueryError` if there is no such query.
         """
@@ -181,7 +182,7 @@ class _Own(Generic[T]):
 
 
 class OwnQueues(TupleQueue[T]):
-    """Queue for each query: `add` costs as much as there are queries, and every item is stored once for each.
+    """Tuple queue that stores every item once for each query; the time of `add` is proportional to their number.
 
     With ``copy`` each query gets a copy of its own, which it may change; without it all get the same object.
     """
@@ -316,11 +317,11 @@ class OwnQueues(TupleQueue[T]):
 
 _GONE: Final[Any] = None
 _TIDY: Final = 64
-"""Number of empty places at the front at which they are freed, if they are half of all."""
+"""Least number of empty places at the front that are removed from the lists, provided that they are half of all."""
 
 
 class SharedQueue(TupleQueue[T]):
-    """One copy of the items: an item is dropped when the last query that needs it has taken it, left or been overrun.
+    """Tuple queue that stores every item once, until the last query that needs it has taken it, left or been overrun.
 
     A counter beside every item is the number of queries that get it next, so the first item that is still needed is
     found by passing each item once: `add`, `get` and `leave` take amortised constant time for any number of queries.
@@ -338,7 +339,8 @@ class SharedQueue(TupleQueue[T]):
         self._items: list[T] = []
         """Items from number ``_base`` on; those before ``_first`` are dropped already."""
         self._next: list[int] = [0]
-        """Number of queries that get each of the items next; the last entry counts queries without a pending item."""
+        """For each item, the number of queries that get it next; the last entry counts queries without a pending
+        item."""
         self._base = 0
         self._first = 0
         """Number of the first item that a query needs; the end if none does."""
@@ -448,11 +450,12 @@ class SharedQueue(TupleQueue[T]):
         return number
 
     def _to_end(self, query: Hashable) -> None:
+        """Move a query without a position to the end."""
         self._at[query] = self._end()
         self._next[-1] += 1
 
     def _away(self, query: Hashable) -> None:
-        """Drop all data of the query."""
+        """Remove the query's position, or its unreported overrun."""
         self._known(query)
         if self._lost_from.pop(query, None) is None:
             self._next[self._at.pop(query) - self._base] -= 1

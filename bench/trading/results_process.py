@@ -114,7 +114,7 @@ def main() -> None:
     reactor: Any = _reactor
     hub = Hub(_program(), time.time_ns)
     hub.publish(Footer(0, 1), {"large": _large(options.rows)}, {})
-    hub.begin_express(_program(), {}, {}, 0, {})
+    hub.begin_lane(_program(), {}, {}, 0, {})
     cursors = Cursors(CursorLimits(), reactor.seconds, b"bench")
     parts = ServiceParts(hub=hub, status=dict, cursors=cursors, control=None, metrics=None)
     port = reactor.listenTCP(

@@ -16,6 +16,7 @@ from twisted.web.server import NOT_DONE_YET
 from wsproto import ConnectionType
 from wsproto.connection import Connection, ConnectionState
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping, Pong, TextMessage
+from wsproto.frame_protocol import Opcode
 from wsproto.handshake import H11Handshake
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 from zope.interface import implementer
@@ -144,6 +145,22 @@ class WebSocket:
                 self._handle(event)
         except (LocalProtocolError, RemoteProtocolError):  # bytes after a close frame
             self.abort()
+        else:
+            self._check_announced()
+
+    def _check_announced(self) -> None:
+        """Refuse a frame by its header, if the frame is binary or makes the message too long.
+
+        wsproto reports a frame only once a byte of its payload has arrived.
+        """
+        decoder = self._connection._proto._frame_decoder
+        header = decoder.header  # of the frame whose payload is incomplete
+        if header is None or header.opcode.iscontrol():
+            return
+        if header.opcode is Opcode.BINARY:
+            self._refuse_binary()
+        elif self._bytes + header.payload_len - decoder.payload_consumed > self._longest_bytes:
+            self._refuse_long()
 
     def connectionLost(self, reason: Failure) -> None:
         """Notify the receiver and the channel that the connection is lost."""
@@ -178,8 +195,7 @@ class WebSocket:
         if isinstance(event, TextMessage):
             self._bytes += max(1, len(event.data.encode("utf-8", "surrogatepass")))  # an empty piece costs memory too
             if self._bytes > self._longest_bytes:
-                self._pieces.clear()
-                self.close(TOO_LARGE, f"expected a message of at most {self._longest_bytes} bytes")
+                self._refuse_long()
                 return
             self._pieces.append(event.data)
             if event.message_finished:
@@ -188,7 +204,7 @@ class WebSocket:
                 if self._receiver is not None and self.is_open:
                     self._receiver.received(text)
         elif isinstance(event, BytesMessage):
-            self.close(NOT_TEXT, "expected text")
+            self._refuse_binary()
         elif isinstance(event, Ping):
             if self.is_open:
                 self._write(event.response())
@@ -198,6 +214,13 @@ class WebSocket:
             self._begin_close()
         else:
             assert isinstance(event, Pong), event
+
+    def _refuse_binary(self) -> None:
+        self.close(NOT_TEXT, "expected text")
+
+    def _refuse_long(self) -> None:
+        self._pieces.clear()
+        self.close(TOO_LARGE, f"expected a message of at most {self._longest_bytes} bytes")
 
     def _check_alive(self) -> None:
         """Send a ping, or disconnect a peer that has been silent for too long; runs periodically."""

@@ -1,17 +1,17 @@
-"""Service: a live runtime with its ports.
+"""Live runtime with its ports.
 
 ```
 inputs/, readers/ ──▶ Ingest (runtime.engine) ──▶ lanes/ ──▶ results/ ──▶ subscriptions/ ──▶ http/, postgres/
-                        │                           ▲                      asking  (ad-hoc questions) ──▲
-                        ▼                        catalogue/ (changes of views)    │
-                      rundir/ (state, log, upkeep)                              sandbox/ (their processes)
+                        │                           ▲                      asking.py (ad-hoc questions) ─▲
+                        ▼                        catalogue.py (changes)      │
+                      rundir/ (state, log, upkeep)                         sandbox/ (processes of questions)
                                                  health/ (lag, figures, metrics)
 ```
 
-parts.py builds all parts, live.py owns, starts and stops them; config.py configures them; listening.py opens ports;
-at_epochs.py returns the rows of relations and views at an epoch, for questions; waiting.py makes Deferreds of the
-epochs that workers seal; interpreter.py tunes Python for low latency; scripts/ runs a SQL script to the end of its
-input without ports.
+parts.py builds all parts, live.py owns, starts and stops them; config.py configures them; listening.py opens ports.
+at_epochs.py returns the rows of relations and views at an epoch, and moments.py writes dates and times, both for the
+answers to questions. waiting.py makes Deferreds of the epochs that workers seal. interpreter.py tunes Python for low
+latency. scripts/ runs a SQL script to the end of its input, without ports.
 """
 
 __all__: list[str] = []

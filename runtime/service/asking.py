@@ -1,13 +1,13 @@
 """Ad-hoc questions: any SELECT over relations and views, as they are at one epoch.
 
 ```
-POST /v1/ask ──▶ Asker ──▶ sandbox        a process that checks the question: which relations and views are read?
+POST /v1/ask ──▶ Asker ──▶ sandbox        a process checks the question, and finds the relations and views that it reads
                    │──▶ at_epochs.py      the rows of these relations and views at the epoch
-                   └──▶ sandbox           the same process runs it over these rows, in a DuckDB without other access
+                   └──▶ sandbox           the same process runs the question over these rows, in a DuckDB of its own
 ```
 
-The rows are sent to the question's process batch by batch. A few questions are answered at a time, each by a process
-and a thread of the pool that waits for the process; `Asker` itself belongs to the reactor's thread.
+The rows are sent to the process batch by batch. A few questions are answered at a time, each by one process and one
+thread of the reactor's pool, which waits for the process.
 """
 
 from __future__ import annotations
@@ -56,13 +56,14 @@ class TooManyError(AskError):
 _GRACE_S: Final = 0.5
 """Time in seconds that a cancelled question has to end before its process is killed."""
 _BATCH_ROWS: Final = 16 * 1024
+"""Greatest number of rows of a batch that is sent to a process."""
 _GONE: Final = "no client waits for the answer any more"
 
 
 class Asker:
-    """Answers questions about one runtime.
+    """Answerer of questions about one runtime.
 
-    Belongs to the reactor's thread, and runs slow calls on threads of its pool.
+    Belongs to the reactor's thread; slow calls run on threads of the reactor's pool.
     """
 
     def __init__(
@@ -79,7 +80,8 @@ class Asker:
     ) -> None:
         """Create an asker without questions.
 
-        ``relations`` returns the current relations, ``sealed`` the newest epoch of the log in ``directory``.
+        ``relations`` returns the current relations, ``sealed`` the newest epoch of the log in ``directory``;
+        ``in_thread`` runs a call on the reactor's pool.
         """
         self.limits = limits
         self._reactor = reactor
@@ -91,7 +93,8 @@ class Asker:
         self._views = ViewsAtEpochs(lambda: EpochLogReader(directory / "epochs"), history)
         self._workers = QuestionWorkers(limits)
         self._running: set[_Question] = set()
-        self._turns: OrderedDict[_Question, Deferred[None]] = OrderedDict()  # waiting ones, in the order of arrival
+        self._turns: OrderedDict[_Question, Deferred[None]] = OrderedDict()
+        """Question that waits for its turn → the Deferred that fires then, in the order of arrival."""
 
     @property
     def running(self) -> int:
@@ -106,8 +109,7 @@ class Asker:
 
     def newest(self) -> int:
         """Return the newest epoch at which every relation and every view can be read."""
-        committed = self._hub.committed
-        hub = self._hub
+        hub, committed = self._hub, self._hub.committed
         lanes = {view.lane for view in hub.views if view.name not in hub.failed and hub.has_version(view.name)}
         return min([self._sealed(), *(committed.epoch(lane) for lane in lanes if committed is not None)])
 
@@ -128,10 +130,10 @@ class Asker:
         Raises `SqlError` for SQL that is refused, and `AskError` if there is no answer for another reason. ``gone``
         fires or fails when the client no longer waits for the answer.
 
-        With ``waits`` the question waits for its turn while too many are answered; its timeout runs from its arrival.
-        ``beside`` are further tables that the question may name; ``most_rows`` replaces the limit of rows. With
-        ``describes`` the answer has columns and no rows; with ``explains`` the answer is DuckDB's plan, one line in
-        each row.
+        With ``waits`` the question waits for its turn while others are being answered, but its timeout counts from its
+        arrival; without ``waits`` it is refused. ``beside`` are further tables that the question may name;
+        ``most_rows`` replaces the limit of rows. With ``describes`` the answer has columns and no rows; with
+        ``explains`` the answer is DuckDB's plan, one line in each row.
         """
         limits = self.limits
         is_crowded = len(self._running) >= limits.at_once or bool(self._turns)
@@ -167,12 +169,13 @@ class Asker:
             turn.callback(None)
 
     def _cancel(self, question: _Question, reason: str) -> None:
-        """Interrupt a question, and end its process if the interrupt has no effect."""
+        """Interrupt a question, and kill its process a moment later if the interrupt has had no effect."""
         question.stop(reason)
         if question in self._running:
             self._reactor.callLater(_GRACE_S, question.kill)
 
     def _end(self, question: _Question, reason: str) -> None:
+        """Cancel a question, and kill its process at once."""
         question.stop(reason)
         question.kill()
 
@@ -224,6 +227,7 @@ class Asker:
     # Called on a thread of the pool
 
     def _checked(self, sql: str, epoch: int | None, cancel: Cancellation) -> tuple[Worker, Checked]:
+        """Return a process that has checked the question, and the result of the check."""
         cancel.check()
         worker = self._workers.take()
         try:
@@ -237,7 +241,7 @@ class Asker:
     def _shown(
         self, epoch: int, relations: Sequence[Relation], views: Sequence[PublishedView], cancel: Cancellation
     ) -> list[_Shown]:
-        """Return the rows of everything that a question reads; raise `CostlyError` if they are too many."""
+        """Return the rows of the relations and views that a question reads; raises `CostlyError` for too many bytes."""
         shown, read_bytes, most = list[_Shown](), 0, self.limits.read_bytes
         for relation in relations:
             shown.append(_Shown(relation.name, relation.columns, self._at_epochs.at(relation, epoch, cancel)))
@@ -251,7 +255,7 @@ class Asker:
         return shown
 
     def _time_us(self, epoch: int, cancel: Cancellation) -> int | None:
-        """Return the time of an epoch in microseconds; None if it has none."""
+        """Return the time of an epoch in microseconds since 1970; None if the epoch has none."""
         rows = self._at_epochs.at(EPOCH_TIME, epoch, cancel)
         time: int | None = pc.max(rows.column("at").cast(pa.int64())).as_py()
         return time
@@ -277,7 +281,7 @@ def _answered(
 
 
 class _Shown(msgspec.Struct, frozen=True, eq=False):
-    """Rows of a relation or view as questions see them: repeated by weight, with Arrow's decimals."""
+    """Rows of a relation or view in the form for questions: repeated by weight, with Arrow's decimals."""
 
     name: str
     """Name of the relation or view."""
@@ -299,7 +303,7 @@ class _Shown(msgspec.Struct, frozen=True, eq=False):
         return FullRows(self.columns, change_schema(self.columns).empty_table()).arrow(0, 0).schema
 
     def batches(self, cancel: Cancellation) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, no more than a batch of them copied; raises `CostlyError` if the question is cancelled."""
+        """Yield the rows, of which at most one batch is copied; raises `CostlyError` if the question is cancelled."""
         if self.rows is None:
             return
         for begin in range(0, self.rows.num_rows, _BATCH_ROWS):
@@ -320,16 +324,16 @@ class _Wanted(msgspec.Struct, frozen=True):
 
 
 class _Question(Cancellation):
-    """Question under way, with the Deferred that it waits for on the reactor's thread, if any."""
+    """Question that is being answered, with the Deferred that it waits for on the reactor's thread, if any."""
 
     def __init__(self) -> None:
         super().__init__()
         self._deferred: Deferred[Any] | None = None
 
     async def waits(self, deferred: Deferred[Any]) -> Any:
-        """Return the result of a Deferred, unless the question is cancelled."""
+        """Return the result of a Deferred; raises `CostlyError` if the question is cancelled first."""
         self._deferred = deferred
-        if self:
+        if self:  # cancelled already
             deferred.cancel()
         try:
             return await deferred
@@ -340,7 +344,7 @@ class _Question(Cancellation):
             self._deferred = None
 
     def stop(self, reason: str) -> None:
-        """Cancel the question; see `Cancellation`. Called on the reactor's thread."""
+        """Cancel the question and its Deferred; see `Cancellation`. Called on the reactor's thread."""
         super().stop(reason)
         if self._deferred is not None:
             self._deferred.cancel()

@@ -1,7 +1,8 @@
 """Rows of relations and views at an epoch, for ad-hoc questions.
 
-At epoch n a relation is its snapshot S ≤ n and the epochs (S, n] added up. A view is its newest result, of an epoch m ≥
-n, and its changes in (n, m] with the other sign.
+The rows of a relation at the end of epoch n are those of a snapshot, taken at an epoch S ≤ n, plus the deltas of the
+epochs in (S, n]. The rows of a view at the end of epoch n are those of its newest result, of an epoch m ≥ n, minus its
+changes in (n, m].
 """
 
 from __future__ import annotations
@@ -33,17 +34,18 @@ class EpochGoneError(AskError):
 
 
 _ATTEMPTS: Final = 2
-"""Number of attempts to read a log that is being retired; each begins at a newer snapshot."""
+"""Number of attempts to read the log, whose first epochs may be retired meanwhile; each uses the newest snapshot."""
 
 
 class RelationsAtEpochs:
-    """Relations of one log. May be called from any thread; calls run one at a time.
+    """Reader of the relations of one log at an epoch. May be called from any thread; calls run one at a time.
 
-    A relation is kept at the newest requested epoch, so that the next question only reads the changes since then. An
-    older epoch is added up from a snapshot, and not kept.
+    The rows of a relation at the newest requested epoch are kept, so that the next question only reads the changes
+    since then. Rows at an older epoch are computed from a snapshot, and not kept.
     """
 
     def __init__(self, epochs: Path, snapshots: Path, most_bytes: int) -> None:
+        """Create a reader of the log and the snapshots in these directories; ``most_bytes`` bounds the kept rows."""
         self._log = EpochLogReader(epochs)
         self._snapshots = SnapshotDirectory(snapshots)
         self._most_bytes = most_bytes
@@ -112,32 +114,33 @@ class PublishedView(msgspec.Struct, frozen=True, eq=False):
     """Full result of a view at the end of a committed epoch."""
 
     view: View
-    """The view."""
+    """View that has the result."""
     since: int
     """First epoch of the view in the hub."""
     epoch: int
     """Epoch of the rows."""
     rows: pa.Table
-    """Columns and ``weight``."""
+    """Rows with their ``weight`` in the last column."""
 
 
 def published_views(hub: Hub, names: Sequence[str], reactor: Any) -> Deferred[dict[str, PublishedView]]:
     """Return a Deferred of the newest committed results of these views. Called on the reactor's thread.
 
-    A view of the express lane that is ahead of its last epoch is available once the next epoch is committed. The
-    Deferred fails with `AskError` for a view that has failed, or is dropped meanwhile, and may be cancelled.
+    The result of an express view that has changed since the last committed epoch is available once the open epoch is
+    committed. The Deferred fails with `AskError` for a view that has failed or is dropped meanwhile; it may be
+    cancelled.
     """
     views = {view.name: view for view in hub.views if view.name in names}
     collected = _Collected({name: (view, hub.since[name]) for name, view in views.items()})
     subscription = hub.subscribe(list(views), collected, Start())
     if subscription is None:
         collected.done.errback(
-            AskError("expected fewer subscribers at once, as a question about views is one for a moment")
+            AskError("expected room for another subscriber, as a question about views is one for a moment, was none")
         )
         return collected.done
 
     def ended(result: Any) -> Any:
-        # Deferred: the hub may be iterating over its subscribers.
+        # Called in the reactor's next turn, because the hub may be iterating over its subscribers now.
         reactor.callLater(0, hub.unsubscribe, subscription)
         return result
 
@@ -175,7 +178,7 @@ class _Collected(Listener):
 
 
 class ViewsAtEpochs:
-    """Results of views at earlier epochs. May be called from any thread."""
+    """Reader of the results of views at earlier epochs. May be called from any thread."""
 
     def __init__(self, log: Callable[[], EpochLogReader], history: History) -> None:
         """Create a reader; ``log`` returns a reader of the log for one question."""
@@ -185,7 +188,8 @@ class ViewsAtEpochs:
     def at(self, published: PublishedView, epoch: int, cancel: Cancellation) -> pa.Table:
         """Return the view's rows at the end of an epoch, with their weights in the last column.
 
-        Raises `EpochGoneError` if they are not available, `CostlyError` if the question is cancelled.
+        Raises `EpochGoneError` if they are not available any more, `AskError` for an epoch after that of ``published``,
+        and `CostlyError` if the question is cancelled.
         """
         view = published.view
         if epoch > published.epoch:
@@ -207,7 +211,7 @@ class ViewsAtEpochs:
         return consolidate(pa.concat_tables(tables), published.rows.schema) if len(tables) > 1 else published.rows
 
     def _check_known(self, published: PublishedView, epoch: int) -> None:
-        """Raise `EpochGoneError` if the view did not exist at an epoch before the hub's start."""
+        """Raise `EpochGoneError` unless the view existed at an epoch before `PublishedView.since`, by the log."""
         view = published.view
         gone = f"view {view.name} begins at epoch {published.since}, was asked for at epoch {epoch}"
         if view.lane == "spark":

@@ -1,12 +1,12 @@
-"""Catalogue of a running runtime: views and derived streams are added and dropped, and callers wait for publication.
+"""Catalogue of a running runtime, in which views and derived streams are added and dropped.
 
-`Catalogue` makes one change at a time, each at an epoch of its own; `Control` answers the requests of ports;
-`needed_by` and `with_readers` find the readers that a view needs.
+`Catalogue` makes one change at a time, each at an epoch of its own. `Control` makes the changes that ports request, and
+waits until they are published. `with_readers` and `needed_by` relate views to the readers that they need.
 
 A change is compiled against the newest program and sealed into the log as a control record. From then on it is durable,
-even if its caller no longer waits; it is published with the first version that covers its epoch. The result log has the
-program in that version, too, so that a restart finds the catalogue of each version there. Maps that no view of the new
-program reads are removed.
+even if its caller no longer waits. It is published with the first version that covers its epoch; on Spark the result
+log also has the program of that version, so that a restart finds the catalogue of each version there. Maps that no view
+of the new program reads are removed.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ def _relations_read(program: Program, view: View) -> frozenset[str]:
 def with_readers(
     program: Program, selects: Sequence[NamedSelect], relations_of: Mapping[str, frozenset[str]]
 ) -> Program:
-    """Return the program with the readers that these views name; raises `CatalogueError` for unknown or unfit readers.
+    """Return the program with the readers that these views name.
 
-    ``relations_of`` maps each reader to the relations that it fills.
+    Raises `CatalogueError` for an unknown reader, and for a view that uses relations of other readers. ``relations_of``
+    maps each reader to the relations that it fills.
     """
     named = {select.name: tuple(dict.fromkeys(select.readers)) for select in selects if select.readers}
     for name, readers in named.items():
@@ -110,7 +111,7 @@ T = TypeVar("T")
 Seal = Callable[[bytes, OnSealed], None]
 
 _NAME: Final = re.compile(r"[^\s/,%?#&\"'\\]{1,100}")
-"""Pattern of names of views, which occur in paths and lists."""
+"""Pattern of names of views, which occur in the paths of URLs and in lists with commas."""
 
 
 def begin_catalogue(
@@ -130,12 +131,13 @@ def begin_catalogue(
     """Return the program with which a run directory was begun; begin a new directory with these SELECTs and streams.
 
     In a new directory the program is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view.
-    Without views the runtime may be read as an upstream. In an old directory the log has the catalogue, and the SELECTs
-    and streams must be the same, or none. Raises `ServiceError` for others, or too many.
+    The program may be without views, in a runtime that others only read as an upstream. In an existing directory the
+    log has the catalogue; the SELECTs and streams must be those with which it was begun, or none. Raises `ServiceError`
+    if they are others, or if there are too many.
 
     ``inputs`` are the relations that the streams may read; ``missing`` maps relations that never get rows to the
     reason. ``first`` returns the first results of the express lane's views; ``placed`` returns the program with a mark
-    on the views that Spark keeps too. ``where`` names the directory in errors.
+    on the express views that Spark also maintains. ``where`` names the directory in errors.
     """
     if writer.epoch < 0:
         if (count := len(selects) + len(streams)) > most_views:
@@ -170,7 +172,9 @@ def begun_program(
     standing: Sequence[View] = (),
     missing: Mapping[str, str] | None = None,
 ) -> Program:
-    """Return the program of these streams and views; the views may read both and standing views.
+    """Return the program of these streams and views.
+
+    The views may read the relations, the streams, each other and the ``standing`` views.
 
     Raises `SqlError` for one that cannot be compiled. ``missing`` maps inputs that never get rows to the reason.
     """
@@ -198,7 +202,7 @@ def _read_first_program(writer: EpochWriter, where: str) -> Program:
 def _check_built(program: Program, names: Collection[str]) -> None:
     """Raise `CatalogueError` for the first of these views whose state and kernels cannot be built.
 
-    A view that is already in the catalogue could only be marked as failed.
+    This is checked before the views are added, as a view of the catalogue could only be marked as failed.
     """
     added = msgspec.structs.replace(program, views=tuple(view for view in program.views if view.name in names))
     kinds: tuple[Inputs, ...] = ("relations", "payloads")
@@ -212,7 +216,7 @@ def _nothing(old: Program, new: Program) -> None:
 
 
 class Catalogue:
-    """Newest program, and its changes. Belongs to the reactor's thread."""
+    """Newest program of a runtime, which changes one after the other. Belongs to the reactor's thread."""
 
     def __init__(
         self,
@@ -229,9 +233,9 @@ class Catalogue:
     ) -> None:
         """Create the catalogue with its newest program.
 
-        ``seal`` puts a control record into the log, see `Ingest.seal_control`. ``in_thread`` runs slow calls, including
-        ``prepare``, which gets the current program and the next one, before that is sealed. ``lanes`` are the lanes
-        that run. ``missing`` maps relations that derived streams can never read to the reason.
+        ``seal`` puts a control record into the log, see `Ingest.seal_control`. ``in_thread`` runs slow calls.
+        ``prepare`` is one of them; it gets the current program and the next one, before the next one is sealed.
+        ``lanes`` are the lanes that run. ``missing`` maps relations that derived streams can never read to the reason.
         """
         self._reactor = reactor
         self.relations = tuple(relations)
@@ -301,8 +305,8 @@ class Catalogue:
                 return without_stream(program, name)
             if all(view.name != name for view in program.views):
                 names = [*(stream.name for stream in program.streams), *(view.name for view in program.views)]
-                known = ", ".join(names) or "no view"
-                raise UnknownViewError(f"expected one of the views {known}, was {name!r}{did_you_mean(name, names)}")
+                expected = f"one of the views {', '.join(names)}" if names else "no name, as there is no view"
+                raise UnknownViewError(f"expected {expected}, was {name!r}{did_you_mean(name, names)}")
             if readers := readers_of(program.views, name):
                 raise CatalogueError(
                     f"expected a view that no other view reads, was {name!r}, which {', '.join(readers)} "
@@ -315,7 +319,7 @@ class Catalogue:
     def when_published(self, epoch: int, timeout_s: float, lane: Lane = "spark") -> Deferred[bool]:
         """Return a Deferred that fires with True once a lane's version covers the epoch, with False after the timeout.
 
-        The Deferred fires at once for a lane that does not run.
+        For a lane that does not run, it fires with True at once.
         """
         published: Deferred[bool] = Deferred()
         if self._versions.get(lane, epoch) >= epoch:
@@ -346,11 +350,12 @@ class Catalogue:
             entry[2].callback(True)
 
     def _placed(self, select: NamedSelect) -> NamedSelect:
-        """Return the SELECT with its lane, or with one that runs if it does not name any."""
-        is_open = select.any_lane and select.lane not in self._lanes
-        return replace(select, lane=self._lanes[0]) if is_open else select
+        """Return the SELECT, moved to a lane that runs if it names no lane and its default lane does not run."""
+        is_moved = select.any_lane and select.lane not in self._lanes
+        return replace(select, lane=self._lanes[0]) if is_moved else select
 
-    def _made(self, make: Callable[[Program], Program]) -> Program:
+    def _next_program(self, make: Callable[[Program], Program]) -> Program:
+        """Return the next program, for which the lanes are prepared; on a thread of the pool."""
         program = make(self.program)
         self._prepare(self.program, program)
         return program
@@ -367,7 +372,7 @@ class Catalogue:
         return await self.exclusively(lambda: self._changed(make))
 
     async def _changed(self, make: Callable[[Program], Program]) -> int:
-        program = await self._in_thread(lambda: self._made(make))
+        program = await self._in_thread(lambda: self._next_program(make))
         epoch = await epoch_of(self._reactor, lambda on_sealed: self._seal(encode_program(program), on_sealed))
         self.program = program
         return epoch
@@ -377,10 +382,10 @@ _DONE, _LATER = 200, 202
 
 
 class Control:
-    """Changes the catalogue and returns the outcome, with the HTTP status.
+    """Changes of the catalogue at the request of a port; each returns the HTTP status and the outcome.
 
-    A change continues if its caller stops waiting. A change raises `SqlError` for SQL that cannot be compiled, and
-    `ServiceError` if it is refused otherwise.
+    A change continues if its caller stops waiting. `add` and `drop` raise `SqlError` for SQL that cannot be compiled,
+    and `ServiceError` if the change is refused for another reason.
     """
 
     _log = Logger()
@@ -389,7 +394,7 @@ class Control:
         self._hub, self._catalogue = hub, catalogue
 
     async def add(self, wanted: AddViews) -> tuple[int, Changed]:
-        """Add views and derived streams together; raise `CatalogueError` for none, and if a view has failed."""
+        """Add views and derived streams together; raises `CatalogueError` also for none, and if a view has failed."""
         if not (wanted.views or wanted.streams):
             raise CatalogueError("expected a view or a stream to be added, was none")
         names = [*[stream.name for stream in wanted.streams], *[view.name for view in wanted.views]]

@@ -27,8 +27,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Configuration of a live runtime; immutable."""
 
     directory: Path
-    """Run directory: state, epochs, results, checkpoint, logs. A runtime that is started on it again resumes from
-    it."""
+    """Run directory, which has state, epochs, results, checkpoint and logs; a runtime that is started on it again
+    resumes from them."""
     feed: tuple[str, int] | None = None
     """Host and port of the exchange's feed; None if this runtime does not read it."""
     feed_attempts: int = 20
@@ -52,7 +52,7 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hub: HubConfig = HubConfig()
     """Limits of subscribers to changes."""
     epoch_ms: int = 100
-    """Interval in milliseconds at which an epoch that is not empty is closed; longer while Spark has one to publish."""
+    """Interval in milliseconds at which an epoch that is not empty is closed; it is longer while Spark is busy."""
     mode: Literal["sql", "dbtoaster"] = "sql"
     """Dialect of SQL: SUM of no rows is NULL in ``sql`` and 0 in ``dbtoaster``."""
     ingest: IngestConfig = IngestConfig()
@@ -73,8 +73,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     upstreams: tuple[UpstreamConfig, ...] = ()
     """Other runtimes whose epochs are read."""
     system: Path | None = None
-    """Run directory of the runtime that reads this one: no other log of that system may have the session of this
-    feed."""
+    """Run directory of the runtime that reads this one and others as upstreams; a feed whose session another of them
+    reads is refused. None for no such check."""
     upstream_symbols: Symbols = "own"
     """Naming of the symbols of upstreams."""
     reader_directories: tuple[Path, ...] = ()

@@ -15,13 +15,13 @@ __all__ = ["ServicePort"]
 
 
 class ServicePort:
-    """One port on the runtime's interface, closed until `open`. Belongs to the reactor's thread."""
+    """Port on the runtime's interface, closed until `open`. Belongs to the reactor's thread."""
 
     def __init__(self, reactor: Any, config: LiveConfig, number: int) -> None:
         """Check the port; ``number`` is 0 for any free port.
 
-        Raises `ServiceError` for a port that is taken or lacks access control, before any part is started. The check
-        does not use the reactor, which would release the port only once it runs.
+        Raises `ServiceError`, before any part is started, for a port that is taken or lacks access control. The check
+        opens the port without the reactor, which could close it again only once it runs.
         """
         self._reactor = reactor
         self._config = config
@@ -42,8 +42,8 @@ class ServicePort:
     def open(self, factory: Any, *, begins_plain: bool = False) -> int:
         """Start to listen, and return the number of the port.
 
-        Connections are encrypted from their first byte if a key is configured, unless the protocol ``begins_plain`` and
-        starts TLS itself.
+        If a key is configured, connections are encrypted from their first byte on, except with ``begins_plain``: then
+        the protocol starts TLS itself.
         """
         config = self._config
         if begins_plain:

@@ -1,9 +1,9 @@
-"""Live runtime: one feed and one catalogue of views, until it is stopped.
+"""Live runtime: the owner of all parts, which starts and stops them and passes events between them.
 
-Start: the catalogue is compiled and the state recovered; then the results are served and the feed is opened at once.
-Spark joins in the background. Until it has published every epoch that was sealed before the start, subscribers get
-nothing of the Spark lane's views, so that no subscriber gets an older version than it had before. A runtime whose Spark
-does not start ends with the reason, since there would be no version of record.
+At the start the catalogue is compiled and the state recovered. Then the results are served and the feed is opened at
+once, while Spark starts in the background. Until Spark has published every epoch that was sealed before the start,
+subscribers get nothing of the views on Spark, so that no subscriber gets an older version than it had before. A runtime
+whose Spark does not start ends with the reason, since its results would have no version of record.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import pyarrow as pa
 from prometheus_client.metrics_core import Metric
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
@@ -60,11 +59,13 @@ _SPARK: Final[tuple[Lane, ...]] = ("spark",)
 _UNSHOWN: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
 """Sections of epochs whose rows belong to no view."""
 _HEARTBEAT_SECONDS: Final = 1.0
+"""Interval in seconds of heartbeats and checks."""
 _STALE_SECONDS: Final = 10.0
+"""Time in seconds after which lags expire, and after which an epoch has waited too long for Spark."""
 
 
 class LiveRuntime(PartEvents):
-    """Owner of all parts of a running runtime. Everything except `on_…` runs on the reactor's thread.
+    """Owner of all parts of a running runtime. Belongs to the reactor's thread, except where a section states another.
 
     ``on_failure`` is called once, with one line, when the runtime cannot continue; `stop` must still be called.
     """
@@ -131,7 +132,7 @@ class LiveRuntime(PartEvents):
         self._spark_start: Deferred[None] = succeed(None)
 
     def start(self) -> Deferred[int]:
-        """Return a Deferred that fires with the port of the results service once it is open; Spark joins later."""
+        """Return a Deferred that fires with the port of the results service once it is open; Spark starts later."""
         started: Deferred[int] = maybeDeferred(self._serve)
         return started.addCallback(self._begin_spark) if self.parts.runs_spark else started
 
@@ -146,10 +147,6 @@ class LiveRuntime(PartEvents):
         self._spark_start.addCallbacks(self._spark_joined, self._spark_failed)
         return port
 
-    def _start_spark(self, epoch: int) -> None:
-        self.parts.agreement.begin()
-        self.parts.spark.start(epoch)
-
     def _spark_joined(self, _: object) -> None:
         self._watch.beat(self._reactor.seconds())
 
@@ -162,8 +159,8 @@ class LiveRuntime(PartEvents):
     def stop(self, *, is_clean: bool = True) -> Deferred[None]:
         """Stop all parts; the Deferred fires once everything has ended.
 
-        If the stop ``is_clean``, everything accepted is sealed first and Spark publishes it, see `CleanStop`; `hurry`
-        ends the wait. Otherwise messages that are in no epoch are read again after a restart.
+        With ``is_clean`` everything accepted is sealed first, and Spark publishes it, see `CleanStop`; `hurry` ends
+        that wait. Otherwise messages that are not in a sealed epoch are read again after a restart.
         """
         self._stopping = True
         if self._barriers.running:
@@ -236,26 +233,26 @@ class LiveRuntime(PartEvents):
         self._sealed = footer.to_epoch
         self._freshness.sealed(footer.to_epoch, self._reactor.seconds())
         self._noted.sealed(footer)
-        if self._is_built:  # epochs that are published while the directory is opened come before that
+        if self._is_built:  # epochs that are sealed while the directory is opened come before the other parts exist
             self.parts.spark.sealed(footer.to_epoch, is_awaited=bool(footer.control))
             self.parts.inputs.upstreams.sealed(footer)
             self.parts.upkeep.sealed(footer)
 
     def _on_rows(self, footer: Footer, rows: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
-        """Pass on the rows of a durable epoch, because the reactor's thread must not read from a disk."""
+        """Pass the rows of a durable epoch to the hub, so that the reactor's thread need not read them from disk."""
         shown = {name: batches for name, batches in rows.items() if name not in _UNSHOWN}
         count = sum([batch.num_rows for batches in shown.values() for batch in batches])
         self._handover.put(count, self.parts.hub.commit, footer, shown)
 
     def on_published(self, published: Published) -> None:
-        # First, because a durable version is not published again.
+        # The first call, because the durable version is not published again if another call raises.
         self._reactor.callFromThread(self._published, published)
         self._noted.published(published.to_epoch - published.from_epoch, published.seconds)
         self.parts.agreement.published(published)
 
     def on_update(self, update: Update) -> None:
-        # Encoded here: each call of Arrow releases the interpreter lock, which the reactor would get back from a worker
-        # that is busy with the next step only after a switch interval.
+        # Encoded on the worker, because each call of Arrow releases the interpreter lock. On the reactor's thread it
+        # would wait each time for a switch interval, while a worker is busy with the next step.
         followers = self.parts.hub.arrow_followers
         bodies = {name: encode_rows(rows) for name, rows in update.changes.items() if followers[name]}
         self._handover.put(_rows_of(update), self._updated, update, bodies)
@@ -272,6 +269,7 @@ class LiveRuntime(PartEvents):
     def _serve(self) -> int:
         control, config = Control(self.parts.hub, self.parts.catalogue), self._config
         self.parts.readers.begin(self.parts.ingest, self.parts.catalogue)
+        postgres = self._serve_postgres()
         parts = ServiceParts(
             hub=self.parts.hub,
             status=self.status,
@@ -282,9 +280,8 @@ class LiveRuntime(PartEvents):
             explain_stream=self.parts.streams.explain,
             agreement=self.parts.agreement,
             asker=self.parts.asker if config.asking.at_once else None,
+            postgres=postgres.figures if postgres is not None else None,
         )
-        postgres = self._serve_postgres()
-        parts = msgspec.structs.replace(parts, postgres=postgres.figures if postgres is not None else None)
         if self.parts.runs_spark:
             self.parts.hub.hold(_SPARK)
         port = self.parts.port.open(results_site(parts, self._reactor, config.security.access(), config.limits))
@@ -375,8 +372,8 @@ class LiveRuntime(PartEvents):
     def _finished(self) -> None:
         self.parts.inputs.has_ended = True
         self._log.info(
-            "the feed has ended, everything of it is sealed by epoch {epoch}: results are served as before, views and "
-            "readers change no more before a restart",
+            "the feed has ended, and all of it is sealed up to epoch {epoch}: results are still served, but views and "
+            "readers cannot be changed before a restart",
             epoch=self._sealed,
         )
 
@@ -388,10 +385,14 @@ class LiveRuntime(PartEvents):
             self._log.error("a clean stop ends early: {reason}", reason=reason)
             self._clean_stop.hurry()
 
-    # Called on a thread of the pool
-
     def _in_thread(self, call: Callable[[], Any]) -> Deferred[Any]:
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), call)
+
+    # Called on a thread of the pool
+
+    def _start_spark(self, epoch: int) -> None:
+        self.parts.agreement.begin()
+        self.parts.spark.start(epoch)
 
     def _stop_parts(self) -> None:
         with ExitStack() as parts:  # stops each part even if others raise

@@ -1,7 +1,8 @@
 """Dates and times of answers, also those that Python does not have: infinity, years before 1 and after 9999, 24:00.
 
-DuckDB's days are 32 bits and its microseconds 64, and the ends of these ranges are the infinities. Python's types have
-the years 1 to 9999. A value beyond these, and nanoseconds, are written as text.
+DuckDB has dates as days of 32 bits and timestamps as microseconds of 64 bits; the ends of these ranges are the
+infinities. Python's types have the years 1 to 9999, and no nanoseconds. Values that Python does not have are written as
+text.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ TIME_24_US: Final = 86_400_000_000
 """Time of the day at its end in microseconds, 24:00."""
 _BEGIN: Final = date(1970, 1, 1).toordinal()
 _CYCLE_DAYS: Final = 146_097
-"""Number of days in which the calendar repeats itself."""
+"""Number of days after which the calendar repeats itself."""
 _CYCLE_YEARS: Final = 400
+"""Number of years after which the calendar repeats itself."""
 _FIRST_DAY: Final = date.min.toordinal() - _BEGIN
 _LAST_DAY: Final = date.max.toordinal() - _BEGIN
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def whole_values(array: pa.Array) -> pa.Array:
-    """Return dates, times or timestamps as the integers that they are, as int64."""
+    """Return the integers by which Arrow represents dates, times or timestamps, as int64."""
     width = pa.int32() if array.type.bit_width == 32 else pa.int64()
     return pc.cast(array.view(width), pa.int64())
 
@@ -75,8 +77,8 @@ def date_text(days: int, era: str = " (BC)") -> str:
     cycles, place = divmod(days + _BEGIN - 1, _CYCLE_DAYS)
     day = date.fromordinal(place + 1)
     year = day.year + _CYCLE_YEARS * cycles
-    behind = day.isoformat()[4:]
-    return f"{year:04d}{behind}" if year > 0 else f"{1 - year:04d}{behind}{era}"
+    month_and_day = day.isoformat()[4:]
+    return f"{year:04d}{month_and_day}" if year > 0 else f"{1 - year:04d}{month_and_day}{era}"
 
 
 def timestamp_text(value: int, unit: str = "us", *, separator: str = " ", zone: str = "", era: str = " (BC)") -> str:
@@ -92,12 +94,12 @@ def timestamp_text(value: int, unit: str = "us", *, separator: str = " ", zone: 
     seconds, fraction = divmod(rest, per_second)
     digits = f"{fraction:0{len(str(per_second)) - 1}d}".rstrip("0") if fraction else ""
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}" + (f".{digits}" if digits else "")
-    day, _, before = date_text(days).partition(" ")
-    return f"{day}{separator}{clock}{zone}{era if before else ''}"
+    day, _, own_era = date_text(days).partition(" ")
+    return f"{day}{separator}{clock}{zone}{era if own_era else ''}"
 
 
 def json_values(array: pa.Array) -> list[Any]:
-    """Return values for an encoder of JSON; dates and times that Python lacks are text."""
+    """Return the values of an array for an encoder of JSON; dates and times that Python does not have are text."""
     kind = array.type
     if not _has_moments(kind):
         values: list[Any] = array.to_pylist()

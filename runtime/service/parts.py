@@ -37,9 +37,8 @@ from runtime.service.health.metrics import EngineMetrics, Noted
 from runtime.service.inputs.inputs import Inputs
 from runtime.service.inputs.upstreams import missing_of
 from runtime.service.lanes.agreement import LaneAgreement
-from runtime.service.lanes.express import ExpressLane
+from runtime.service.lanes.express import ExpressLane, StreamLane
 from runtime.service.lanes.spark import SparkHost
-from runtime.service.lanes.streams import StreamLane
 from runtime.service.listening import ServicePort
 from runtime.service.readers import ReaderService
 from runtime.service.results import full_results
@@ -61,7 +60,11 @@ InThread = Callable[[Callable[[], Any]], Deferred[Any]]
 
 
 class PartEvents(IngestListener, ABC):
-    """Events of the parts. Called on workers, the committer and Spark's threads; must not block."""
+    """Handler of the events of the parts.
+
+    Its methods must not block. Workers, the committer and Spark's threads call them, except where a method states that
+    the reactor's thread does.
+    """
 
     @property
     @abstractmethod
@@ -70,7 +73,7 @@ class PartEvents(IngestListener, ABC):
 
     @abstractmethod
     def on_epoch(self, footer: Footer) -> None:
-        """Handle a durable epoch; the first calls come while the run directory is opened."""
+        """Handle a durable epoch; also called for epochs that are sealed while the run directory is opened."""
 
     @abstractmethod
     def on_update(self, update: Update) -> None:
@@ -90,11 +93,11 @@ class PartEvents(IngestListener, ABC):
 
     @abstractmethod
     def on_full(self, is_full: bool) -> None:
-        """Handle that the run directory has reached its size limit, or is below it again."""
+        """Handle that the run directory has reached its size limit, or has room again; on the reactor's thread."""
 
     @abstractmethod
     def fail(self, reason: str) -> None:
-        """End the runtime, which cannot continue; called on the reactor's thread."""
+        """End the runtime, which cannot continue; on the reactor's thread."""
 
 
 class LiveParts(msgspec.Struct, frozen=True, eq=False):
@@ -136,7 +139,7 @@ class LiveParts(msgspec.Struct, frozen=True, eq=False):
     catalogue: Catalogue
     """Catalogue of views and derived streams."""
     asker: Asker
-    """Answers ad-hoc questions."""
+    """Answerer of ad-hoc questions."""
     engine_metrics: EngineMetrics
     """Metrics of the ingest's engine."""
 
@@ -164,33 +167,24 @@ def build_parts(
 ) -> LiveParts:
     """Open the run directory and build everything that works on it.
 
-    Raises `ServiceError` or `SparkLaneError` if that fails. A directory that was empty is left empty if opening it
-    fails. ``in_thread`` runs a call on the reactor's pool.
+    Raises `ServiceError` or `SparkLaneError` if that fails; a directory that was empty is then left empty.
+    ``in_thread`` runs a call on the reactor's pool of threads.
     """
     with left_as_found(config.directory):
         port, pg_port = _ports(reactor, config)
         directory = _directory(config, selects, streams, events, noted)
-    writer = directory.writer
-    results = ResultLog(config.directory / "results", fence=directory.claim.check)
-    log = EpochLogReader(config.directory / "epochs")
-    history = History(log.directory, results)
-    hub = Hub(
-        directory.program, time.time_ns, config.hub, Epochs(log.identity(), history, in_thread), default_kernels()
-    )
-    full_results.restore(hub, results)
+    results, history, hub = _results(config, directory, in_thread)
     express_pipeline = directory.express.begin(hub, is_compared=directory.runs_spark)
-    stream_lane = StreamLane(writer, config.directory, events.on_streams)
+    stream_lane = StreamLane(directory.writer, config.directory, events.on_streams)
     stream_lane.begin(hub)
-    consumers = Consumers(config.directory)
-    upkeep = _upkeep(config, directory, results, consumers=consumers, events=events, reactor=reactor)
-    inputs = Inputs(reactor, config, writer, lags, now_ns=time.time_ns, in_thread=in_thread)
+    inputs = Inputs(reactor, config, directory.writer, lags, now_ns=time.time_ns, in_thread=in_thread)
     if inputs.feed is not None:
         inputs.feed.on_refused = events.fail
-    readers = ReaderService(reactor, config, writer, inputs, in_thread)
+    readers = ReaderService(reactor, config, directory.writer, inputs, in_thread)
     statistics = Statistics()
     ingest = Ingest(
         config.ingest,
-        writer,
+        directory.writer,
         {**inputs.origins(), **readers.origins()},
         events,
         upstreams=inputs.upstreams.followers,
@@ -200,18 +194,19 @@ def build_parts(
     )
     spark = SparkHost(config.spark, config.directory, results, events.on_published, events.on_lane_ended)
     catalogue = _catalogue(config, directory, ingest=ingest, spark=spark, reactor=reactor, in_thread=in_thread)
+    consumers = Consumers(config.directory)
     return LiveParts(
         port=port,
         pg_port=pg_port,
         directory=directory,
-        writer=writer,
+        writer=directory.writer,
         hub=hub,
         cursors=Cursors(config.cursors, reactor.seconds),
         express=directory.express,
         streams=stream_lane,
         spark=spark,
-        agreement=LaneAgreement(results, log),
-        upkeep=upkeep,
+        agreement=LaneAgreement(results, EpochLogReader(config.directory / "epochs")),
+        upkeep=_upkeep(config, directory, results, consumers=consumers, events=events, reactor=reactor),
         consumers=consumers,
         inputs=inputs,
         readers=readers,
@@ -234,9 +229,9 @@ def build_parts(
 
 
 def _ports(reactor: Any, config: LiveConfig) -> tuple[ServicePort, ServicePort | None]:
-    """Return the port of results, and that for PostgreSQL clients if one is configured.
+    """Return the port of results, and the port for PostgreSQL clients if it is configured.
 
-    Raises `ServiceError` if the latter is configured without questions.
+    Raises `ServiceError` if a port for PostgreSQL clients is configured while questions are switched off.
     """
     results = ServicePort(reactor, config, config.http_port)
     if config.pg_port is None:
@@ -265,6 +260,17 @@ def _directory(
     )
 
 
+def _results(config: LiveConfig, directory: RunDirectory, in_thread: InThread) -> tuple[ResultLog, History, Hub]:
+    """Return the log of Spark's results, the reader of past epochs, and the hub with the newest results on Spark."""
+    results = ResultLog(config.directory / "results", fence=directory.claim.check)
+    log = EpochLogReader(config.directory / "epochs")
+    history = History(log.directory, results)
+    epochs = Epochs(log.identity(), history, in_thread)
+    hub = Hub(directory.program, time.time_ns, config.hub, epochs, default_kernels())
+    full_results.restore(hub, results)
+    return results, history, hub
+
+
 def _upkeep(
     config: LiveConfig,
     directory: RunDirectory,
@@ -276,7 +282,7 @@ def _upkeep(
 ) -> Upkeep:
     """Return the upkeep, which retires epochs that all consumers have passed.
 
-    Consumers are other runtimes, Spark's results, and Spark's checkpoint.
+    The consumers are runtimes that read this one and, if Spark runs, its result log and its checkpoint.
     """
     passed: list[Callable[[], int]] = [lambda: consumers.passed(directory.writer.epoch)]
     if directory.runs_spark:
@@ -302,7 +308,10 @@ def _catalogue(
     reactor: Any,
     in_thread: InThread,
 ) -> Catalogue:
-    """Return the catalogue of the newest epoch; before a change is sealed, both lanes prepare for its views."""
+    """Return the catalogue of the newest epoch.
+
+    Before a change of the catalogue is sealed, the express lane and Spark, if it runs, prepare for the new views.
+    """
 
     def prepare(old: Program, new: Program) -> None:
         directory.express.prepare(old, new)

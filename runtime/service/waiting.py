@@ -28,8 +28,8 @@ def epoch_of(reactor: Any, begin: Callable[[OnSealed], None]) -> Deferred[int]:
         else:
             result.errback(
                 CatalogueError(
-                    "expected a feed that is being read, was one that has ended or failed: views and readers change "
-                    "again after a restart"
+                    "expected a feed that is being read, was one that has ended or failed: views and readers can be "
+                    "changed after a restart"
                 )
             )
 

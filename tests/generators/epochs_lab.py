@@ -103,7 +103,7 @@ class EpochsLab:
         }
         tables = {name: table(rows) for name, rows in held.items()}
         self.rows = held
-        self.hub.begin_express(lane_program(self.program, "express"), tables, {}, self.epoch, self.cuts(self.epoch))
+        self.hub.begin_lane(lane_program(self.program, "express"), tables, {}, self.epoch, self.cuts(self.epoch))
 
     @property
     def epoch(self) -> int:

@@ -100,7 +100,7 @@ class _Runtime:
         self._views = ExpressViews(ExpressState(), filling, 0, {}, self._publish)
         self._views.begin(program)
         self.hub = Hub(program, now_ns)
-        self.hub.begin_express(program, self._views.rows(), {}, 0, {})
+        self.hub.begin_lane(program, self._views.rows(), {}, 0, {})
         self._buffers = self._offset = 0
 
     def take(self, data: bytes) -> None:

@@ -261,7 +261,7 @@ def test_deletions_of_dbtoasters_files_are_read_in_its_mode(tmp_path: Path) -> N
     assert "0 malformed" in done.stderr
 
 
-@pytest.mark.parametrize(("policy", "first"), [("", "; of the first one expected 3 fields, was 4 fields in '0|1|3|4'"),
+@pytest.mark.parametrize(("policy", "first"), [("", "; the first one: expected 3 fields, was 4 fields in '0|1|3|4'"),
                                                (", malformed := 'skip'", "")])  # fmt: skip
 def test_a_file_without_a_well_formed_row_fails(tmp_path: Path, policy: str, first: str) -> None:
     """No answer is printed that would look like one over rows."""

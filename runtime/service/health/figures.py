@@ -74,7 +74,7 @@ class RuntimeFigures:
         }
 
     def status(self) -> dict[str, Any]:
-        """Return the current figures with those of origins, engine, upstreams and streams, for ``/v1/status``."""
+        """Return the figures for ``/v1/status``: those of `line`, and of origins, engine, upstreams and streams."""
         parts = self._parts
         return {
             **self.line(),

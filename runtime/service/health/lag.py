@@ -1,4 +1,4 @@
-"""Lag of results: how long sealed epochs wait for Spark, and how old each lane's newest version is."""
+"""Lag of results: the time that sealed epochs wait for Spark, and the age of each lane's newest version."""
 
 from __future__ import annotations
 
@@ -13,38 +13,42 @@ from deltabook.wire.durations import Durations
 __all__ = ["Freshness", "Lags"]
 
 _MOST_MARKS: Final = 4096
-"""Greatest number of marks of buffers, and of epochs, that wait."""
+"""Greatest number of marks: of buffers that wait for a version, and of epochs that wait for Spark."""
 
 
 class Lags:
     """Lags from an epoch's end to its results on Spark, and from a message's arrival to its express version.
 
-    A lag expires if nothing is published for a while, because a market at rest has none. Belongs to the reactor's
-    thread.
+    A lag expires if nothing is published for a while: in a quiet market there is nothing that could lag. Belongs to the
+    reactor's thread.
     """
 
     def __init__(self, longest_s: float) -> None:
         """Start without lags; ``longest_s`` is the time in seconds after which a lag expires."""
         self._longest_s = longest_s
         self._spark: tuple[float, float] | None = None  # time of publication, lag in ms
-        self._express: tuple[float, float] | None = None
-        self._marks: deque[tuple[int, float]] = deque()  # of each buffer: offset in the stream, time of arrival
+        self._express: tuple[float, float] | None = None  # likewise
+        self._marks: deque[tuple[int, float]] = deque()  # offset in the stream and time of arrival of each buffer
         self.express = Durations()
         """Time from the arrival of a buffer's first byte until the express lane's version with it; if there are more
         buffers than marks, every second one counts."""
         self.applied = Durations()
-        """First part of that time: until the last message of the version is applied."""
+        """Time from the arrival of a buffer's first byte until the last message of its version is applied: the first
+        part of ``express``."""
         self.step = Durations()
-        """Second part, once for each version: until the views are up to date."""
+        """Time from the end of ``applied`` until the views are up to date, once for each version."""
         self.publish = Durations()
-        """Last part, once for each version: until the version is handed to subscribers."""
+        """Time from the end of ``step`` until the version is handed to subscribers, once for each version."""
 
     def published(self, lag_ms: float, now_s: float) -> None:
         """Record that the Spark lane has published an epoch that ended ``lag_ms`` ago."""
         self._spark = now_s, lag_ms
 
     def spark_ms(self, now_s: float, waited_s: float | None) -> float | None:
-        """Return the lag of the newest version in milliseconds; once that has expired, return the wait ``waited_s``."""
+        """Return the lag of the newest version in milliseconds, or ``waited_s`` in milliseconds once it has expired.
+
+        ``waited_s`` is the time in seconds that the oldest epoch has waited, None if there is none.
+        """
         if (known := self._recent(self._spark, now_s)) is not None:
             return known
         return None if waited_s is None else round(waited_s * 1000, 1)
@@ -60,9 +64,9 @@ class Lags:
     def stepped(self, offset: int, now_s: float, applied_s: float = 0.0, stepped_s: float = 0.0) -> None:
         """Record that the express lane has published a version that covers the stream up to ``offset``.
 
-        The lag of the version is that of its newest bytes: heartbeats change nothing, and wait for bytes that do.
-        ``applied_s`` and ``stepped_s`` are the times at which the version's last message was applied and its views were
-        up to date; 0 for a version without a message.
+        The lag of the version is that of its newest bytes. Older ones may be heartbeats: these change no view, and no
+        version covers them before later bytes change one. ``applied_s`` and ``stepped_s`` are the times at which the
+        version's last message was applied and its views were up to date; 0 for a version without a message.
         """
         arrived_s: float | None = None
         while self._marks and self._marks[0][0] < offset:
@@ -92,7 +96,7 @@ class Lags:
         )
 
     def lost(self) -> None:
-        """Discard the marks after a lost connection: bytes that were not applied arrive again."""
+        """Discard the marks after the loss of the feed's connection: bytes that were not applied arrive again."""
         self._marks.clear()
 
     def _recent(self, lag: tuple[float, float] | None, now_s: float) -> float | None:
@@ -106,7 +110,7 @@ class Freshness:
         """Start without epochs; ``longest_s`` is the time in seconds after which an epoch has waited too long."""
         self._longest_s = longest_s
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[int, float]] = deque()  # of each epoch: its number, and the time of its end
+        self._waiting: deque[tuple[int, float]] = deque()  # number and time of the end of each epoch
 
     def sealed(self, epoch: int, now_s: float) -> None:
         """Record a new epoch."""
@@ -118,8 +122,7 @@ class Freshness:
     def waited_s(self, version: int, now_s: float) -> float | None:
         """Return how many seconds the oldest epoch after this published version has waited; None if there is none.
 
-        If more epochs have waited than there are marks, the result may be that of a later epoch; the latest epochs
-        always have marks.
+        If more epochs have waited than there are marks, the result may be the wait of a later epoch than the oldest.
         """
         with self._lock:
             while self._waiting and self._waiting[0][0] <= version:

@@ -5,7 +5,7 @@ EngineMetrics   events of the engine, rate of rows      Noted          epochs, b
 …_metrics       origins, upstreams, lanes, views, port  RuntimeMetrics status figures; collects everything
 ```
 
-Only `EngineMetrics` and `Noted` count, as events occur; all other values are read when a monitor scrapes.
+`Noted` and the engine's `Statistics` count events as they occur; all other values are read when a monitor scrapes.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class EngineFigures(msgspec.Struct, frozen=True):
 
 
 class EngineMetrics:
-    """Metrics of the engine: figures of its events, and its barriers. May be called on any thread."""
+    """Metrics of the engine: figures of its events, barriers and commits. May be called on any thread."""
 
     def __init__(
         self,
@@ -96,8 +96,9 @@ class EngineMetrics:
     ) -> None:
         """Create the metrics.
 
-        ``statistics`` is the engine's listener, ``now_s`` the engine's clock; ``barriers`` and ``commits`` return their
-        durations; ``stages`` returns name, description and durations of each stage of the express lane.
+        ``statistics`` is the engine's listener, ``now_s`` the engine's clock. ``barriers`` and ``commits`` return the
+        durations of barriers and of commits; ``stages`` returns name, description and durations of each stage of the
+        express lane.
         """
         self._statistics = statistics
         self._barriers, self._commits, self._stages = barriers, commits, stages
@@ -189,7 +190,10 @@ class _TimedDisk(LocalDisk):
 
 
 class Noted:
-    """Counters, each written by either the thread that seals epochs or Spark's, and read by the reactor's thread."""
+    """Counters of sealed epochs, batches of Spark and writes to the disk.
+
+    Each is written by one thread, that which seals epochs or Spark's, and read by the reactor's thread.
+    """
 
     def __init__(
         self, directory: Path, limit_bytes: int, now_ns: Callable[[], int], now_s: Callable[[], float] = time.monotonic
@@ -427,10 +431,11 @@ _FIGURES: Final = (
     _FigureMetric("term", "claim_term", "Term of the claim on the run directory: the number of starts."),
 )
 _LAGS: Final = (("spark", "lag_ms"), ("express", "express_lag_ms"))
+"""Lanes, each with the key of its lag in `Figures`."""
 
 
-def figure_metrics(figures: Mapping[str, int | float | str | None]) -> Iterator[Metric]:
-    """Yield status figures as metrics, in seconds rather than milliseconds; missing figures are left out."""
+def figure_metrics(figures: Figures) -> Iterator[Metric]:
+    """Yield the status figures as metrics, lags in seconds; missing figures are left out."""
     for metric in _FIGURES:
         value = figures.get(metric.figure)
         if isinstance(value, int | float):
@@ -451,7 +456,7 @@ def figure_metrics(figures: Mapping[str, int | float | str | None]) -> Iterator[
 
 
 class RuntimeMetrics:
-    """Collector of all metrics of a runtime; each scrape collects on the thread that answers it."""
+    """Collector of all metrics of a runtime, which collects at each scrape, on the thread that answers it."""
 
     def __init__(self, engine: EngineMetrics, figures: Callable[[], Figures], *, run_id: str = "") -> None:
         """Create the collector; ``figures`` returns the figures of status lines."""

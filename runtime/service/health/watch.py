@@ -1,4 +1,4 @@
-"""Checks of every second: hold back stale lanes, pause the feed while the disk is full, write the sign of life."""
+"""Checks of a live runtime: `Watch` holds back stale lanes and pauses inputs, `SignOfLife` shows that it runs."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Watch:
         self._is_spark_starting = is_spark_starting
 
     def beat(self, now_s: float) -> None:
-        """Hold back a lane whose views do not show the market: while the feed is lost, or Spark starts or lags.
+        """Hold back the lanes whose views are stale, and send heartbeats to subscribers of the others; every second.
 
-        Subscribers of the other lanes receive a heartbeat.
+        All lanes are stale while the inputs are lost; Spark's lane also while Spark starts, or lags for too long.
         """
         hub = self._hub
         stale = self._stale_lanes(now_s)
@@ -63,7 +63,7 @@ class Watch:
         hub.heartbeat()
 
     def _stale_lanes(self, now_s: float) -> tuple[Lane, ...]:
-        if not self._inputs.is_heard:
+        if not self._inputs.is_receiving:
             return self._lanes
         version = self._hub.version if "spark" in self._lanes else self._sealed()
         is_fresh = self._freshness.is_fresh(version, now_s)
@@ -88,8 +88,8 @@ class Watch:
 class SignOfLife:
     """Writer of the file that shows downstream runtimes that this one is alive, even if its market is quiet.
 
-    Nothing is written in a directory that another process has taken. One beat is written at a time; beats that come
-    while a slow disk reads or writes are skipped. On the reactor's thread.
+    Nothing is written in a directory that another process has taken. One beat is written at a time; while a slow disk
+    is busy with it, further beats are skipped. Belongs to the reactor's thread.
     """
 
     _log = Logger()

@@ -1,8 +1,9 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""Subscriptions: an endless HTTP answer with snapshots and changes, in frames of `deltabook.wire.results`.
+"""Subscriptions over HTTP: snapshots of views, followed by their changes.
 
-`StreamRoutes` has the route of the WebSocket, over which pages receive snapshots and changes as JSON.
+`ChangeRoutes` answers without end, in frames of `deltabook.wire.results`. `StreamRoutes` opens a WebSocket, over which
+pages receive the same as JSON.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class _Connection(Listener):
 
 
 def parsed_start(names: Sequence[str], text: str) -> dict[str, int]:
-    """Return view → epoch from ``EPOCH`` for all views or ``VIEW:EPOCH,…`` for some.
+    """Return view → epoch, read from ``EPOCH``, for all views, or from ``VIEW:EPOCH,…``, for some of them.
 
     Raises `ValueError` for other text.
     """
@@ -128,7 +129,8 @@ class ChangeRoutes:
         start = self._start(names, call)
         subscription = hub.subscribe(names, _Connection(request), start)
         if subscription is None:
-            raise Refusal(503, "expected fewer subscribers", {"retry-after": "1"})
+            text = f"expected at most {hub.most_subscribers} subscribers, was one more"
+            raise Refusal(503, text, {"retry-after": "1"})
         request.setHeader("content-type", FRAMES)
         request.setHeader("cache-control", "no-store")
         if hub.committed is not None:

@@ -25,9 +25,9 @@ class SiteLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     requests_per_s: float = 1_000.0
     """Greatest number of requests a second of one client address, after a burst."""
     burst: int = 2_000
-    """Greatest number of requests that may arrive at once."""
+    """Greatest number of requests of one client address that may arrive at once, above the rate."""
     clients: int = 4_096
-    """Greatest number of client addresses whose requests are counted; the least recently used one is evicted first."""
+    """Greatest number of client addresses whose requests are counted; above it, the least recently used is evicted."""
     target_bytes: int = 8 * 1024
     """Greatest size of path and query of a request, in bytes."""
     body_bytes: int = 1024 * 1024
@@ -41,11 +41,11 @@ class SiteLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     stalled_s: float = 60.0
     """Time in seconds after which a client that reads nothing of its answer is disconnected."""
     json_rows: int = 100_000
-    """Greatest number of rows in one JSON answer, counting repeated ones: it is encoded on the reactor's thread."""
+    """Greatest number of rows in one JSON answer, which is encoded on the reactor's thread; repeated rows count."""
     answer_bytes: int = 1024 * 1024 * 1024
-    """Greatest size in memory of the rows of an Arrow answer, counting repeated ones, in bytes."""
+    """Greatest size in memory of the rows of an Arrow answer, in bytes; repeated rows count."""
     answers_bytes: int = 2 * 1024 * 1024 * 1024
-    """Greatest total size of all Arrow answers that are being sent, in bytes."""
+    """Greatest total size of all answers that are being sent piece by piece, in bytes."""
 
 
 def client_of(host: str) -> str:
@@ -89,7 +89,7 @@ class Connections:
 
     def __init__(self, most: int, most_per_client: int) -> None:
         self._most, self._most_per_client = most, most_per_client
-        self._of: dict[str, int] = {}
+        self._by_client: dict[str, int] = {}
         self.open = 0
         """Total number of open connections."""
 
@@ -97,16 +97,16 @@ class Connections:
         """Count a new connection and return an empty string, or return the reason why it exceeds a limit."""
         if self.open >= self._most:
             return f"expected at most {self._most} connections, was one more"
-        own = self._of.get(client, 0)
+        own = self._by_client.get(client, 0)
         if own >= self._most_per_client:
             return f"expected at most {self._most_per_client} connections of {client}, was one more"
         self.open += 1
-        self._of[client] = own + 1
+        self._by_client[client] = own + 1
         return ""
 
     def lost(self, client: str) -> None:
         """Remove a counted connection."""
         self.open -= 1
-        self._of[client] -= 1
-        if not self._of[client]:
-            del self._of[client]
+        self._by_client[client] -= 1
+        if not self._by_client[client]:
+            del self._by_client[client]

@@ -1,4 +1,4 @@
-"""OpenAPI description of the service, generated from its table of routes and their records."""
+"""OpenAPI description of the service, generated from the table of routes and the records that they use."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ _HEADER: Final = {"schema": {"type": "string"}}
 _ABOUT: Final = """\
 Views of a runtime: their definitions, their results and their changes.
 
-A runtime without a token answers programs of the same machine only, under a name of this machine; one with a token
-answers every client that sends it (`Authorization: Bearer TOKEN`). A refusal is one line of text: expected X, was Y.
-`HEAD` is answered wherever `GET` is, `OPTIONS` everywhere. Exact numbers have as many digits as they need, in JSON too:
-a client that reads JSON's numbers as floats needs `integers=string`. A client that accepts
+A runtime without a token only answers programs of its own machine, which must address it by a name of this machine; a
+runtime with a token answers every client that sends the token (`Authorization: Bearer TOKEN`). A refusal is one line of
+text: expected X, was Y. `HEAD` is answered wherever `GET` is, `OPTIONS` everywhere. Exact numbers have as many digits
+as they need, in JSON too: a client that reads JSON's numbers as floats needs `integers=string`. A client that accepts
 `application/vnd.apache.arrow.stream` gets rows as an Arrow IPC stream.
 """
-_OF_ALL: Final = (
+_ANSWERS_OF_ALL: Final = (
     (400, "the request is invalid; the line has the expected and the actual value"),
     (401, "the token is wrong or missing"),
-    (403, "not from this machine, not to a name of it, or from a page"),
+    (403, "the request is from another machine or from a page, or is not addressed to a name of this machine"),
     (429, "too many requests; `Retry-After` is the number of seconds to wait"),
     (500, "an error in the runtime; its log has the details"),
     (503, "too many connections or answers at once"),
 )
+"""Status and description of the answers that every route may give."""
 _WITH_HEADERS: Final = {429: ("Retry-After",), 401: ("WWW-Authenticate",), 405: ("Allow",)}
+"""Status → headers of its answers."""
 
 
 def described(routes: Routes, limits: SiteLimits, *, has_token: bool) -> dict[str, Any]:
@@ -97,7 +99,7 @@ def _operation(route: Route, by_kind: dict[Any, Any], limits: SiteLimits) -> dic
 
 def _answers(route: Route, limits: SiteLimits) -> list[Answer]:
     """Return the answers of the route and those that every route may give, by status."""
-    by_status = {status: Answer(status, what) for status, what in _OF_ALL}
+    by_status = {status: Answer(status, what) for status, what in _ANSWERS_OF_ALL}
     by_status[405] = Answer(405, "the path has other methods: `Allow`")
     by_status[414] = Answer(414, f"path and query are longer than {limits.target_bytes} bytes")
     if route.media:

@@ -18,9 +18,9 @@ _EXAMPLE: Final = NewReader(
 
 
 class ReaderControl(Protocol):
-    """Adds, drops and lists readers; changes raise errors of the service.
+    """Control of readers. Changes that are refused raise errors of the service.
 
-    It is called on the reactor's thread and must not block. A change continues if its caller stops waiting.
+    Called on the reactor's thread; must not block. A change continues if its caller stops waiting.
     """
 
     def list(self) -> Readers:
@@ -32,7 +32,7 @@ class ReaderControl(Protocol):
     async def drop(
         self, name: str, timeout_s: float, rows: Literal["leave", "stay"] = "leave"
     ) -> tuple[int, ChangedReader]:
-        """Drop a reader, with its rows or without."""
+        """Drop a reader; ``rows`` states whether its rows leave its relations or stay."""
 
 
 class ReaderRoutes:
@@ -45,11 +45,9 @@ class ReaderRoutes:
         """Return the routes."""
         refused = Answer(409, "the change conflicts with the present state, with the reason")
         wait = Parameter("timeout_s", TimeoutSeconds, "how long to wait until its rows are removed", TIMEOUT_SECONDS)
-        rows = Parameter(
-            "rows", Literal["leave", "stay"], "whether the reader's rows leave its relations with it", "leave"
-        )
+        rows = Parameter("rows", Literal["leave", "stay"], "leave: remove the reader's rows; stay: keep them", "leave")
         return [
-            Route("GET", "/v1/readers", "list_readers", "What the runtime reads, its own feed first.",
+            Route("GET", "/v1/readers", "list_readers", "All inputs of the runtime, its own feed first.",
                   (Answer(200, "all readers", Readers, (JSON,)),), lambda _: json_reply(self._readers.list())),
             Route("POST", "/v1/readers", "add_reader", "Add a reader of a file or a server.",
                   (Answer(201, "the reader is added", ChangedReader, (JSON,)), refused), self._add,

@@ -1,6 +1,6 @@
 """Table of routes: requests, their parameters and their answers.
 
-One table builds the site and its description (`openapi`), so that the two cannot differ.
+The site and its description (`openapi`) are built from the same table, so that they cannot differ.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ FRAMES: Final = "application/vnd.deltabook.frames"
 Method = Literal["GET", "POST", "DELETE"]
 
 _MOST_ARGUMENTS: Final = 32
+"""Greatest number of parameters in a query."""
 _SHOWN: Final = 80
 """Greatest number of characters of a request that an error repeats."""
 
@@ -124,9 +125,10 @@ request."""
 
 
 class Route(msgspec.Struct, frozen=True):
-    """Method of a path."""
+    """Method of a path, with its parameters, its answers and its handler."""
 
     method: Method
+    """Method of the request."""
     path: str
     """Path, with the names of values in braces, each a whole segment."""
     name: str
@@ -136,6 +138,7 @@ class Route(msgspec.Struct, frozen=True):
     answers: tuple[Answer, ...]
     """Answers, the successful one first, without the answers that every route may give."""
     call: Callable[[Call], Handled]
+    """Handler of the requests."""
     parameters: tuple[Parameter, ...] = ()
     """Parameters in the query."""
     values: tuple[Parameter, ...] = ()
@@ -145,7 +148,8 @@ class Route(msgspec.Struct, frozen=True):
     example: Any = None
     """Example of that record."""
     leads_to: Mapping[str, tuple[str, str]] = {}
-    """Operations that a successful answer makes possible → a value in their path, and its place in the answer."""
+    """Operation that a successful answer makes possible → a value in its path, and the place of the value in the
+    answer."""
     endless: bool = False
     """True if the answer has no end, or the connection leaves HTTP."""
 
@@ -165,7 +169,7 @@ class Route(msgspec.Struct, frozen=True):
         return {parameter.name: _value(parameter, given.get(parameter.name)) for parameter in self.parameters}
 
     def posted(self, content: bytes, content_type: str | None) -> Any:
-        """Return the record of a body, None for a route without one; raises `Refusal` for a body of another form."""
+        """Return the decoded body, None for a route without a body; raises `Refusal` for a body of another form."""
         if self.body is None:
             return None
         if content_type is not None and content_type.partition(";")[0].strip().lower() != JSON:

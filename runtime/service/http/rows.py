@@ -1,4 +1,4 @@
-"""Rows as the body of an answer: JSON or an Arrow stream, as the client and the service agree."""
+"""Rows as the body of an answer, in JSON or as an Arrow stream, and the negotiation of the content type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["INTEGERS", "chosen", "rows_reply"]
 
 
 def chosen(accept: str | None, offered: Sequence[str]) -> str:
-    """Return the offered type with the highest quality, the first one of equals; raises `Refusal` if none is accepted.
+    """Return the offered type that the client prefers, the first of equals; raises `Refusal` if none is accepted.
 
     Source: RFC 9110, 12.5.1. Parameters of types are ignored.
 
@@ -26,8 +26,8 @@ def chosen(accept: str | None, offered: Sequence[str]) -> str:
     if accept is None or not accept.strip() or not offered:
         return offered[0] if offered else ""
     ranges = list(_ranges(accept))
-    best, liked = max(((media, _quality(media, ranges)) for media in offered), key=lambda pair: pair[1])
-    if not liked:
+    best, quality = max(((media, _quality(media, ranges)) for media in offered), key=lambda pair: pair[1])
+    if not quality:
         raise Refusal(406, f"expected to answer with {' or '.join(offered)}, was asked for {accept[:80]}")
     return best
 
@@ -59,9 +59,11 @@ def _quality(offered: str, ranges: Sequence[tuple[str, float]]) -> float:
 
 _NUMBERS: Final = msgspec.json.Encoder(decimal_format="number")
 _PIECE_ROWS: Final = 16 * 1024
+"""Number of rows of a piece of an Arrow stream."""
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""Mark at the end of an Arrow stream."""
 _BESIDE: Final = ("cursor", "view", "epoch", "step", "page", "pages")
-"""Entries of a reply that the metadata of Arrow's schema has, as ``deltabook.NAME``."""
+"""Entries of a reply that become metadata of the schema of an Arrow stream, as ``deltabook.NAME``."""
 
 INTEGERS: Final = Parameter(
     "integers",
@@ -89,7 +91,7 @@ def rows_reply(
 
 
 def _pieces(rows: FullRows, begin: int, end: int, metadata: Mapping[str, str]) -> Iterator[bytes]:
-    """Yield an Arrow stream, one record batch at a time: nothing is encoded twice, or before it can be sent."""
+    """Yield an Arrow stream piece by piece; a record batch is encoded only when the connection has room for it."""
     schema = rows.arrow(0, 0).schema.with_metadata(dict(metadata))
     yield schema.serialize().to_pybytes()
     for first in range(begin, end, _PIECE_ROWS):

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""Sending of replies: bodies in pieces are generated no faster than the client reads them."""
+"""Sending of replies: long bodies are sent in pieces, which are generated no faster than the client reads them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from runtime.service.http.routes import TEXT, Body, Refusal, Reply
 __all__ = ["Sender", "refused"]
 
 _PIECE_BYTES: Final = 64 * 1024
+"""Size in bytes above which a whole body is sent in pieces of this size."""
 _NO_CONTENT: Final = 204
 
 
@@ -87,7 +88,7 @@ class Sender:
         """Number of bytes in memory of all answers that are being sent piece by piece."""
 
     def send(self, request: Request, reply: Reply) -> None:
-        """Send a reply as the whole answer."""
+        """Send a reply; above the limit of all answers, send a refusal instead."""
         is_wanted = request.method != b"HEAD"
         length = len(reply.body) if isinstance(reply.body, bytes) else None
         body = _in_pieces(reply.body)

@@ -30,9 +30,9 @@ from runtime.service.http.sending import Sender, refused
 __all__ = ["ResultsSite"]
 
 _HOPELESS_BODIES: Final = 4
-"""Multiple of the body limit at which a client that keeps sending is disconnected without an answer."""
+"""Multiple of the limit of a body above which a client that keeps sending is disconnected without an answer."""
 _SHOWN_TO_PAGES: Final = "location, retry-after, deltabook-epoch, deltabook-step, deltabook-run"
-"""Headers of answers that a browser would hide from a page of another port."""
+"""Headers of answers that a page of another port may read; a browser hides all others from it."""
 
 
 class _Request(SiteRequest):
@@ -111,7 +111,7 @@ class _Request(SiteRequest):
 
 
 class ResultsSite(Site):
-    """Site of a table of routes; its limits hold for each client and for all of them together."""
+    """Site of a table of routes, with limits for each client and for all clients together."""
 
     noisy = False
 
@@ -221,7 +221,7 @@ class _Root(Resource):
         self._routes, self._site = routes, site
 
     def render(self, request: Request) -> int:
-        """Answer a request, or begin to."""
+        """Answer a request, or begin the answer; see the base."""
         try:
             handled = self._handled(request)
         except Exception as error:  # noqa: BLE001 - every error is answered
@@ -255,7 +255,8 @@ class _Root(Resource):
         if arriving.is_too_long:
             raise Refusal(413, f"expected a body of at most {limits.body_bytes} bytes, was a longer one")
         if arriving.is_crowded:
-            raise Refusal(503, "expected fewer requests with bodies at once: try later", {"retry-after": "1"})
+            text = f"expected at most {limits.bodies_bytes} bytes of bodies that arrive at once, was more: try later"
+            raise Refusal(503, text, {"retry-after": "1"})
         return self._called(request, route, values)
 
     def _called(self, request: Request, route: Route, values: tuple[str, ...]) -> Any:
@@ -280,7 +281,7 @@ class _Root(Resource):
         return Reply(204, b"", TEXT, headers)
 
     def _await(self, request: Request, handled: Any) -> None:
-        """Send a reply when the awaitable is ready; the handler continues even if the client disconnects."""
+        """Send the reply of an awaitable once it is ready; the handler continues even if the client disconnects."""
         gone: list[object] = []
         request.notifyFinish().addErrback(gone.append)
 

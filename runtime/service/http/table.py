@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""Table of the results service: its routes over the parts of a runtime."""
+"""Table of the routes of the results service, built from the parts of a runtime."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
     agreement: LaneAgreement | None = None
     """Results of the comparison of both lanes; None if they are not compared."""
     asker: Asker | None = None
-    """Answers questions; None for no such route."""
+    """Answerer of questions; None for no such route."""
     postgres: Callable[[], PostgresLine] | None = None
     """Callable that returns the figures of the port for PostgreSQL clients; None if there is no such port."""
 

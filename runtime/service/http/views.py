@@ -1,4 +1,4 @@
-"""Views over HTTP: list, results, explanations, and changes of the catalogue."""
+"""Views over HTTP: their list, results and explanations, and changes of the catalogue."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ __all__ = ["VIEW", "ViewRoutes", "columns_of", "no_view", "shown_view"]
 
 _EXAMPLE: Final = AddViews((NewView("volumes", "SELECT symbol, SUM(volume) AS lots FROM bids GROUP BY symbol"),))
 _OF_A_VIEW: Final = ("show_view", "explain_view", "open_cursor", "drop_view")
+"""Names of the operations on one view."""
 
 VIEW: Final = Parameter("view", str, "name of a view")
 CODE: Final = Parameter("code", bool, "show the generated kernels too", False)
@@ -41,12 +42,12 @@ CODE: Final = Parameter("code", bool, "show the generated kernels too", False)
 def no_view(hub: Hub, name: str) -> Refusal:
     """Return the refusal for a missing view."""
     names = [view.name for view in hub.views]
-    known = ", ".join(names) or "none, as there is no view"
-    return Refusal(404, f"expected one of the views {known}, was {name[:80]!r}{did_you_mean(name, names)}")
+    expected = f"one of the views {', '.join(names)}" if names else "no name, as there is no view"
+    return Refusal(404, f"expected {expected}, was {name[:80]!r}{did_you_mean(name, names)}")
 
 
 def shown_view(hub: Hub, name: str) -> None:
-    """Raise `Refusal` for a view that is missing, or has no result."""
+    """Raise `Refusal` unless a view can be shown: it exists, has a version, and has not failed."""
     if all(view.name != name for view in hub.views):
         raise no_view(hub, name)
     if not hub.has_version(name):
@@ -85,7 +86,7 @@ class ViewRoutes:
         failed = Answer(409, "the view has failed, with the reason")
         shown = [
             Route("GET", "/v1/views", "list_views", "The derived streams and views that are kept.",
-                  (Answer(200, "streams, then views, in the order in which they came to be", tuple[ViewLine, ...],
+                  (Answer(200, "streams, then views, each in the order of their creation", tuple[ViewLine, ...],
                           (JSON,)),), self._list),
             Route("GET", "/v1/views/{view}", "show_view",
                   "A view's full result at its newest version, or the rows that a derived stream keeps.",
@@ -185,7 +186,7 @@ class ViewRoutes:
             raise no_view(self._hub, name)
         if self._explain_stream is not None and self._hub.lane_of(name) == "stream":
             return Reply(200, self._explain_stream(name).encode() + b"\n", TEXT)
-        program = self._hub.explained(name)
+        program = self._hub.program_of(name)
         text = explain(program, name, self._hub.views)
         if call.query["code"]:
             text += "\n" + kernel_code(program, name)

@@ -1,4 +1,4 @@
-"""Choice of a relation's time column, by which derived streams read its rows in order of arrival."""
+"""Choice of a relation's time column: derived streams read the rows of the relation in order of this column."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from runtime.service.errors import ServiceError
 __all__ = ["MARKET_INPUTS", "TIME_OPTION", "time_of"]
 
 TIME_OPTION: Final = "time"
-"""Option of CREATE STREAM, and of a reader, that names the time column; the value is empty for a table."""
+"""Option of CREATE STREAM, and of a reader, that names the time column; an empty value makes the relation a table."""
 MARKET_INPUTS: Final = tuple(DerivedInput(each, MARKET_TIMES[each.name]) for each in (TRADES, TOUCHES))
 """Relations of a market that derived streams may read."""
 _TYPES: Final = ("int64", "timestamp", "date")
+"""Types that a time column may have."""
 
 
 def time_of(relation: Relation, options: Mapping[str, str], kept: str | None = None) -> str:
-    """Return the time column of a relation without deletions; empty if it has none and is a table.
+    """Return the time column of a relation without deletions; empty for a relation that is read as a table.
 
-    The column is the option ``time``, or else the column that the retention counts by, or else an int64 column ``t``.
-    ``kept`` is the column of the retention, empty for a retention that counts rows, and None if rows stay. Raises
+    The column is that of the option ``time``, or else that of the retention, or else an int64 column ``t``. ``kept`` is
+    the column of the retention, empty for a retention that counts rows, and None for no retention. Raises
     `ServiceError` if the option names no column of type int64, timestamp or date.
     """
     columns = {column.name: column for column in relation.columns}

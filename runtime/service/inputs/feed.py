@@ -1,4 +1,4 @@
-"""Exchange's feed as an input: its source, its adaptor and its position."""
+"""Feed of the exchange as an input, with its source, its adaptor and its position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from runtime.upstreams import SessionClaim, SessionClaims, UpstreamError
 
 __all__ = ["FEED", "FEED_ID", "ExchangeFeed"]
 
-_FOR_EVER: Final = 1 << 30
+_NO_LIMIT: Final = 1 << 30
+"""Number of attempts to connect that is never reached."""
 
 FEED: Final = "feed"
 """Name of the feed's origin."""
@@ -38,9 +39,9 @@ class ExchangeFeed:
         self._holder = this_process(run=config.run_id)
         self._log = writer.log
         self.on_refused: Callable[[str], None] = lambda _: None
-        """Called with the reason if the feed may not be read."""
+        """Called with the reason if the feed may not be read, because another runtime reads its session."""
         cut = writer.recovered.cuts.get(FEED, Cut("", 0, 0)) if writer.recovered else Cut("", 0, 0)
-        backoff = Backoff(attempts=config.feed_attempts or _FOR_EVER)
+        backoff = Backoff(attempts=config.feed_attempts or _NO_LIMIT)
         self._source = make_source(config.protocol, reactor, address, FEED_ID, backoff)
         self._adaptor = make_adaptor(config.protocol, writer.space, FEED, config.retention, cut)
         self.origin = Origin(

@@ -56,7 +56,7 @@ class Inputs:
         self.feed = ExchangeFeed(reactor, config, config.feed, writer, lags) if config.feed is not None else None
         """Feed of the exchange; None if it is not read here."""
         self.has_ended = False
-        """True once the inputs have ended and epochs have all of their content; set by the owner."""
+        """True once the inputs have ended and all of their messages are in epochs; set by the owner."""
         self._is_paused = False
 
     @property
@@ -65,14 +65,14 @@ class Inputs:
         return (*((FEED,) if self.feed else ()), *self.upstreams.names)
 
     def origins(self) -> dict[int, Origin]:
-        """Return number → origin, for the origins that bring bytes."""
+        """Return number → origin, for the inputs that are read as raw buffers: the feed."""
         return {FEED_ID: self.feed.origin} if self.feed else {}
 
     @property
-    def is_heard(self) -> bool:
+    def is_receiving(self) -> bool:
         """True if the feed is connected and at least one of the upstreams is being read, or if all have ended.
 
-        Views stay fresh while some upstreams are late or gone; the status shows the state of each.
+        Views count as fresh even if some upstreams are late or disconnected; the status shows the state of each.
         """
         if self.has_ended:
             return True

@@ -22,6 +22,7 @@ __all__ = ["FeedProtocol", "begin_feed", "make_adaptor", "make_source"]
 
 
 _KEPT: Final = "feed/protocol"
+"""Name of the object of the space that has the protocol."""
 
 
 class FeedProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,12 +43,10 @@ class FeedProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def begin_feed(writer: EpochWriter, protocol: FeedProtocol, where: str) -> None:
-    """Record the protocol in a new run directory.
+    """Record the protocol in a new run directory; raise `ServiceError` if an old one was begun with another protocol.
 
-    Raise `ServiceError` if an existing one was begun with another protocol.
-
-    The position in a feed is the number of a message, and rows have the feed's times and prices; the numbers, times and
-    prices of one protocol are meaningless in another.
+    The position in a feed is the number of a message, and rows have the feed's times and prices. Those of one protocol
+    have no meaning in another.
     """
     space, schema = writer.space, Schema(FeedProtocol)
     if _KEPT not in space and writer.epoch < 0:

@@ -1,4 +1,4 @@
-"""Upstreams of a live runtime: their followers, their states, and the acknowledgement of committed epochs to them."""
+"""Upstreams of a live runtime: their followers, their states, and the acknowledgement of their epochs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class UpstreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Run directory of the upstream, which need not exist yet."""
 
 
-class _Known:
+class _Upstream:
     """State of one upstream.
 
     Belongs to the reactor's thread, except `epoch` and `lag`, which the sealing thread owns.
@@ -49,14 +49,22 @@ class _Known:
         self.config = config
         self.follower = follower
         self.epoch = epoch
-        self.announced = epoch
-        self.is_announcing = False
+        """Newest epoch of the upstream that is committed here."""
+        self.acknowledged = epoch
+        """Newest epoch of which the upstream was notified that it is committed here."""
+        self.is_acknowledging = False
+        """True while such a notification is being written."""
         self.state: _State = "waiting"
         self.beat: Beat | None = None
+        """Last beat that was read; None if there is none."""
         self.is_reading = False
+        """True while a beat is being read."""
         self.beat_ns = 0
+        """Time of the last beat, by the upstream's clock."""
         self.beat_s: float | None = None
-        self.lag: tuple[float, int] | None = None  # lag in ms, and the time at which it was measured
+        """Time at which that beat was first seen, by the reactor's clock; None before the first check."""
+        self.lag: tuple[float, int] | None = None
+        """Lag in milliseconds, and the time at which it was measured; None before the first epoch."""
 
 
 class Upstreams:
@@ -88,7 +96,7 @@ class Upstreams:
         self._now_ns = now_ns
         self._in_thread = in_thread
         self._identity = writer.log.identity()
-        self._known: dict[str, _Known] = {}
+        self._upstreams: dict[str, _Upstream] = {}
         for place, config in enumerate(upstreams):
             start = kept_position(writer.space, config.name)
             epoch = start.epoch if start else -1
@@ -101,53 +109,53 @@ class Upstreams:
                 disk=disk,
                 on_found=lambda config=config, epoch=epoch: self._register(config, epoch),  # type: ignore[misc]
             )
-            self._known[config.name] = _Known(config, follow(log), epoch)
+            self._upstreams[config.name] = _Upstream(config, follow(log), epoch)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the upstreams."""
-        return tuple(self._known)
+        return tuple(self._upstreams)
 
     @property
     def followers(self) -> tuple[Follower, ...]:
         """Followers of the upstreams, which the ingest opens."""
-        return tuple(known.follower for known in self._known.values())
+        return tuple(upstream.follower for upstream in self._upstreams.values())
 
     @property
     def silent(self) -> tuple[str, ...]:
-        """Names of upstreams that are not being read, or whose own inputs are disconnected."""
-        return tuple(name for name, known in self._known.items() if known.state != "reading")
+        """Names of upstreams whose state is not ``reading``: they are not read, or their own inputs are lost."""
+        return tuple(name for name, upstream in self._upstreams.items() if upstream.state != "reading")
 
     @property
     def messages(self) -> int:
         """Number of messages of all upstreams since the start."""
-        return sum(known.follower.figures.messages for known in self._known.values())
+        return sum(upstream.follower.figures.messages for upstream in self._upstreams.values())
 
     def pause(self, is_paused: bool) -> None:
         """Pause or resume all upstreams."""
-        for known in self._known.values():
-            known.follower.shut(is_paused)
+        for upstream in self._upstreams.values():
+            upstream.follower.shut(is_paused)
 
     def sealed(self, footer: Footer) -> None:
         """Record a sealed epoch; called by the thread that seals."""
-        for name, known in self._known.items():
+        for name, upstream in self._upstreams.items():
             cut = footer.cuts.get(name)
-            if cut is not None and cut.sequence > known.epoch:
-                known.epoch = cut.sequence
-                known.lag = (self._now_ns() - known.follower.figures.taken_ns) / 1e6, self._now_ns()
+            if cut is not None and cut.sequence > upstream.epoch:
+                upstream.epoch = cut.sequence
+                upstream.lag = (self._now_ns() - upstream.follower.figures.taken_ns) / 1e6, self._now_ns()
 
     def beat(self) -> None:
         """Update the states, and acknowledge committed epochs to the upstreams; called every second.
 
-        The states are those of the last beats that were read: an upstream's disk may hang, so that this call does not
-        wait for it.
+        The states follow from the beats that were read last. This call does not wait for a beat to be read, because an
+        upstream's disk may hang.
         """
-        for known in self._known.values():
-            if not known.is_reading:
-                self._read_beat(known)
-            self._check(known)
-            if known.epoch > known.announced and not known.is_announcing:
-                self._announce(known, known.epoch)
+        for upstream in self._upstreams.values():
+            if not upstream.is_reading:
+                self._read_beat(upstream)
+            self._check(upstream)
+            if upstream.epoch > upstream.acknowledged and not upstream.is_acknowledging:
+                self._acknowledge(upstream, upstream.epoch)
 
     @property
     def lag_ms(self) -> float | None:
@@ -156,19 +164,19 @@ class Upstreams:
 
     def status(self) -> dict[str, UpstreamLine]:
         """Return the status of all upstreams, by name."""
-        return {name: self._status(known) for name, known in self._known.items()}
+        return {name: self._status(upstream) for name, upstream in self._upstreams.items()}
 
-    def _status(self, known: _Known) -> UpstreamLine:
-        figures, now_ns = known.follower.figures, self._now_ns()
-        lag_epochs = max(0, figures.newest - known.epoch)
+    def _status(self, upstream: _Upstream) -> UpstreamLine:
+        figures, now_ns = upstream.follower.figures, self._now_ns()
+        lag_epochs = max(0, figures.newest - upstream.epoch)
         lag_ms = None
-        if known.lag is not None and (lag_epochs or now_ns - known.lag[1] <= _SILENT_SECONDS * 1e9):
-            waits_ms = (now_ns - known.lag[1]) / 1e6 if lag_epochs else 0.0
-            lag_ms = round(max(known.lag[0], waits_ms), 1)
+        if upstream.lag is not None and (lag_epochs or now_ns - upstream.lag[1] <= _SILENT_SECONDS * 1e9):
+            waits_ms = (now_ns - upstream.lag[1]) / 1e6 if lag_epochs else 0.0
+            lag_ms = round(max(upstream.lag[0], waits_ms), 1)
         return UpstreamLine(
-            directory=str(known.config.directory),
-            state=known.state,
-            epoch=known.epoch,
+            directory=str(upstream.config.directory),
+            state=upstream.state,
+            epoch=upstream.epoch,
             newest=figures.newest,
             lag_epochs=lag_epochs,
             lag_ms=lag_ms,
@@ -179,55 +187,59 @@ class Upstreams:
             busy_s=round(figures.busy_s, 3),
         )
 
-    def _read_beat(self, known: _Known) -> None:
-        known.is_reading = True
+    def _read_beat(self, upstream: _Upstream) -> None:
+        upstream.is_reading = True
 
         def over(result: Beat | Failure | None) -> None:
-            known.is_reading = False
+            upstream.is_reading = False
             if isinstance(result, Failure):
-                self._log.failure("the beat of upstream {name} was not read", failure=result, name=known.config.name)
+                self._log.failure("the beat of upstream {name} was not read", failure=result, name=upstream.config.name)
             else:
-                known.beat = result
+                upstream.beat = result
 
-        self._in_thread(lambda: read_beat(known.config.directory)).addBoth(over)
+        self._in_thread(lambda: read_beat(upstream.config.directory)).addBoth(over)
 
-    def _check(self, known: _Known) -> None:
-        """Update the state of an upstream by this machine's monotonic clock: clocks of two machines may differ."""
-        now_s, beat = self._reactor.seconds(), known.beat
-        if known.beat_s is None or (beat is not None and beat.time_ns != known.beat_ns):
-            known.beat_s = now_s
+    def _check(self, upstream: _Upstream) -> None:
+        """Update the state of an upstream.
+
+        Silence is measured by this machine's monotonic clock, because the clocks of two machines may differ.
+        """
+        now_s, beat = self._reactor.seconds(), upstream.beat
+        if upstream.beat_s is None or (beat is not None and beat.time_ns != upstream.beat_ns):
+            upstream.beat_s = now_s
         state: _State = "reading"
         if beat is not None:
-            known.beat_ns = beat.time_ns
+            upstream.beat_ns = beat.time_ns
             state = "paused" if beat.is_paused else "reading" if beat.is_connected else "disconnected"
-        if known.follower.figures.newest < 0:
+        if upstream.follower.figures.newest < 0:
             state = "waiting"
-        elif now_s - known.beat_s > _SILENT_SECONDS:
+        elif now_s - upstream.beat_s > _SILENT_SECONDS:
             state = "silent"
-        if state != known.state:
-            known.state = state
+        if state != upstream.state:
+            upstream.state = state
             log = self._log.info if state == "reading" else self._log.warn
             log(
                 "upstream {name} at {directory} is {state}",
-                name=known.config.name, directory=known.config.directory, state=state,
+                name=upstream.config.name, directory=upstream.config.directory, state=state,
             )  # fmt: skip
 
-    def _announce(self, known: _Known, epoch: int) -> None:
-        known.is_announcing = True
+    def _acknowledge(self, upstream: _Upstream, epoch: int) -> None:
+        """Notify an upstream that its epochs up to this one are committed here and may be retired."""
+        upstream.is_acknowledging = True
 
         def acknowledged(_: object) -> None:
-            known.announced = epoch
+            upstream.acknowledged = epoch
 
         def failed(failure: Failure) -> None:
             self._log.error(
-                "upstream {name} cannot be given the position of its reader, and retains more than it needs: {reason}",
-                name=known.config.name, reason=failure.getErrorMessage(),
+                "upstream {name} cannot be notified of committed epochs, and retains more than is needed: {reason}",
+                name=upstream.config.name, reason=failure.getErrorMessage(),
             )  # fmt: skip
 
         def over(_: object) -> None:
-            known.is_announcing = False
+            upstream.is_acknowledging = False
 
-        config = known.config
+        config = upstream.config
         self._in_thread(lambda: self._register(config, epoch)).addCallbacks(acknowledged, failed).addBoth(over)
 
     def _register(self, config: UpstreamConfig, epoch: int) -> None:
@@ -238,7 +250,10 @@ class Upstreams:
 
 
 def check_upstreams(upstreams: Sequence[UpstreamConfig], directory: Path, kept: Sequence[str]) -> None:
-    """Raise `ServiceError` if upstreams exclude each other, or if one of ``kept``, those read before, is missing."""
+    """Raise `ServiceError` for upstreams with the same name or directory, and if one of ``kept`` is missing.
+
+    ``directory`` is the run directory of this runtime; ``kept`` are the names of the upstreams that it has read.
+    """
     names = [upstream.name for upstream in upstreams]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -253,19 +268,19 @@ def check_upstreams(upstreams: Sequence[UpstreamConfig], directory: Path, kept: 
     missing = [name for name in kept if name not in names]
     if missing:
         raise ServiceError(
-            f"expected --upstream {missing[0]}=DIR again, whose rows are in {directory}, was none; what an upstream "
-            "has brought leaves with a new --dir only"
+            f"expected --upstream {missing[0]}=DIR again, whose rows are in {directory}, was none; the rows of an "
+            "upstream can only be left out with a new --dir"
         )
 
 
 def missing_of(upstreams: Sequence[UpstreamConfig]) -> dict[str, str]:
-    """Return the relations that upstreams do not have → the reason why a derived stream cannot read them."""
+    """Return relation → the reason why a derived stream cannot read it, for relations that upstreams do not have."""
     if not upstreams:
         return {}
     names = ", ".join(upstream.name for upstream in upstreams)
     return {
         TOUCHES.name: f"expected a stream that does not read {TOUCHES.name}, as the upstreams of this runtime "
-        f"({names}) hand on relations alone, whose epochs do not say what the best prices were in between: create the "
+        f"({names}) pass on the changes of relations by epoch, without the best prices within an epoch: create the "
         "stream at the runtimes that read the feed"
     }
 
@@ -273,14 +288,14 @@ def missing_of(upstreams: Sequence[UpstreamConfig]) -> dict[str, str]:
 def begin_symbols(space: ObjectSpace, symbols: Symbols, directory: Path) -> None:
     """Record the naming of upstreams' symbols; raise `ServiceError` if existing rows are named differently.
 
-    A row that is deleted under another name than it was inserted with would stay for ever. All namings except
-    ``prefixed`` may replace each other, because they write names alike.
+    A row that is inserted under one name and deleted under another would stay for ever. All namings except ``prefixed``
+    may replace each other, because they give the same names.
     """
     kept = space.get_or_create(PersistedValue[str], _NAMING, Schema(str), initial="")
     holds_any = any(kept_position(space, name) is not None for name in kept_names(space))
     if holds_any and kept.value and kept.value != symbols and "prefixed" in {kept.value, symbols}:
         raise ServiceError(
-            f"expected --upstream-symbols {kept.value}, as the rows in {directory} are named, was {symbols}"
+            f"expected --upstream-symbols {kept.value}, by which rows in {directory} are named already, was {symbols}"
         )
     if kept.value != symbols:
         kept.value = symbols

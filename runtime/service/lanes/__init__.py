@@ -1,13 +1,14 @@
-"""Lanes, which maintain the results of views and derived streams, each beside the ingest.
+"""Lanes, which maintain the results of views and derived streams.
 
 ```
-epochs sealed ──▶ spark.py (Spark, the version of record) ──▶ results.Hub
-rows applied ───▶ express.py (every step, in process) ──────▶ results.Hub
-                  streams.py (derived streams, every epoch) ▶ results.Hub
-handover.py passes versions to the reactor, with a bound
-both lanes at one epoch ──▶ agreement.py compares checksums
-epoch_pace.py decides when an epoch is closed; spark_classes.py makes the archive that speeds up Spark's start
+sealed epochs ──▶ spark.py    views on Spark, a version every few epochs ─────────────────┐
+applied rows ───▶ express.py  express views, a version every step ────┐                   ├─▶ results.Hub
+                              derived streams, a version every epoch ─┴─▶ handover.py ────┘
+versions of Spark ──▶ agreement.py  compares their checksums with those of the express views at the same epochs
 ```
+
+handover.py passes versions to the reactor's thread, and bounds the rows that wait for it. epoch_pace.py decides when an
+epoch is closed. spark_classes.py makes the archive of Java classes that speeds up Spark's start.
 """
 
 __all__: list[str] = []

@@ -5,13 +5,13 @@ express lane ──rows of the epoch──▶ committer ──checksums in the f
 Spark ──changes from version to version──▶ `LaneAgreement.published`: sum of its own ────┴─▶ equal, or an alarm
 ```
 
-A version of Spark ends with an epoch, and the footer of that epoch has the checksums of the express lane's views. So
-nothing is kept of the epochs in between, and nothing has to survive a restart: Spark's sum begins with the rows of the
-result log, the express lane's with its restored results.
+A version of Spark ends with an epoch, and the footer of that epoch has the checksums of the express lane's views.
+Therefore no checksums of the epochs in between are kept, and none has to survive a restart: Spark's sum then begins
+with the rows of the result log, that of the express lane with its restored results.
 
-A view is not compared at an epoch whose footer does not have it: a failed view, all views if the express lane has
-failed, and all views in epochs of a release without checksums. A view that has failed on Spark is not compared either;
-both kinds of failure are reported separately.
+A view is not compared at an epoch whose footer does not have it: the view or the whole express lane has failed, or the
+epoch is of a release without checksums. A view that has failed on Spark is not compared either. Both kinds of failure
+are reported elsewhere.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class LaneAgreement:
                 self._add(published)
             self._is_behind = False
             self._compare(published.to_epoch, checksums_of(published.footer))
-        except Exception:  # noqa: BLE001 (what is published already must reach its subscribers)
+        except Exception:  # noqa: BLE001 (the published version must still reach its subscribers)
             self._is_behind = True
             self._log.failure("the lanes are not compared at epoch {epoch}", epoch=published.to_epoch)
 
@@ -111,7 +111,7 @@ class LaneAgreement:
                 self._checksums[name] = (self._checksums[name] + changes_checksum(self._views[name], rows)) % MODULUS
 
     def of(self, view: str) -> ViewAgreement:
-        """Return the last comparison of a view; a view that is kept on one lane only is never compared."""
+        """Return the last comparison of a view; a view that only one lane maintains is never compared."""
         with self._lock:
             return self._agreements.get(view, ViewAgreement())
 
@@ -135,10 +135,10 @@ class LaneAgreement:
 
     def _compare(self, epoch: int, express: Mapping[str, int]) -> None:
         for name, spark in self._checksums.items():
-            if (early := express.get(name)) is None:
+            if (own := express.get(name)) is None:
                 continue
             before = self.of(name)
-            is_equal = spark == early
+            is_equal = spark == own
             if is_equal:
                 agreement = ViewAgreement("equal", epoch)
             else:
@@ -156,5 +156,5 @@ class LaneAgreement:
                     view=name,
                     epoch=epoch,
                     spark=spark,
-                    express=early,
+                    express=own,
                 )

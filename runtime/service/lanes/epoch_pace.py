@@ -1,4 +1,4 @@
-"""Pace of epochs: closed at the configured interval, or later if Spark is slower or closing takes too long."""
+"""Pace at which epochs are closed: the configured interval, or a longer one if Spark or the closing takes longer."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import Final
 __all__ = ["EpochPace"]
 
 _LONGEST_INTERVALS: Final = 10
-"""Number of intervals after which an epoch is closed while few wait for Spark, at any cost."""
+"""Number of intervals after which an epoch is closed although Spark is busy or closing takes long, unless more epochs
+than this are pending on Spark."""
 _COST_SHARE: Final = 5
-"""Least duration of an epoch without Spark, as a multiple of the time that it takes to close one."""
+"""Least duration of an epoch without Spark, as a multiple of the time that closing the last one took."""
 
 
 class EpochPace:
-    """Decides whether the open epoch is closed now. Belongs to the reactor's thread.
+    """Decision whether the open epoch is closed now. Belongs to the reactor's thread.
 
     A batch of Spark takes all epochs that are sealed when it begins. More than one epoch for each batch costs barriers
     and commits, and makes no result fresher; the freshest results come from an epoch that is closed when Spark becomes
-    free. So while Spark has an epoch to publish, none is closed for ten intervals: the open epoch grows. While Spark
-    starts or hangs, an epoch is closed after as many intervals as there are pending epochs: their number grows only
-    with the square root of the time, and the feed is still committed.
+    free. Therefore, while Spark has an epoch to publish, the open epoch is only closed after ten intervals. While Spark
+    starts or hangs, more epochs than that become pending. Then the open epoch is closed after as many intervals as
+    epochs are pending: their number grows only with the square root of the time, and the feed is still committed.
 
-    Without Spark no result waits for an epoch: views are published step by step, and an epoch only reduces what is read
-    again after a crash, and publishes derived streams. A barrier delays the feed and a commit takes processor time, so
-    both together are allowed a fifth of the time, until an epoch is ten intervals old. Longer epochs would not help:
-    the work of a commit grows with the epoch, and so do the slowest steps beside it.
+    Without Spark no result waits for an epoch except those of derived streams: views are published step by step, and an
+    epoch only reduces what is read again after a crash. A barrier delays the feed and a commit takes processor time, so
+    that both together may take a fifth of the time, until an epoch is ten intervals old. Longer epochs would not help:
+    the work of a commit grows with the epoch, and so does the delay of steps that run at the same time.
     """
 
     def __init__(self, interval_s: float) -> None:

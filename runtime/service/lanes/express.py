@@ -1,31 +1,38 @@
-"""The express lane of a runtime: views with their state in the object space, and their place in the plan."""
+"""Lanes that run in the process of the runtime: express views, and derived streams.
+
+Both have their state in the object space, are a pipeline in the plan of the ingest, and pass their results as of the
+newest epoch to the hub at the start.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from runtime.engine.express import ExpressState, ExpressViews, Filling, Update
 from runtime.engine.ingest import EpochWriter, Sections
-from runtime.epochs import SnapshotDirectory
-from runtime.plan import Program, decode_program, lane_program, new_views
+from runtime.engine.streams import DerivedStreams, StreamFigures, StreamsPipeline, explain_stream
+from runtime.epochs import Cut, SnapshotDirectory
+from runtime.plan import Program, decode_program, lane_program, new_views, stream_of
 from runtime.service.results.hub import Hub
 from runtime.views.shard import Kernels
 
-__all__ = ["ExpressLane"]
+__all__ = ["ExpressLane", "StreamLane"]
 
 _NAME: Final = "express"
 _NEAR_EPOCHS: Final = 16
-"""Distance to the newest epoch up to which new views are filled before their barrier; the barrier reads the rest."""
+"""Number of epochs that a barrier may read in order to fill new views, without a delay that the feed would notice."""
+_MOST_READS: Final = 10
+"""Greatest number of times that the log is read before the barrier, each time from the end of the last read on."""
 
 
 class ExpressLane:
-    """Express lane of one runtime, created with the writer, before its catalogue.
+    """Express lane of one runtime, created with the writer, before the catalogue.
 
-    Everything except `prepare` belongs to the owner's thread. While an ingest runs, views and state belong to the
-    workers that run the pipeline.
+    Everything except `prepare` and `failed` belongs to the owner's thread. While an ingest runs, views and state belong
+    to the workers that run the pipeline.
     """
 
     def __init__(
@@ -44,41 +51,34 @@ class ExpressLane:
         self._publish = publish
         self._filling = Filling(writer.log, SnapshotDirectory(directory / "snapshots"))
         self._state = ExpressState(kernels)
-        self._prepared = threading.Lock()
+        self._preparing = threading.Lock()
         writer.space.runs(_NAME, self._state)
         self.pipeline: ExpressViews | None = None
         """The lane's pipeline in the plan; None before `begin`."""
 
     def first(self, program: Program) -> Sections:
-        """Return the first results of the views of a new catalogue; saved with the epoch that is sealed next."""
+        """Return the first results of the views of a new catalogue; their state is saved with the next sealed epoch."""
         views = self._views(is_compared=any(view.on_spark for view in program.views))
         views.begin(lane_program(program, "express"))
         return views.close()
 
     def begin(self, hub: Hub | None = None, *, is_compared: bool = False) -> ExpressViews:
-        """Resume at the end of the newest epoch, and pass the results to a hub.
+        """Resume at the end of the newest epoch, pass the results to a hub, and return the lane's pipeline.
 
-        With ``is_compared`` Spark maintains the views, too, and epochs have their checksums.
+        ``is_compared`` is True if Spark maintains the views, too; every epoch then has their checksums.
         """
         record = decode_program(self._writer.control)
         views = self._views(is_compared=is_compared, has_streams=bool(record.streams))
         program = lane_program(record, "express")
         if self._state.program != program:
             views.begin(program, is_anew=True)  # the directory is of a release without lanes, or the lane has failed
-        state = self._state
         if hub is not None:
-            hub.begin_express(
-                program,
-                views.rows(),
-                state.failed,
-                self._writer.epoch,
-                self._writer.recovered.cuts if self._writer.recovered else {},
-            )
+            hub.begin_lane(program, views.rows(), self._state.failed, self._writer.epoch, _cuts(self._writer))
         self.pipeline = views
         return views
 
     def failed(self) -> None:
-        """Discard the state after an error of the pipeline: it may be half changed, and will miss further epochs.
+        """Discard the state after an error of the pipeline: the state may be half changed, and misses later epochs.
 
         Called on the worker on which the pipeline raised. The next epoch commits the empty state, so that the next
         start fills the views again.
@@ -86,27 +86,69 @@ class ExpressLane:
         self._state.begin(Program((), (), ()))
 
     def prepare(self, old: Program, new: Program) -> None:
-        """Fill views that are about to be added from the log, so that their barrier has few epochs left to read.
+        """Read the log for views that are about to be added, so that their barrier has few epochs left to read.
 
-        May run on any thread. Repeats while the log has grown a lot in the meantime.
+        May run on any thread. While the log is read, it grows by further epochs, which the next read adds. The reads
+        end once few epochs are left, or no fewer than before, because the log grows as fast as it is read, and at the
+        latest after ten reads. The barrier reads the rest; it delays the feed for that time, but the log cannot grow
+        meanwhile.
         """
         before, after = (lane_program(program, "express") for program in (old, new))
         if self.pipeline is None or not new_views(before, after):
             return
-        with self._prepared:
+        with self._preparing:
             filled = self._filling.read(before, after, self._writer.epoch)
-            while self._writer.epoch - filled.epoch > _NEAR_EPOCHS:
+            left = self._writer.epoch - filled.epoch
+            for _ in range(1, _MOST_READS):
+                if left <= _NEAR_EPOCHS:
+                    break
                 filled = self._filling.read(before, after, self._writer.epoch, filled)
+                left_before, left = left, self._writer.epoch - filled.epoch
+                if left >= left_before:
+                    break
             self.pipeline.prepare(filled)
 
     def _views(self, *, is_compared: bool, has_streams: bool = False) -> ExpressViews:
-        cuts = self._writer.recovered.cuts if self._writer.recovered else {}
         return ExpressViews(
             self._state,
             self._filling,
             self._writer.epoch,
-            cuts,
+            _cuts(self._writer),
             self._publish,
             is_compared=is_compared,
             has_streams=has_streams,
         )
+
+
+class StreamLane:
+    """Derived streams of one runtime, created after its catalogue; they belong to the workers while an ingest runs."""
+
+    def __init__(self, writer: EpochWriter, directory: Path, publish: Callable[[Update], None]) -> None:
+        """Restore the streams as of the newest epoch.
+
+        ``publish`` is called on a worker at the end of each epoch; it must not block.
+        """
+        self._writer = writer
+        self._streams = DerivedStreams(
+            writer.space, writer.log, decode_program(writer.control), SnapshotDirectory(directory / "snapshots")
+        )
+        self.pipeline = StreamsPipeline(self._streams, publish)
+        """The lane's pipeline in the plan."""
+
+    def begin(self, hub: Hub) -> None:
+        """Pass the streams as of the newest epoch to a hub."""
+        streams, writer = self._streams, self._writer
+        hub.begin_lane(streams.views(), streams.rows(), streams.failed(), writer.epoch, _cuts(writer), lane="stream")
+
+    def explain(self, name: str) -> str:
+        """Return a description of a stream; raises `KeyError` if it does not exist."""
+        return explain_stream(stream_of(self._streams.program, name))
+
+    def figures(self) -> Mapping[str, StreamFigures]:
+        """Return the figures of each stream as of the newest epoch; may be called on any thread."""
+        return self._streams.figures
+
+
+def _cuts(writer: EpochWriter) -> Mapping[str, Cut]:
+    """Return the cuts of the newest epoch that the writer has recovered."""
+    return writer.recovered.cuts if writer.recovered else {}

@@ -1,4 +1,4 @@
-"""Hand-over of versions and epochs from the threads that make them to the reactor, with a bound on the waiting rows."""
+"""Hand-over of versions and epochs from workers and the committer to the reactor's thread, with a bound on the rows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, Final
 __all__ = ["Handover"]
 
 _MOST_ROWS: Final = 1 << 20
-"""Number of waiting rows above which no input is admitted, until half of them are handed over."""
+"""Number of waiting rows above which all inputs are held, until at most half as many wait."""
 _LEAST_ROWS: Final = 1 << 10
 """Least number of rows that a call counts as, because each call has a fixed cost."""
 
 
 class Handover:
-    """Makes calls with rows on the reactor's thread, in order, and holds all inputs while too many rows wait for it.
+    """Queue of calls for the reactor's thread, each with rows, which holds all inputs while too many rows wait in it.
 
-    A feed of the reactor's own sockets is not read while the reactor is busy. But files and upstreams are read on other
-    threads, and the engine's admission bounds only inputs that are not processed yet, not the rows that result from
-    them. `put` may be called on any thread. The lock guards the number of waiting rows, and the flag that inputs are
-    held.
+    A feed, which the reactor reads itself, is not read while the reactor is busy. But files and upstreams are read on
+    other threads, and the engine's admission only bounds inputs that are not processed yet, not the rows that result
+    from them. `put` may be called on any thread. The lock guards the number of waiting rows, and the flag that inputs
+    are held.
     """
 
     def __init__(self, reactor: Any, hold: Callable[[bool], None]) -> None:
@@ -35,7 +35,7 @@ class Handover:
         self._is_held = False
 
     def put(self, rows: int, call: Callable[..., None], *arguments: Any) -> None:
-        """Make a call on the reactor's thread; its arguments have this many rows. Never blocks."""
+        """Queue a call, whose arguments have this many rows; calls are made in order. Never blocks."""
         rows = max(_LEAST_ROWS, rows)
         with self._lock:
             self._rows += rows

@@ -33,9 +33,9 @@ busy; everything else is served meanwhile."""
 
 
 class SparkHost:
-    """Spark for a run directory. `start` and `stop` must not overlap; all other methods may run on any thread.
+    """Host of Spark for a run directory. `start` and `stop` must not overlap; other methods may run on any thread.
 
-    Spark's modules are imported by `start`: a runtime without Spark views needs none of them.
+    Spark's modules are only imported by methods that need them, because a runtime without Spark does not need them.
     """
 
     def __init__(
@@ -66,10 +66,7 @@ class SparkHost:
 
     @staticmethod
     def has_run(directory: Path) -> bool:
-        """Return True if Spark has ever published in the directory.
-
-        Its checkpoint may be lost, and is then recreated.
-        """
+        """Return True if Spark has ever published in the directory, even if its checkpoint was lost since."""
         return (directory / "checkpoint").exists() or any((directory / "results").glob("[0-9]*"))
 
     @staticmethod
@@ -157,7 +154,10 @@ class SparkHost:
         return lane
 
     def _ended(self, reason: str | None) -> None:
-        """Restart or end a lane that has ended, on its thread; during the start, `start` gets the error and decides."""
+        """Restart a lane that has ended, or report its end; called on the lane's thread.
+
+        While Spark starts this does nothing, because `start` gets the error and decides.
+        """
         with self._changing:
             if not self._is_up:
                 return
@@ -171,10 +171,10 @@ class SparkHost:
         self._on_ended(reason)
 
     def _may_restart(self, reason: str) -> bool:
-        """Return True if a failed query is to be restarted: Spark lives, and few failures occurred at this version.
+        """Return True if a failed query is to be restarted: Spark runs, and few failures occurred at this version.
 
-        A lost machine or a process that did not start in time is no reason to end the runtime. A query that fails
-        repeatedly at one version will not recover.
+        The runtime continues after the loss of a machine, or if a process has not started in time. But a query that
+        fails repeatedly at one version will not recover.
         """
         published = self._results.latest()
         self._failures = self._failures + 1 if published == self._failed_at else 1
@@ -203,14 +203,14 @@ class SparkHost:
             self._pace.sealed(epoch, is_awaited=is_awaited)
 
     def listened_to(self, is_listened_to: bool) -> None:
-        """Set whether Spark's views have subscribers or readers; without any there are fewer versions."""
+        """Set whether views on Spark have subscribers or were read; otherwise Spark publishes fewer versions."""
         if self._pace is not None and self._is_up:
             self._pace.listened_to(is_listened_to)
 
     def finish(self, epoch: int, timeout_s: float) -> None:
-        """Return once an epoch is published and committed; raises `SparkLaneError` if that fails or times out.
+        """Return once an epoch is published and committed.
 
-        Raises the error at once if Spark is still starting.
+        Raises `SparkLaneError` if that fails or takes too long, and at once if Spark is still starting.
         """
         with self._changing:
             lane = self._lane if self._is_up else None

@@ -1,4 +1,4 @@
-"""Creation of the archive of Spark's classes: Java records the classes that a small view on Spark loads."""
+"""Creation of the archive of Spark's classes, in which Java records the classes that a small view on Spark loads."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ from runtime.spark.java import JavaHome, archive_path, archiving_options, find_j
 __all__ = ["make_archive"]
 
 _EXIT_S: Final = 180.0
+"""Timeout of each call of Java, in seconds."""
 _ROWS: Final = 40
 _EPOCH_ROWS: Final = 10
 _SCRIPT: Final = """
 CREATE STREAM r(a INT, b INT) FROM FILE 'r.csv' LINE DELIMITED csv;
 SELECT a, SUM(b) AS total FROM r GROUP BY a;
 """
-"""Script of a small view. Any view will do, as Spark loads the same classes for each: Java only passes rows on."""
+"""Script of a small view. Spark loads the same classes for every view, because in it Java only passes rows on."""
 
 
 def make_archive(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> tuple[Path, bool]:
     """Create the archive if it is missing; return its path and whether it was created. Takes about 30 s.
 
-    The JVM of this process is ended, so that nothing else in the process may use Spark. Raises `JavaNotFoundError`,
-    `SparkLaneError`, and `ServiceError` if Java has not written one. ``folder`` replaces the folder in the virtual
-    environment.
+    This starts and ends the JVM of the process, so that nothing else in the process may use Spark. ``folder`` replaces
+    the folder of the archive, which is in the virtual environment. Raises `JavaNotFoundError` and `SparkLaneError`, and
+    `ServiceError` if Java has not written the archive.
     """
     java = find_java(environ)
     path = archive_path(java, folder)

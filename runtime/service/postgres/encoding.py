@@ -1,8 +1,8 @@
 """Encoding of Arrow columns as the bytes of rows: whole columns at a time, never row by row.
 
-A column becomes an array of byte strings, one for each value, NULL for NULL; rows are joined from these arrays and the
-lengths between them, and the buffer of the joined array is sent. Only intervals as text, structs and maps are encoded
-value by value. O(bytes).
+A column becomes an array of byte strings, one for each value, and NULL for NULL. Rows are joined from these arrays,
+with the length of each value before it, and the buffer of the joined array is sent. Only intervals as text, structs and
+maps are encoded value by value. The time is proportional to the number of bytes.
 
 ```
 pa.Array ──text_values, binary_values──▶ pa.BinaryArray ──data_rows──▶ DataRow, or CopyData in binary
@@ -33,7 +33,7 @@ from runtime.service.moments import (
 from runtime.service.postgres.errors import PostgresError
 from runtime.service.postgres.types import ResultType
 
-__all__ = ["BINARY_HEADER", "BINARY_TRAILER", "binary_values", "copy_lines", "data_rows", "text_values"]
+__all__ = ["BINARY_HEADER", "BINARY_TRAILER", "binary_values", "combined", "copy_lines", "data_rows", "text_values"]
 
 BINARY_HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 """Header before the rows of a binary COPY."""
@@ -44,15 +44,17 @@ _UNIX_DAYS: Final = 10_957
 """Number of days from 1970 to 2000, when PostgreSQL's days begin."""
 _UNIX_MICROS: Final = _UNIX_DAYS * TIME_24_US
 _FIRST_DAY: Final = -719_162
-"""First day of the year 1, from 1970; Arrow's text of days before it has no era."""
+"""First day of the year 1, as days since 1970; Arrow's text of earlier days has no era."""
 _LAST_DAY: Final = 2_932_896
-"""Last day of the year 9999."""
+"""Last day of the year 9999, as days since 1970."""
 _ERA: Final = " BC"
 _DIGITS: Final = 38
+"""Number of digits of Arrow's decimals of 128 bits."""
 _GROUP: Final = 4
 """Number of decimal digits in each digit of a binary numeric."""
 _POWERS: Final = np.array([1000, 100, 10, 1], dtype=np.int64)
 _NEGATIVE: Final = 0x4000
+"""Sign field of a negative binary numeric."""
 _HEXADECIMAL: Final = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
 _INTERVAL: Final = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
 _WIDENED: Final = {"int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "oid": pa.uint32()}
@@ -73,7 +75,11 @@ def binary_values(array: pa.Array, kind: ResultType) -> pa.Array:
 
 
 def data_rows(columns: Sequence[pa.Array], count: int, code: bytes = b"D") -> memoryview:
-    """Return messages of one row each: the number of fields, then each field after its length, -1 for NULL."""
+    """Return messages of one row each: the number of fields, then the length of each field, -1 for NULL, and its bytes.
+
+    ``columns`` are values in binary or text formats; ``count`` is the number of rows, ``code`` the first byte of a
+    message.
+    """
     lengths = [_lengths(column) for column in columns]
     totals = np.full(count, 6, dtype=np.int64)
     for own in lengths:
@@ -157,7 +163,7 @@ def _float_text(array: pa.Array) -> pa.Array:
 
 
 def _unscaled(array: pa.Array) -> pa.Array:
-    """Return the digits of decimals as text, without a point: Arrow's own text of small values has an exponent."""
+    """Return the digits of decimals as text, without a point; in Arrow's own text small values have an exponent."""
     if array.type.bit_width != 128:
         array = pc.cast(array, pa.decimal128(min(_DIGITS, array.type.precision), array.type.scale))
     whole = pa.Array.from_buffers(pa.decimal128(_DIGITS, 0), len(array), array.buffers(), offset=array.offset)
@@ -233,8 +239,8 @@ def _interval_text(months: int, days: int, nanoseconds: int) -> str:
     if micros or not parts:
         seconds, micros = divmod(abs(micros), 1_000_000)
         clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-        behind = f".{micros:06d}".rstrip("0") if micros else ""
-        parts.append(("-" if nanoseconds < 0 else "") + clock + behind)
+        fraction = f".{micros:06d}".rstrip("0") if micros else ""
+        parts.append(("-" if nanoseconds < 0 else "") + clock + fraction)
     return " ".join(parts)
 
 
@@ -257,7 +263,10 @@ def _numbers(array: pa.Array, form: str) -> pa.Array:
 
 
 def _shifted(whole: pa.Array, infinite: int, shift: int, form: str) -> pa.Array:
-    """Return days or microseconds since 2000 from those since 1970; PostgreSQL's infinities are the ends of the range.
+    """Return days or microseconds since 2000, as byte strings, from those since 1970.
+
+    ``infinite`` is the value of infinity, and ``shift`` the value of the year 2000. PostgreSQL's infinities are both
+    ends of the range.
 
     Raises `PostgresError` for a value before PostgreSQL's first one.
     """
@@ -309,9 +318,9 @@ def _numeric_binary(array: pa.Array) -> pa.Array:
     digits = pc.utf8_ltrim(text, "-")
     longest = pc.max(pc.binary_length(digits)).as_py() or 1
     whole_groups = max(1, -(-(longest - scale) // _GROUP))
-    behind_groups = -(-scale // _GROUP)
+    fraction_groups = -(-scale // _GROUP)
     own = pc.utf8_lpad(digits, whole_groups * _GROUP + scale, "0")
-    padded = pc.utf8_rpad(own, (whole_groups + behind_groups) * _GROUP, "0")
+    padded = pc.utf8_rpad(own, (whole_groups + fraction_groups) * _GROUP, "0")
     matrix = np.frombuffer(_buffer(padded), np.uint8).reshape(count, -1).astype(np.int64) - ord("0")
     groups = matrix.reshape(count, -1, _GROUP) @ _POWERS
     used = groups != 0
@@ -374,6 +383,11 @@ def _joined_lists(
     separator: bytes,
     finished: Callable[[pa.Array, pa.Array], pa.Array],
 ) -> pa.Array:
+    """Return each list as one byte string.
+
+    ``element`` encodes all elements, which are joined with ``separator``; ``finished`` gets the joined elements and the
+    lists, and returns the whole values.
+    """
     own = pa.concat_arrays([array]) if array.offset else array
     if pa.types.is_fixed_size_list(own.type):
         own = pc.cast(own, pa.list_(own.type.value_type))
@@ -399,7 +413,11 @@ def _binary_element(values: pa.Array, kind: ResultType) -> pa.Array:
 
 
 def _with_head(joined: pa.Array, lists: pa.Array, kind: ResultType) -> pa.Array:
-    """Return arrays after their head: dimensions, flag for NULL, element type, and the dimension's length and bound."""
+    """Return the joined elements of arrays after a head.
+
+    The head has the number of dimensions, a flag for NULL, and the OID of the elements; if there are elements, it also
+    has their number and the index of the first one.
+    """
     counts = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     has_null = int(lists.flatten().null_count > 0)
     fields = [counts > 0, np.full(len(counts), has_null), np.full(len(counts), kind.element.oid)]
@@ -458,9 +476,15 @@ def _lengths(column: pa.Array) -> Any:
 
 
 def _concatenated(*pieces: Any) -> pa.Array:
-    """Return byte strings joined row by row; a single one is repeated in every row."""
+    """Return arrays of byte strings joined row by row; a piece of type bytes is repeated in every row."""
     return pc.binary_join_element_wise(*[pa.scalar(p, pa.binary()) if isinstance(p, bytes) else p for p in pieces],
                                        pa.scalar(b"", pa.binary()))  # fmt: skip
+
+
+def combined(column: pa.ChunkedArray) -> pa.Array:
+    """Return the chunks of a column as one array."""
+    whole = column.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def _buffer(array: pa.Array) -> memoryview:

@@ -38,9 +38,10 @@ class PostgresError(ServiceError):
     """A statement failed: its transaction block fails, the session continues."""
 
     severity: str = "ERROR"
+    """Severity in the message to the client."""
 
     def __init__(self, sqlstate: str, message: str, *, hint: str = "", detail: str = "", position: int = 0) -> None:
-        """Create an error; ``position`` counts characters of the client's text, from 1; 0 for no position."""
+        """Create an error; ``position`` is the place in the client's text, in characters from 1; 0 for no place."""
         super().__init__(message)
         self.sqlstate = sqlstate
         self.hint = hint
@@ -62,7 +63,7 @@ class UnreadableMessageError(FatalError):
 
 
 def explained(error: ServiceError | SqlError, sql: str = "") -> PostgresError:
-    """Return the error of a question as the protocol reports it, with its position in ``sql``."""
+    """Return the error of a question as the protocol reports it; its position is that in ``sql``."""
     if isinstance(error, PostgresError):
         return error
     if isinstance(error, SqlError):
@@ -72,9 +73,7 @@ def explained(error: ServiceError | SqlError, sql: str = "") -> PostgresError:
     if isinstance(error, TooManyError):
         return PostgresError("53300", text)
     if isinstance(error, EpochGoneError):
-        return PostgresError(
-            "55000", text, hint="The oldest epoch that can be asked about moves on; see --retain-epochs."
-        )
+        return PostgresError("55000", text, hint="Old epochs are retired after a while; see --retain-epochs.")
     if isinstance(error, CostlyError):
         return _costly(text)
     if isinstance(error, AskError) and "Error:" in text:
@@ -96,7 +95,7 @@ def _costly(text: str) -> PostgresError:
 
 
 def _position(sql: str, line: int, column: int) -> int:
-    """Return the number of characters up to a line and a column, which count from 1; 0 if the line is 0."""
+    """Return the position, in characters from 1, of a line and a column, which also count from 1; 0 for line 0."""
     if not line:
         return 0
     begin = 0

@@ -5,7 +5,7 @@ Question ─▶ rewriting ─▶ Asker.ask, at the block's epoch ─▶ ShownRow
 COPY (SUBSCRIBE view) ─▶ Hub.subscribe ─Message─▶ CopyingListener ─▶ Outlet          (paused while the Outlet is full)
 ```
 
-Rows are encoded a chunk at a time, and a chunk is encoded only when the client has taken those before it.
+Rows are encoded a chunk at a time, and a chunk only once the client has taken the chunks before it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
     parts: PostgresParts
     """Parts of the runtime."""
     catalogue: SharedCatalogue
-    """Catalogue's tables."""
+    """Cache of the tables of ``pg_catalog`` and ``information_schema``."""
     held_bytes: HeldBytes
     """Size of the answers of all sessions."""
     counts: PostgresCounts
@@ -81,7 +81,7 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Execution:
-    """Executes the questions of one session, one at a time; on the reactor's thread."""
+    """Executor of the questions of one session, one at a time. Belongs to the reactor's thread."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Execution:
         self._gone: Deferred[None] | None = None
         """Deferred that fires when the client no longer waits for the current question."""
         self._ended: Deferred[None] | None = None
-        """Deferred that fails when the subscription that is copied is cancelled."""
+        """Deferred of the subscription that is being copied, which fails when the subscription ends."""
 
     # Cancellation
 
@@ -242,7 +242,7 @@ class Execution:
     async def subscribe(self, statement: st.CopySubscription) -> None:
         """Execute COPY (SUBSCRIBE view) TO STDOUT, until the view ends or the client cancels it.
 
-        Raise `PostgresError` for an unknown view, a runtime without epochs, and too many subscribers.
+        Raises `PostgresError` at the end, and for an unknown view, a runtime without epochs, and too many subscribers.
         """
         hub, counts = self._shared.parts.hub, self._shared.counts
         known = {view.name for view in hub.views}
@@ -256,7 +256,7 @@ class Execution:
         start = Start({} if statement.epoch is None else {statement.view: statement.epoch})
         subscription = hub.subscribe([statement.view], listener, start)
         if subscription is None:
-            raise PostgresError("53300", "expected fewer subscribers at once: try later")
+            raise PostgresError("53300", f"expected at most {hub.most_subscribers} subscribers, was one more")
         counts.subscribers += 1
         self._ended = listener.ended
         try:
@@ -270,7 +270,7 @@ class Execution:
             counts.copied_rows += listener.rows
             self._ended = None
             self._outlet.follow(None)
-            # Deferred: the hub may be iterating over its subscribers.
+            # Called in the reactor's next turn, because the hub may be iterating over its subscribers now.
             self._shared.clock.callLater(0, hub.unsubscribe, subscription)
 
     def _end_copy(self, options: CopyOptions, total: int) -> None:

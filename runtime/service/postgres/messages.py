@@ -1,4 +1,4 @@
-"""Messages of the PostgreSQL protocol, version 3: bounded readers of clients' messages, writers of the server's.
+"""Messages of the PostgreSQL protocol, version 3: bounded readers of the client's, and writers of the server's.
 
 Source: PostgreSQL's documentation, *Frontend/Backend Protocol*, *Message Formats*.
 """
@@ -77,7 +77,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class StartupBuffer:
-    """Buffer of a client's bytes before it has chosen the protocol: messages without a first byte."""
+    """Buffer of a client's bytes up to its startup message; these messages begin with their length."""
 
     def __init__(self) -> None:
         self._data = b""
@@ -115,10 +115,7 @@ class StartupBuffer:
 
 
 class MessageBuffer:
-    """Buffer of a client's bytes after its startup message.
-
-    Holds at most one message and the bytes that arrived with it.
-    """
+    """Buffer of a client's bytes after its startup message; these messages begin with a byte for their kind."""
 
     def __init__(self, longest_bytes: int) -> None:
         self.longest_bytes = longest_bytes
@@ -162,9 +159,10 @@ class MessageBuffer:
 
 
 class Fields:
-    """Reader of the fields of a message, one after the other; raises `UnreadableMessageError` for a missing one."""
+    """Reader of the fields of a message, one after the other; raises `UnreadableMessageError` for a missing field."""
 
     def __init__(self, content: bytes, what: str) -> None:
+        """Begin before the first field; ``what`` names the message in errors."""
         self._content, self._what, self._at = content, what, 0
 
     def text(self) -> str:
@@ -191,7 +189,7 @@ class Fields:
         return int(struct.unpack("!i", self.raw(4))[0])
 
     def count(self, each_bytes: int) -> int:
-        """Read a number of entries; raise an error unless there are ``each_bytes`` for each of them."""
+        """Read a number of entries; raise an error if the rest has fewer than ``each_bytes`` for each of them."""
         entries = self.int16() & 0xFFFF
         if entries * each_bytes > len(self._content) - self._at:
             raise self._error(f"{entries} entries")

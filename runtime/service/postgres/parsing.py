@@ -1,7 +1,7 @@
-"""Parsing of a text, which is split into statements at its semicolons.
+"""Parsing of a client's text, which is split into statements at its semicolons.
 
-A statement that is not a command of the session is a question, whose SQL is left to DuckDB: this module only reads the
-first words of a statement and finds its parameters, in time linear in the length of the text.
+A statement is a command of the session or a question. The SQL of a question is parsed by DuckDB; this module only finds
+its parameters and its epoch. The time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -79,8 +79,10 @@ _PLAN_OPTIONS: Final = frozenset(
     ["BUFFERS", "COSTS", "GENERIC_PLAN", "MEMORY", "SETTINGS", "SUMMARY", "TIMING", "VERBOSE", "WAL"]
 )
 """Options of EXPLAIN that have no effect here."""
-_ISOLATION: Final = "READ WRITE"
+_READ_WRITE: Final = "READ WRITE"
+"""Mode of a transaction that is refused; all other modes have no effect."""
 _MOST_PARAMETERS: Final = 65_535
+"""Greatest number of a parameter."""
 
 
 def parsed(text: str) -> list[Statement]:
@@ -111,12 +113,12 @@ class _Reader:
         if word in _REFUSED:
             raise PostgresError(
                 "25006",
-                f"expected a SELECT, as views change by their relations alone, was {word}",
+                f"expected a SELECT, as statements change neither rows nor views, was {word}",
                 hint="Views are added and dropped by `deltabook query add` and `query drop`.",
                 position=first.begin + 1,
             )
         if word in _UNKNOWN:
-            raise PostgresError("0A000", f"expected a statement that is known here, was {word}",
+            raise PostgresError("0A000", f"expected a statement that is supported here, was {word}",
                                 position=first.begin + 1)  # fmt: skip
         read = _READ.get(word)
         if read is None:
@@ -159,9 +161,10 @@ class _Reader:
         return Begin("START TRANSACTION", self._tokens[0].begin, self._modes())
 
     def _modes(self) -> bool:
+        """Consume the modes of a transaction; return True if READ WRITE is among them."""
         words = [token.word for token in self._tokens[self._at :]]
         self._at = len(self._tokens)
-        return _ISOLATION in " ".join(words)
+        return _READ_WRITE in " ".join(words)
 
     def _commit(self) -> End:
         self._accept("TRANSACTION", "WORK")
@@ -361,7 +364,6 @@ class _Reader:
         single = {"NEXT": ("FORWARD", 1), "PRIOR": ("BACKWARD", 1), "FIRST": ("ABSOLUTE", 1), "LAST": ("ABSOLUTE", -1)}
         direction, count = "FORWARD", 1
         word = self._accept(*single, "ABSOLUTE", "RELATIVE", "FORWARD", "BACKWARD") if self._rest() > 1 else ""
-        all_of_them: int | None = None
         if word in single:
             direction, count = single[word]
         elif word in ("ABSOLUTE", "RELATIVE"):
@@ -370,7 +372,7 @@ class _Reader:
             direction = word or direction
             if self._rest() > 1 and self._accept("ALL"):
                 self._accept("FROM", "IN")
-                return Fetch(self._name(), direction, all_of_them, moves)  # type: ignore[arg-type]
+                return Fetch(self._name(), direction, None, moves)  # type: ignore[arg-type]  # as below
             if self._rest() > 1 and (self._peek().kind == "number" or self._peek().text == "-"):
                 count = self._integer()
         self._accept("FROM", "IN") if self._rest() > 1 else None
@@ -511,7 +513,7 @@ class _Reader:
         return ".".join(parts).lower()
 
     def _table(self) -> str:
-        """Return the name of a view, optionally in the only schema."""
+        """Return the name of a table, without the schema that may precede it."""
         parts = [self._name()]
         while self._sign("."):
             parts.append(self._name())

@@ -24,7 +24,7 @@ class PostgresParts(msgspec.Struct, frozen=True, kw_only=True):
     hub: Hub
     """Views and their changes."""
     asker: Asker
-    """Answers questions of clients."""
+    """Answerer of clients' questions."""
     relations: Callable[[], Sequence[Relation]]
     """Callable that returns the current relations."""
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -77,7 +77,7 @@ class HeldBytes:
 
 
 class SharedCatalogue:
-    """Cache of the catalogue's tables, rebuilt when relations or views have been added or dropped."""
+    """Cache of the `SystemCatalogue`, which is rebuilt after relations or views were added or dropped."""
 
     def __init__(self, parts: PostgresParts) -> None:
         self._parts = parts

@@ -1,8 +1,8 @@
-"""Tables of the prepared statements and portals of one session, by name, with their limits; and the rows of portals.
+"""Prepared statements and portals of one session, by name and with limits, and the rows of portals.
 
 A prepared statement is a statement with the types of its parameters, named by Parse or by PREPARE. A portal is a
-prepared statement with values for its parameters. Once it has run it also has its rows: an answer, whole in memory at
-one version, and a position in the answer. A cursor is a portal that SQL has named.
+prepared statement with values for its parameters. Once it has run, it also has rows, which are an answer at one
+version, whole in memory, and a position in the answer. A cursor is a portal that SQL has named.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from deltabook.wire.service import AnsweredColumn
-from runtime.service.postgres.encoding import binary_values, data_rows, text_values
+from runtime.service.postgres.encoding import binary_values, combined, data_rows, text_values
 from runtime.service.postgres.errors import PostgresError
 from runtime.service.postgres.messages import Field
 from runtime.service.postgres.parts import HeldBytes
@@ -24,8 +24,11 @@ from runtime.service.sandbox import AnswerRows
 __all__ = ["Cursor", "Portal", "PortalTable", "Prepared", "PreparedTable", "ShownRows"]
 
 _MOST_PREPARED: Final = 1_000
+"""Greatest number of prepared statements."""
 _PREPARED_BYTES: Final = 4 * 1024 * 1024
+"""Greatest total length of prepared statements, in characters."""
 _MOST_PORTALS: Final = 100
+"""Greatest number of portals and cursors."""
 
 
 class Prepared:
@@ -71,7 +74,7 @@ class PreparedTable:
     def add(self, name: str, prepared: Prepared) -> None:
         """Add a statement; the unnamed one is replaced.
 
-        Raises `PostgresError` if the name exists, or there are too many.
+        Raises `PostgresError` if the name exists, or if the statements are too many or too long.
         """
         if name and name in self._prepared:
             raise PostgresError("42P05", f"expected a new name for a prepared statement, was {name[:80]!r}")
@@ -93,9 +96,9 @@ class PreparedTable:
         self._drop(name)
 
     def deallocate(self, name: str | None) -> str:
-        """Remove a statement, or all if ``name`` is None.
+        """Remove a statement, or all if ``name`` is None, and return the command's tag.
 
-        Return the command's tag, raise `PostgresError` for an unknown name.
+        Raises `PostgresError` for an unknown name.
         """
         if name is None:
             self._prepared.clear()
@@ -160,9 +163,9 @@ class PortalTable:
             self._held_bytes.give(portal.cursor.rows.nbytes)
 
     def close_cursor(self, name: str | None) -> str:
-        """Remove a cursor, or all if ``name`` is None.
+        """Remove a cursor, or all if ``name`` is None, and return the command's tag.
 
-        Return the command's tag, raise `PostgresError` for an unknown name.
+        Raises `PostgresError` for an unknown name.
         """
         if name is None:
             for each in [each for each, portal in self._portals.items() if portal.cursor is not None]:
@@ -179,7 +182,9 @@ class PortalTable:
 
 
 _CHUNK_BYTES: int = 512 * 1024
+"""Approximate size in memory of the rows that are encoded together, in bytes."""
 _CHUNK_ROWS: int = 32 * 1024
+"""Greatest number of rows that are encoded together."""
 
 
 class ShownRows:
@@ -208,18 +213,20 @@ class ShownRows:
         return max(1, min(_CHUNK_ROWS, _CHUNK_BYTES * max(1, len(self)) // max(1, self.nbytes)))
 
     def encoded(self, begin: int, end: int, formats: Sequence[int]) -> memoryview:
-        """Return rows as messages, each column in its format. May run on any thread."""
+        """Return the rows ``[begin, end)`` as messages, each column in its format. May run on any thread."""
         part = self.table.slice(begin, end - begin)
         values = []
         for column, kind, form in zip(part.columns, self.kinds, formats, strict=True):
-            combined = column.combine_chunks()
-            array = pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+            array = combined(column)
             values.append(binary_values(array, kind) if form else text_values(array, kind))
         return data_rows(values, part.num_rows)
 
 
 class Cursor:
-    """Position in the rows of an answer: 0 before the first row, one more than the number of rows after the last."""
+    """Rows of an answer with a position.
+
+    The position is 0 before the first row, the number of a row, from 1, or one more than the number of rows at the end.
+    """
 
     def __init__(self, rows: ShownRows, formats: Sequence[int]) -> None:
         self.rows, self.formats = rows, formats

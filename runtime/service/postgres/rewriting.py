@@ -1,13 +1,13 @@
 """Rewriting of questions from PostgreSQL's SQL to DuckDB's.
 
-A question without names of PostgreSQL's own is left unchanged, so that the positions of its errors are exact;
-``public.`` is replaced by blanks, so that no position changes. A question that reads the catalogue or calls session
+A question without names that only PostgreSQL has is left unchanged, so that the positions of its errors are exact; only
+``public.`` is replaced by blanks, and parameters by their values. A question that reads the catalogue or calls session
 functions of PostgreSQL is parsed by sqlglot and written for DuckDB, with the tables of `SYSTEM_TABLES` by their whole
 names.
 
 ```
-text ──blanked schemas, parameters replaced──▶ DuckDB                                 (views, relations)
-  └───names pg_catalog & co ──sqlglot──▶ _Rewriter ──▶ DuckDB + `SystemCatalogue.beside`
+text ──schema blanked, parameters replaced─┬──────────────────────────▶ DuckDB, with relations and views
+                                           └─sqlglot──▶ _Rewriter ────▶ DuckDB, also with `SystemCatalogue.beside`
 ```
 """
 
@@ -46,8 +46,10 @@ _MACROS: Final = frozenset(
 )  # fmt: skip
 """Session functions without arguments."""
 _SCHEMAS: Final = ("pg_catalog", "information_schema", SCHEMA)
-_REGISTERED: Final = {"regclass": "regclass", "regtype": "regtype", "regnamespace": "regnamespace"}
+_REGISTERED: Final = ("regclass", "regtype", "regnamespace")
+"""Types of OIDs that are shown as names, for which the catalogue has functions."""
 _AS_TEXT: Final = ("regproc", "regprocedure", "regrole", "regoper")
+"""Types of OIDs that are text here."""
 _LONGEST: Final = 64 * 1024
 """Length in characters above which a text is left to DuckDB: parsing it here would take too long."""
 _DUCKDB_NAMES: Final = {"INT": "INTEGER", "TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "REAL": "FLOAT"}
@@ -61,12 +63,14 @@ _RENAMED: Final = {
 _UNPARSED: Final = {"oid": "uint", "name": "text", '"char"': "text", "regclass": "text", "regtype": "text"}
 """Types whose arrays sqlglot cannot parse → a type that it can parse."""
 _LONG: Final = 4 * 1024
+"""Length in characters above which a text is rewritten on another thread."""
 _DIALECTS: Final = ("postgres", "duckdb")
 """Dialects of questions, tried in this order: clients may use DuckDB's own syntax as well."""
 _OPENING: Final = frozenset("([{")
 _CLOSING: Final = frozenset(")]}")
 _PREFIXES: Final = frozenset("-+~")
 _BARE: Final = {name.partition(".")[2]: name for name in reversed(SYSTEM_TABLES) if name.startswith("pg_catalog.")}
+"""Table of ``pg_catalog`` without its schema → with it."""
 
 
 class SessionFacts(msgspec.Struct, frozen=True):
@@ -86,10 +90,10 @@ class Rewritten(msgspec.Struct, frozen=True):
     sql: str
     """SQL for DuckDB."""
     moves: tuple[tuple[int, int, int, int], ...] = ()
-    """For each inserted literal: its begin and end, the begin of its parameter, and the total growth of the text up to
-    there."""
+    """For each inserted literal: its begin and end, the begin of its parameter, and by how much the text up to its end
+    is longer than the original."""
     is_moved: bool = False
-    """True if positions have no counterpart in the original."""
+    """True if positions do not correspond to positions in the original."""
 
     def place(self, position: int) -> int:
         """Return the position in the original question, from 1; 0 if it is not known."""
@@ -105,11 +109,11 @@ class Rewritten(msgspec.Struct, frozen=True):
 
 
 def rewritten(question: Question, values: Sequence[str], facts: SessionFacts, taken: Collection[str]) -> Rewritten:
-    """Return the question with literals in place of its parameters; ``taken`` are the names of relations and views.
+    """Return the question for DuckDB, with the values in place of its parameters.
 
-    The call may take some milliseconds: long texts should not be rewritten on the reactor's thread.
-
-    Raise `PostgresError` for a question with names of PostgreSQL's own that is nested too deeply to be parsed.
+    ``taken`` are the names of relations and views, which tables of PostgreSQL do not replace. The call may take some
+    milliseconds, see `is_slow`. Raises `PostgresError` for a question that needs to be rewritten and is nested too
+    deeply to be parsed.
     """
     sql, moves = _with_values(_blanked(question.sql), question.places, values)
     if len(question.sql) <= _LONGEST and _OWN.search(question.sql):
@@ -133,10 +137,10 @@ def is_slow(question: Question) -> bool:
 
 
 def session_macros(question: Question, facts: SessionFacts) -> tuple[str, ...]:
-    """Return statements that define the session functions which a question may call and DuckDB has as well.
+    """Return statements that define session functions which a question may call and DuckDB has as well.
 
-    They are for a question that has not been rewritten, because it is too long or in SQL that sqlglot cannot parse.
-    Otherwise DuckDB would return its own version, user and database.
+    They are for a question that has not been rewritten, because it is too long or in SQL that sqlglot cannot parse;
+    without them DuckDB would return its own version, user and database.
     """
     if not _OWN.search(question.sql):
         return ()
@@ -146,9 +150,10 @@ def session_macros(question: Question, facts: SessionFacts) -> tuple[str, ...]:
 
 
 def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]]) -> dict[int, str]:
-    """Return parameter → DuckDB's type of the expression that it is compared with, added to or cast to, if any.
+    """Return parameter → DuckDB's type for it, for parameters whose type follows from the expression around them.
 
-    ``columns`` are the columns of relations and views, see `SystemCatalogue.columns`.
+    The type is that to which the parameter is cast, or that of another operand of the expression. ``columns`` are the
+    columns of relations and views, see `SystemCatalogue.columns`.
     """
     if not question.places or len(question.sql) > _LONGEST or _first_too_deep(tokens(question.sql)) is not None:
         return {}
@@ -298,7 +303,11 @@ def _too_deep(question: Question, token: Token) -> PostgresError:
 
 
 def _simplified(sql: str) -> str:
-    """Return the text without schemas of functions, types, operators and collations, which are all PostgreSQL's."""
+    """Return the text in a form that sqlglot can parse.
+
+    Collations, and the schema ``pg_catalog`` of functions, types and operators, are left out; types whose arrays
+    sqlglot cannot parse are replaced.
+    """
     own = tokens(sql)
     pieces, at, number = list[str](), 0, 0
 
@@ -306,7 +315,7 @@ def _simplified(sql: str) -> str:
         index = number + offset
         return own[index].text.lower() if 0 <= index < len(own) else ""
 
-    def leave(begin: int, end: int, instead: str = " ") -> None:
+    def substitute(begin: int, end: int, instead: str = " ") -> None:
         nonlocal at
         pieces.extend((sql[at:begin], instead))
         at = end
@@ -316,24 +325,24 @@ def _simplified(sql: str) -> str:
             end = next((index for index in range(number, len(own)) if own[index].text == ")"), None)
             if end is None:
                 break
-            leave(own[number].begin, own[end].end, " " + sql[own[number + 3].end : own[end].begin] + " ")
+            substitute(own[number].begin, own[end].end, " " + sql[own[number + 3].end : own[end].begin] + " ")
             number = end
         elif text(0) == "collate":
             last = number + (3 if text(2) == "." else 1)
             if last < len(own):
-                leave(own[number].begin, own[last].end)
+                substitute(own[number].begin, own[last].end)
                 number = last
         elif text(0) == "pg_catalog" and text(1) == "." and (text(3) == "(" or text(-1) in ("::", "as")):
-            leave(own[number].begin, own[number + 1].end)
+            substitute(own[number].begin, own[number + 1].end)
             number += 1
         elif text(0) in _UNPARSED and text(1) == "[" and text(-1) in ("::", "as", "."):
-            leave(own[number].begin, own[number].end, _UNPARSED[text(0)])
+            substitute(own[number].begin, own[number].end, _UNPARSED[text(0)])
         number += 1
     return "".join([*pieces, sql[at:]])
 
 
 def _session_functions(facts: SessionFacts) -> dict[str, Callable[[list[Any]], Any]]:
-    """Return name of a function of the session → maker of its result from its arguments."""
+    """Return session function → function that makes the expression of its result from its arguments."""
     settings = facts.settings
     text, many = exp.Literal.string, exp.Array
     return {
@@ -389,9 +398,8 @@ class _Rewriter:
             return node.this
         if isinstance(node, exp.Div) and isinstance(node.expression, exp.Literal) and node.expression.is_int:
             left = node.this
-            if isinstance(left, exp.Cast) and left.to.is_type(
-                "int", "bigint", "smallint"
-            ):  # integer division in PostgreSQL
+            is_integer = isinstance(left, exp.Cast) and left.to.is_type("int", "bigint", "smallint")
+            if is_integer:  # PostgreSQL divides integers without a remainder
                 return exp.IntDiv(this=left, expression=node.expression)
         return node
 
@@ -411,7 +419,7 @@ class _Rewriter:
         return node
 
     def _function_table(self, node: Any) -> Any:
-        """Rewrite ``f(x) AS a`` in FROM: the column is named by the alias, and a single value becomes one row."""
+        """Rewrite ``f(x) AS a`` in FROM: the alias also names the column, and a function of one value gives one row."""
         alias = node.args.get("alias")
         name = alias.name if alias else ""
         function = node.this
@@ -499,7 +507,7 @@ def _array_cast(node: Any, element: str) -> Any:
 
 
 def _name_columns(select: Any) -> None:
-    """Name columns as PostgreSQL would, because rewriting changes the expressions after which DuckDB names them."""
+    """Name columns as PostgreSQL would: DuckDB names them after their expressions, which rewriting changes."""
     for number, column in enumerate(select.expressions):
         if isinstance(column, exp.Alias | exp.Column | exp.Star) or not _column_name(column):
             continue

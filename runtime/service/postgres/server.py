@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""Connections of PostgreSQL clients: authentication, limits, and the order of messages."""
+"""Connections of PostgreSQL clients: their start, authentication and limits, and the handling of messages in order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SASL_FINAL: Final = 12
 _AHEAD_BYTES: Final = 256 * 1024
 """Number of bytes that a client may send while a statement runs, before reading pauses until the statement ends."""
 _MESSAGES_A_TURN: Final = 100
-"""Number of messages of one connection after which other connections have their turn."""
+"""Number of messages of one connection that are handled before other connections have their turn."""
 _MOST_REQUESTS: Final = 4
 """Greatest number of requests for TLS and GSS before the startup message."""
 _LONGEST_USER: Final = 63
@@ -50,7 +50,7 @@ _COUNTED: Final = frozenset((b"Q", b"E"))
 
 
 class PostgresFactory(Factory):
-    """Factory of connections; its limits hold for each client and for all of them together."""
+    """Factory of connections, with limits for each client and for all clients together."""
 
     noisy = False
 
@@ -78,7 +78,7 @@ class PostgresFactory(Factory):
         )
         self.verifier = Verifier.of(token, random) if token else None
         self.arriving_bytes = 0
-        """Total size of all incomplete messages in bytes."""
+        """Total size in bytes of all messages that have arrived and are not handled."""
         self.connections = Connections(limits.connections, limits.connections_per_client)
         self.sessions: dict[int, tuple[int, Session]] = {}
         """Session number → the secret of its cancel requests, and the session."""
@@ -142,7 +142,7 @@ class _Connection(Protocol):
         self._parameters: dict[str, str] = {}
         self._session: Session | None = None
         self._number = 0
-        self._is_busy = self._is_pumping = self._is_full = self._is_closed = self._rests = False
+        self._is_busy = self._is_pumping = self._is_full = self._is_closed = self._is_paused = False
         self._arriving_bytes = 0
         self._subscription: Subscription | None = None
         self._waiting: Deferred[None] | None = None
@@ -278,7 +278,7 @@ class _Connection(Protocol):
         self._start_session()
 
     def _start_session(self) -> None:
-        """Start the session of an authenticated client; send the settings, and that it is ready."""
+        """Start the session of an authenticated client, and send the settings that are reported to clients."""
         self._stop_timer()
         assert self._buffer is not None
         self._buffer.longest_bytes = self._limits.body_bytes
@@ -357,19 +357,23 @@ class _Connection(Protocol):
             self._pump_again()
 
     def _count_arriving(self) -> None:
-        """Pause reading from a client that is far ahead; raise `FatalError` if all clients together send too much."""
+        """Count the bytes that are not handled yet, and pause reading from a client that sends far ahead.
+
+        Raises `FatalError` if all clients together have sent too much.
+        """
         if self._is_closed or self._buffer is None:
             return
         buffered, factory = len(self._buffer), self._factory
         factory.arriving_bytes += buffered - self._arriving_bytes
         self._arriving_bytes = buffered
         if factory.arriving_bytes > self._limits.bodies_bytes:
-            raise FatalError("53200", "expected fewer long messages at once: try later")
-        rests = (self._is_busy or self._is_full) and buffered > _AHEAD_BYTES
-        if rests != self._rests:
-            self._rests = rests
+            most_bytes = self._limits.bodies_bytes
+            raise FatalError("53200", f"expected at most {most_bytes} bytes of unread messages, was more: try later")
+        is_paused = (self._is_busy or self._is_full) and buffered > _AHEAD_BYTES
+        if is_paused != self._is_paused:
+            self._is_paused = is_paused
             transport: Any = self.transport
-            transport.pauseProducing() if rests else transport.resumeProducing()
+            transport.pauseProducing() if is_paused else transport.resumeProducing()
 
     # Methods of `Outlet`
 

@@ -1,4 +1,4 @@
-"""Protocol state machine of one session: the handling of each message of the client, and the commands of SQL.
+"""Session of one client: the handling of each message of the protocol, and the commands of SQL.
 
 ```
 Parse ─▶ PreparedTable ─Bind─▶ PortalTable ─Describe, Execute─▶ Execution.ask ─▶ rows
@@ -40,7 +40,7 @@ _LONG_TEXT: Final = 8_192
 
 
 class Session:
-    """Session of one authenticated client; on the reactor's thread. Messages are handled one after the other."""
+    """Session of one authenticated client, which handles one message at a time. Belongs to the reactor's thread."""
 
     _log = Logger()
 
@@ -48,12 +48,12 @@ class Session:
         """Start idle; ``facts`` are the user's name and the session's number."""
         self._shared, self._outlet, self._settings = shared, outlet, settings
         self._skips = False
-        """True after an error, until Sync."""
+        """True after an error, until Sync: messages are skipped."""
         self._block = TransactionBlock()
         self._prepared = PreparedTable()
         self._portals = PortalTable(shared.held_bytes)
         self._execution = Execution(shared, outlet, settings, self._block, facts)
-        self._read: dict[bytes, Callable[[bytes], Any]] = {
+        self._handlers: dict[bytes, Callable[[bytes], Any]] = {
             b"Q": self._query, b"P": self._parse, b"B": self._bind, b"D": self._describe, b"E": self._execute,
             b"C": self._close, b"F": self._call,
         }  # fmt: skip
@@ -66,7 +66,7 @@ class Session:
             self._sync()
         elif code in b"Hdcf" or self._skips:
             pass  # answers are not buffered, so Flush has no effect; no COPY reads data
-        elif code not in self._read:
+        elif code not in self._handlers:
             raise FatalError("08P01", f"expected a message of a session, was {code!r}")
         else:
             await self._handled(code, content)
@@ -88,7 +88,7 @@ class Session:
     async def _handled(self, code: bytes, content: bytes) -> None:
         self._execution.begin()
         try:
-            await self._read[code](content)
+            await self._handlers[code](content)
         except FatalError:
             raise
         except PostgresError as error:
@@ -131,7 +131,7 @@ class Session:
         if not statements:
             self._outlet.write(messages.EMPTY_QUERY)
         for statement in statements:
-            self._block.is_implicit = len(statements) > 1  # again after a COMMIT, which ends the block before
+            self._block.is_implicit = len(statements) > 1  # set each time, because a COMMIT ends the implicit block
             try:
                 await self._simple(self._resolved(statement))
             except (AskError, SqlError) as error:
@@ -404,9 +404,9 @@ class Session:
         return None
 
     def _resolved(self, statement: Statement) -> Statement:
-        """Return the statement, or for EXECUTE the question with its values.
+        """Return the statement; for EXECUTE return the prepared question with the values in place of its parameters.
 
-        Raises `PostgresError` for an unknown name, a name of a command, or another number of values.
+        Raises `PostgresError` for an unknown name, the name of a command, or another number of values.
         """
         if not isinstance(statement, st.Execute):
             return statement
@@ -468,9 +468,9 @@ def _format(code: int) -> int:
 
 
 def _formats(wanted: Sequence[int], count: int) -> list[int]:
-    """Return a format for each column, from none, one or all of them as given.
+    """Return the format of each column: text if ``wanted`` is empty, its only entry for all columns, or its entries.
 
-    Raises `PostgresError` for another number.
+    Raises `PostgresError` for another number of entries.
     """
     if len(wanted) not in (0, 1, count):
         raise PostgresError("08P01", f"expected formats of {count} columns, was {len(wanted)}")

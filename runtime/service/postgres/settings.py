@@ -1,4 +1,4 @@
-"""Settings of a session: those of SET, SHOW and RESET, including those that are reported to the client."""
+"""Settings of a session, which SET, SHOW and RESET use; changes of some are reported to the client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.service.postgres.errors import PostgresError
 __all__ = ["REPORTED", "SERVER_VERSION", "Settings"]
 
 SERVER_VERSION: Final = "15.0"
-"""Version of PostgreSQL whose catalogue is imitated."""
+"""Version of PostgreSQL that clients are shown."""
 _LONGEST_VALUE: Final = 1_000
 """Greatest length of a value in characters."""
 _MOST_OWN: Final = 100
@@ -107,7 +107,7 @@ _DEFAULTS: Final = {
     "work_mem": "4MB",
     "xmloption": "content",
 }
-_ALIASES: Final = {"names": "client_encoding"}
+"""Settings that a client may change → their values at the start."""
 _UNITS_MS: Final = {"us": 0.001, "ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
 
 
@@ -129,7 +129,7 @@ class Settings:
         self._before, self._local = dict(self._values), {}
 
     def end(self, *, commits: bool) -> dict[str, str]:
-        """End the transaction block; return the reported settings that this has changed."""
+        """End the transaction block; return the settings to be reported, whose values change with it."""
         before, self._before = self._before, None
         was = dict(self._values)
         if before is not None and not commits:
@@ -161,7 +161,6 @@ class Settings:
         The value None stands for the default. Outside of a transaction block a local value has no effect and is not
         checked. Raises `PostgresError` for an unknown name or an invalid value.
         """
-        name = _ALIASES.get(name, name)
         if is_local and self._before is None:
             return None
         checked = None if value is None else self._checked(name, value)  # before anything is changed
@@ -205,7 +204,7 @@ class Settings:
 
     @property
     def statement_seconds(self) -> float | None:
-        """Timeout of a statement in seconds; None if it is 0, so that the timeout of questions applies."""
+        """Timeout of a statement in seconds; None for the setting 0, so that only the timeout of questions applies."""
         value = self._values["statement_timeout"]
         return _milliseconds(value) / 1000 or None
 
@@ -245,7 +244,10 @@ def _unknown(name: str) -> PostgresError:
 
 
 def _zone(value: str) -> str:
-    """Check a time zone, and return UTC: any zone is accepted, but times are sent in UTC, with their offset."""
+    """Return UTC for the name of any time zone, because times are always sent in UTC, with their offset.
+
+    Raises `PostgresError` for a name that is not a time zone.
+    """
     known = value.strip()
     if known.upper() not in ("UTC", "GMT", "Z", "0", "+00", "ETC/UTC") and known not in available_timezones():
         raise PostgresError("22023", f"expected a time zone, was {value[:80]!r}")
@@ -253,7 +255,10 @@ def _zone(value: str) -> str:
 
 
 def _milliseconds(value: str) -> float:
-    """Return the milliseconds of a duration in PostgreSQL's syntax: a number, in milliseconds if it has no unit."""
+    """Return the milliseconds of a duration: a number, in milliseconds or with a unit.
+
+    Raises `PostgresError` for text of another form.
+    """
     text = value.strip().lower()
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text[len(digits) :].strip() or "ms"

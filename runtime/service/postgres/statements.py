@@ -36,6 +36,7 @@ class Question(msgspec.Struct, frozen=True):
     """SELECT, or a text that DuckDB will refuse."""
 
     sql: str
+    """SQL of the question."""
     begin: int
     """Offset of the question in the client's text."""
     places: tuple[Token, ...] = ()
@@ -57,7 +58,9 @@ class Begin(msgspec.Struct, frozen=True):
     """Statement BEGIN or START TRANSACTION."""
 
     tag: str
+    """Tag of the command."""
     begin: int
+    """Offset of the statement in the client's text."""
     writes: bool
     """True for READ WRITE."""
 
@@ -66,22 +69,29 @@ class End(msgspec.Struct, frozen=True):
     """Statement COMMIT or ROLLBACK."""
 
     commits: bool
+    """True for COMMIT."""
 
 
 class Savepoint(msgspec.Struct, frozen=True):
     """Statement SAVEPOINT, RELEASE or ROLLBACK TO."""
 
     kind: Literal["SAVEPOINT", "RELEASE", "ROLLBACK"]
+    """First word of the statement."""
     name: str
+    """Name of the savepoint."""
 
 
 class Set(msgspec.Struct, frozen=True):
     """Statement SET name TO value; the value None stands for the default."""
 
     name: str
+    """Name of the setting."""
     value: str | None
+    """Value without quotes."""
     is_local: bool
+    """True for SET LOCAL."""
     begin: int
+    """Offset of the statement in the client's text."""
 
 
 class Show(msgspec.Struct, frozen=True):
@@ -118,6 +128,7 @@ class Execute(msgspec.Struct, frozen=True):
     values: tuple[str, ...]
     """SQL of the values, which are constants."""
     begin: int
+    """Offset of the statement in the client's text."""
 
 
 class Deallocate(msgspec.Struct, frozen=True):
@@ -130,20 +141,26 @@ class Declare(msgspec.Struct, frozen=True):
     """Statement DECLARE name CURSOR FOR question."""
 
     name: str
+    """Name of the cursor."""
     question: Question
+    """Question whose rows the cursor reads."""
     is_binary: bool
+    """True for BINARY."""
     outlives: bool
-    """True for WITH HOLD."""
+    """True for WITH HOLD: the cursor outlives its transaction."""
 
 
 class Fetch(msgspec.Struct, frozen=True):
     """Statement FETCH, or MOVE, which shows no rows."""
 
     cursor: str
+    """Name of the cursor."""
     direction: Literal["FORWARD", "BACKWARD", "ABSOLUTE", "RELATIVE"]
+    """Direction, or the kind of the position that ``count`` is."""
     count: int | None
-    """Number of rows; None for all."""
+    """Number of rows, or position; None for all rows."""
     moves: bool
+    """True for MOVE."""
 
 
 class Close(msgspec.Struct, frozen=True):
@@ -156,7 +173,9 @@ class CopyOptions(msgspec.Struct, frozen=True):
     """Format of copied rows."""
 
     format: Literal["text", "csv", "binary"] = "text"
+    """Format of the rows."""
     header: bool = False
+    """True for a first line with the names of the columns."""
     progress: bool = False
     """True for subscriptions that also report epochs without a change."""
 

@@ -2,7 +2,7 @@
 
 ```
 hub ──Message──▶ CopyingListener ──line_encoder, once for all subscribers of one format──▶ connection
-      ▲ pause, resume: as over HTTP, changes for slow readers wait in the view's one bounded queue
+      ▲ pause, resume: as over HTTP, changes for slow subscribers wait in the view's one bounded queue
 ```
 """
 
@@ -23,6 +23,7 @@ from runtime.service.postgres.encoding import (
     BINARY_HEADER,
     BINARY_TRAILER,
     binary_values,
+    combined,
     copy_lines,
     data_rows,
     text_values,
@@ -43,7 +44,7 @@ _ROWS: Final = 32 * 1024
 
 def encoded_rows(table: pa.Table, kinds: list[ResultType], form: str) -> bytes | memoryview:
     """Return rows as messages of COPY; ``form`` is text, csv or binary."""
-    columns = [_whole(column) for column in table.columns]
+    columns = [combined(column) for column in table.columns]
     if form == "binary":
         values = [binary_values(column, kind) for column, kind in zip(columns, kinds, strict=True)]
         return data_rows(values, table.num_rows, b"d")
@@ -91,9 +92,9 @@ def line_encoder(columns: tuple[Column, ...], form: str) -> Callable[[Message], 
 
 
 class CopyingListener(Listener):
-    """Listener of a subscriber's connection.
+    """Listener that copies a view's changes to a subscriber's connection.
 
-    ``ended`` fails with `PostgresError` when the subscription ends, and never has a result.
+    The Deferred ``ended`` fails with `PostgresError` when the subscription ends, and never has a result.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class CopyingListener(Listener):
         elif header.kind == "snapshot" and self._is_begun:
             reason = header.reason or f"the view was refilled at epoch {header.to_epoch}"
             self.ended.errback(
-                PostgresError("55000", reason, hint="SUBSCRIBE without AS OF begins with the rows that there are.")
+                PostgresError("55000", reason, hint="SUBSCRIBE without AS OF begins with all rows of the view.")
             )
         elif header.kind in ("snapshot", "changes"):
             self._is_begun, self._epoch = True, header.to_epoch
@@ -136,7 +137,7 @@ class CopyingListener(Listener):
         """Do nothing, because the transport writes once a turn."""
 
     def finish(self) -> None:
-        """Fail ``ended``, unless it has failed before; see `Listener`."""
+        """End the subscription, because the view was dropped; see `Listener`."""
         if not self.ended.called:
             self.ended.errback(PostgresError("55000", "the view was dropped"))
 
@@ -146,8 +147,3 @@ class CopyingListener(Listener):
         kinds = [_INT8, _INT8, *(result_type(duckdb_type(column)) for column in self._columns)]
         table = pa.Table.from_arrays(arrays, names=[str(place) for place in range(len(arrays))])
         return bytes(encoded_rows(table, kinds, self._options.format))
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined

@@ -35,7 +35,7 @@ _SQL_NAMES: Final = {
     "o": "oid", "n": "text", "b": "bool", "i": "int4", "s": "int2", "f": "float4", "l": "_oid", "a": "_text",
     "z": "timestamptz", "x": "int8",
 }  # fmt: skip
-
+"""Letter in `SYSTEM_TABLES` → the name of its type in PostgreSQL."""
 _FIXED_OIDS: Final = {
     "pg_type": 1247, "pg_attribute": 1249, "pg_proc": 1255, "pg_class": 1259, "pg_authid": 1260, "pg_database": 1262,
     "pg_constraint": 2606, "pg_description": 2609, "pg_namespace": 2615, "pg_trigger": 2620, "pg_rewrite": 2618,
@@ -43,14 +43,18 @@ _FIXED_OIDS: Final = {
     "pg_tablespace": 1213, "pg_language": 2612, "pg_depend": 2608, "pg_event_trigger": 3466, "pg_foreign_server": 1417,
     "pg_foreign_data_wrapper": 2328, "pg_policy": 3256, "pg_operator": 2617, "pg_cast": 2605, "pg_publication": 6104,
 }  # fmt: skip
+"""Table of ``pg_catalog`` → its OID in PostgreSQL, which clients may know."""
 
 
 class ShownTable(msgspec.Struct, frozen=True):
     """Relation or view in the catalogue."""
 
     name: str
+    """Name of the relation or view."""
     columns: tuple[Column, ...]
+    """Columns without the weight."""
     kind: Literal["r", "v"]
+    """Kind as in ``pg_class.relkind``: r for a relation, v for a view."""
     sql: str = ""
     """SELECT of a view; empty for a relation."""
 
@@ -65,9 +69,10 @@ def duckdb_type(column: Column) -> str:
 
 
 class SystemCatalogue:
-    """Tables of the catalogue for a set of relations and views."""
+    """Tables of ``pg_catalog`` and ``information_schema`` for a set of relations and views."""
 
     def __init__(self, shown: Sequence[ShownTable], settings: Mapping[str, str]) -> None:
+        """Create the catalogue; a table is computed when a question first names it."""
         self.shown = tuple(shown)
         self.columns = {table.name: {column.name: duckdb_type(column) for column in table.columns} for table in shown}
         """Relation or view → column → DuckDB's type."""
@@ -95,11 +100,11 @@ class SystemCatalogue:
             else:
                 schema = _schema(SYSTEM_TABLES[name])
             rows = [] if make is None else list(make(self))
-            listed = [{field.name: row.get(field.name, _nothing(field)) for field in schema} for row in rows]
+            listed = [{field.name: row.get(field.name, _default(field)) for field in schema} for row in rows]
             self._made[name] = pa.Table.from_pylist(listed, schema)
         return self._made[name]
 
-    # Rows; missing columns are 0, false, empty or, for arrays, NULL
+    # Rows; `_default` has the values of missing columns
 
     def _namespaces(self) -> Iterable[dict[str, Any]]:
         return ({"oid": oid, "nspname": name, "nspowner": _OWNER} for name, oid in _NAMESPACES.items())
@@ -127,11 +132,11 @@ class SystemCatalogue:
                        "attcollation": 100 if kind.element.category == "S" else 0, **same}  # fmt: skip
         for name, columns in SYSTEM_TABLES.items():
             for number, (column_name, letter) in enumerate((each.split(":") for each in columns.split()), 1):
-                of = _SQL_NAMES[letter]
-                element = BY_NAME[of.removeprefix("_")]
+                type_name = _SQL_NAMES[letter]
+                is_array, element = type_name.startswith("_"), BY_NAME[type_name.removeprefix("_")]
                 yield {"attrelid": _system_oid(name), "attname": column_name, "attnum": number,
-                       "atttypid": element.array_oid if of.startswith("_") else element.oid, "atttypmod": -1,
-                       "attlen": -1 if of.startswith("_") else element.size, **same}  # fmt: skip
+                       "atttypid": element.array_oid if is_array else element.oid, "atttypmod": -1,
+                       "attlen": -1 if is_array else element.size, **same}  # fmt: skip
 
     def _types(self) -> Iterable[dict[str, Any]]:
         for kind in TYPES:
@@ -258,7 +263,8 @@ def _schema(columns: str) -> pa.Schema:
     return pa.schema([(name, _ARROW[letter]) for name, letter in (each.split(":") for each in columns.split())])
 
 
-def _nothing(field: pa.Field) -> Any:
+def _default(field: pa.Field) -> Any:
+    """Return the value of a column that a row does not have."""
     if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
         return 0
     return False if pa.types.is_boolean(field.type) else "" if pa.types.is_string(field.type) else None

@@ -1,4 +1,4 @@
-"""Tokens of SQL in PostgreSQL's syntax; linear in the length of the text."""
+"""Tokens of SQL in PostgreSQL's syntax, found in time linear in the length of the text."""
 
 from __future__ import annotations
 
@@ -31,9 +31,13 @@ class Token(msgspec.Struct, frozen=True):
     """Token of a text: a word, a sign or a literal; comments and blanks are not tokens."""
 
     kind: Kind
+    """Kind of the token."""
     text: str
+    """Characters of the token."""
     begin: int
+    """Offset of its first character in the text."""
     end: int
+    """Offset after its last character."""
 
     @property
     def word(self) -> str:

@@ -1,4 +1,4 @@
-"""Transaction block of a session: its state as in ReadyForQuery, its version, its savepoints.
+"""Transaction block of a session, with its status, the version that it reads, and its savepoints.
 
 ```
 IDLE ──BEGIN──▶ IN_BLOCK ──error──▶ FAILED ──ROLLBACK TO──▶ IN_BLOCK
@@ -33,7 +33,7 @@ class TransactionBlock:
         self.status = IDLE
         """Status byte of ReadyForQuery."""
         self.is_implicit = False
-        """True while the statements of a message with several of them are executed."""
+        """True while the statements of a simple query with more than one statement are executed."""
         self.epoch: int | None = None
         """Epoch that all questions of the block read; None before the first question."""
         self._savepoints: list[str] = []
@@ -60,7 +60,7 @@ class TransactionBlock:
             self.status = FAILED
 
     def end(self) -> None:
-        """Forget the version and the savepoints; the caller sets the status."""
+        """Discard the version and the savepoints; the caller sets the status."""
         self.epoch, self.is_implicit = None, False
         self._savepoints.clear()
 

@@ -1,4 +1,4 @@
-"""Types: PostgreSQL's names and numbers of DuckDB's types, and decoding of the values of parameters."""
+"""Types of PostgreSQL, the types of DuckDB that they correspond to, and the decoding of values of parameters."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ class PgType(msgspec.Struct, frozen=True):
     """Type of PostgreSQL."""
 
     name: str
+    """Name as in ``pg_type.typname``."""
     oid: int
+    """OID of the type."""
     array_oid: int
+    """OID of the type of arrays with these elements; 0 if there is none."""
     size: int
     """Size of a value in bytes, -1 if it varies."""
     category: str
@@ -76,13 +79,14 @@ BY_NAME: Final = {kind.name: kind for kind in TYPES}
 BY_OID: Final = {kind.oid: kind for kind in TYPES}
 _BY_ARRAY_OID: Final = {kind.array_oid: kind for kind in TYPES if kind.array_oid}
 TEXT: Final = BY_NAME["text"]
-_OF_DUCKDB: Final = {
+_BY_DUCKDB_TYPE: Final = {
     "BOOLEAN": "bool", "TINYINT": "int2", "UTINYINT": "int2", "SMALLINT": "int2", "USMALLINT": "int4",
     "INTEGER": "int4", "UINTEGER": "oid", "BIGINT": "int8", "UBIGINT": "numeric", "HUGEINT": "numeric",
     "UHUGEINT": "numeric", "FLOAT": "float4", "DOUBLE": "float8", "VARCHAR": "text", "DATE": "date", "TIME": "time",
     "TIMESTAMP": "timestamp", "TIMESTAMP_S": "timestamp", "TIMESTAMP_MS": "timestamp", "TIMESTAMP_NS": "timestamp",
     "TIMESTAMP WITH TIME ZONE": "timestamptz", "INTERVAL": "interval", "BLOB": "bytea", "UUID": "uuid",
 }  # fmt: skip
+"""Type of DuckDB → the name of PostgreSQL's type."""
 _SQL_NAMES: Final = {
     **{name: kind for kind in TYPES for name in (kind.name, kind.sql) if name},
     "char": BY_NAME["bpchar"], "dec": BY_NAME["numeric"], "decimal": BY_NAME["numeric"], "double": BY_NAME["float8"],
@@ -104,6 +108,7 @@ class ResultType(msgspec.Struct, frozen=True):
     element: PgType
     """The type itself, or the type of an array's elements."""
     is_array: bool = False
+    """True for an array."""
     modifier: int = -1
     """Modifier as in ``pg_attribute.atttypmod``: digits and scale of a numeric; -1 for none."""
 
@@ -125,7 +130,7 @@ def result_type(duckdb: str) -> ResultType:
         return ResultType(TEXT) if is_nested else ResultType(result_type(match[1]).element, is_array=True)
     if match := _DECIMAL.fullmatch(duckdb):
         return ResultType(BY_NAME["numeric"], modifier=((int(match[1]) << 16) | int(match[2])) + 4)
-    return ResultType(BY_NAME[_OF_DUCKDB.get(duckdb, "text")])
+    return ResultType(BY_NAME[_BY_DUCKDB_TYPE.get(duckdb, "text")])
 
 
 def result_field(name: str, duckdb: str) -> Field:
@@ -167,7 +172,7 @@ def literal(value: bytes | None, oid: int, *, is_binary: bool) -> str:
     element = _BY_ARRAY_OID.get(oid)
     kind = BY_OID.get(oid or TEXT.oid)
     if element is None and kind is None:
-        raise PostgresError("0A000", f"expected a parameter of a type that is known here, was one of OID {oid}")
+        raise PostgresError("0A000", f"expected a parameter of a known type, was one of OID {oid}")
     if value is None:
         duckdb = f"{element.duckdb}[]" if element else kind.duckdb if kind and oid else ""
         return f"CAST(NULL AS {duckdb})" if duckdb else "NULL"
@@ -301,7 +306,10 @@ def _interval(value: bytes) -> str:
 
 
 def _numeric(value: bytes) -> str:
-    """Return the text of a binary numeric: digits of base 10,000, the first of weight ``10000**weight``."""
+    """Return the text of a binary numeric, whose digits have the base 10,000.
+
+    The first digit counts ``10000**weight``, each further one a ten-thousandth of the one before it.
+    """
     if len(value) < 8:
         raise PostgresError("22P03", f"expected 8 bytes or more for a binary numeric, was {len(value)}")
     count, weight, sign, scale = struct.unpack_from("!HhHH", value)

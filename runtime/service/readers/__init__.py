@@ -1,10 +1,10 @@
-"""Readers: inputs that are added to a running runtime beside its feed, and the relations that views may use.
+"""Readers, which are inputs that are added to a running runtime, and the relations that they fill.
 
 ```
-NewReader ──▶ kinds: adaptor, source (places, foreign) ──▶ Origin ──▶ Ingest.begin_origin ─┐ one cut,
-ReaderService ────────────────────────────────────────────▶ kept: an object of the space ──┘ one epoch
-foreign: installed adaptors ──▶ adaptorstate: objects of the space, in the epoch of their rows
-   └──▶ Catalogue.relations                       leaving: rows of a dropped reader, read from the log
+NewReader ──▶ kinds.py: adaptor, source ──▶ Origin ──▶ Ingest.begin_origin ─────┐ at one cut,
+    └──▶ readers.py: ReaderService ──▶ kept.py: list of readers, in the space ──┘ in one epoch
+               └──▶ Catalogue.relations: what views may use
+foreign.py: installed adaptors ──▶ adaptorstate.py: their state, in the epoch of their rows
 ```
 """
 

@@ -5,8 +5,8 @@ Adaptor.apply ──get_or_create──▶ AdaptorState ──"reader/3/state/NA
 ```
 
 A call of `Adaptor.apply` that raises may have changed some objects and not others, and its rows are in no epoch. The
-reason is then kept with the state, and every later call raises it, even after a restart: otherwise the same rows would
-be applied again to state that they have changed in part.
+reason is then stored with the state, and every later call raises it, even after a restart. Otherwise the same rows
+would be applied again, to objects that they have changed already.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ class AdaptorState:
 
     Usable within `Adaptor.apply` only, when the object space belongs to the calling worker; elsewhere every method
     raises `AdaptorError`. The adaptor must get its objects again in each call and keep no reference to them, because a
-    checkpoint may be reading them between two calls. There are at most 1,000 objects; the adaptor must bound their
-    size.
+    checkpoint may read them between two calls. There are at most 1,000 objects; the adaptor must bound their size.
     """
 
     def __init__(self) -> None:
@@ -42,15 +41,15 @@ class AdaptorState:
         self._is_touched = False
 
     def bind(self, space: ObjectSpace, reader: str) -> None:
-        """Keep the objects in ``space`` from the next call on; their names begin with ``reader``, as ``reader/3``."""
+        """Keep the objects in ``space`` from the next call on; their names begin with ``reader``, e.g. ``reader/3``."""
         self._space, self._prefix, self._failed = space, f"{reader}/state/", f"{reader}/failed"
 
     def during(self, call: Callable[[], T]) -> T:
         """Make a call of the adaptor that may use the objects; raise `AdaptorError` if an earlier call has failed."""
         if self._space is not None and self._failed in self._space:
             reason = self._space.get(PersistedValue[str], self._failed, Schema(str)).value
-            raise AdaptorError(f"expected whole state, was that of a call that failed ({reason}): drop the reader and "
-                               "add it again")  # fmt: skip
+            raise AdaptorError("expected state that calls have changed completely, was that of a call that failed "
+                               f"({reason}): drop the reader and add it again")  # fmt: skip
         self._is_usable, self._is_touched = self._space is not None, False
         try:
             return call()

@@ -6,7 +6,8 @@ A package that has such an adaptor declares it in its ``pyproject.toml``::
     prices = "my_package.adaptors:prices"
 
 ``prices`` is called with an `AdaptorRequest` and returns an `Adaptor`. State that the adaptor needs from one call of
-`apply` to the next must be in `AdaptorRequest.state` and nowhere else: it is committed with the rows, and recovered.
+`apply` to the next must be in `AdaptorRequest.state` and nowhere else, because that state is committed with the rows
+and recovered.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def foreign_adaptor(name: str, request: AdaptorRequest) -> ForeignAdaptor:
 
 
 class ForeignAdaptor(Adaptor):
-    """Wrapper of an installed adaptor: any error it raises, or invalid rows it returns, fail its reader alone.
+    """Wrapper of an installed adaptor: an error that it raises, or invalid rows that it returns, only fail its reader.
 
     The adaptor's state, which may then be half changed, is not used again, see `runtime.service.readers.adaptorstate`.
     """
@@ -127,7 +128,7 @@ class ForeignAdaptor(Adaptor):
     def _guard(self, call: Callable[[], T]) -> T:
         try:
             return call()
-        except Exception as error:  # noqa: BLE001 (as above)
+        except Exception as error:  # noqa: BLE001 (foreign code may raise anything, and must not stop others)
             if isinstance(error, AdaptorError):
                 raise AdaptorError(f"adaptor {self._name}: {error}") from None
             raise AdaptorError(f"adaptor {self._name}: {type(error).__name__}: {error}") from None

@@ -14,11 +14,11 @@ from runtime.service.inputs.event_time import MARKET_INPUTS, time_of
 from runtime.service.inputs.feed import FEED
 from runtime.state import ObjectSpace, PersistedValue, Schema
 
-__all__ = ["OWN_ADAPTOR", "KeptReader", "KeptReaders", "Left", "load", "own_relation", "space_of", "store"]
+__all__ = ["FEED_ADAPTOR", "KeptReader", "KeptReaders", "Left", "load", "own_relation", "space_of", "store"]
 
 _NAME: Final = "readers"
-OWN_ADAPTOR: Final = "orderbook"
-"""Adaptor that fills the market's relations; every other adaptor fills a relation of its own."""
+FEED_ADAPTOR: Final = "orderbook"
+"""Adaptor of a feed, which fills the relations of the market; every other adaptor fills a relation of its own."""
 
 
 class KeptReader(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class KeptReader(msgspec.Struct, frozen=True):
 
 
 class Left(msgspec.Struct, frozen=True):
-    """Relation that no reader fills any more."""
+    """Relation of a dropped reader, which no reader fills any more."""
 
     relation: Relation
     """The relation; its columns cannot change, because the log has rows of it."""
@@ -44,7 +44,7 @@ class Left(msgspec.Struct, frozen=True):
 
 
 class KeptReaders(msgspec.Struct, frozen=True):
-    """All readers except the runtime's own feed."""
+    """All readers that were added, and the relations of dropped ones; immutable."""
 
     readers: tuple[KeptReader, ...] = ()
     """Readers in the order of their creation."""
@@ -81,14 +81,14 @@ class KeptReaders(msgspec.Struct, frozen=True):
         )
 
     def relations(self) -> tuple[Relation, ...]:
-        """Return the relations that views may use: the market's, those of readers, and those whose rows have stayed."""
+        """Return the relations that views may use: the market's, those of readers, and those whose rows stay."""
         own = [own_relation(reader.wanted) for reader in self.readers if not reader.is_leaving]
         stayed = [left.relation for left in self.left if left.stays]
         known = {relation.name: relation for relation in (*MARKET_RELATIONS, *stayed, *own) if relation is not None}
         return tuple(known.values())
 
     def inputs(self) -> tuple[DerivedInput, ...]:
-        """Return the relations that derived streams may read: trades, touches, and those of readers not leaving."""
+        """Return the relations that derived streams may read: trades, touches, and those of readers."""
         readable = list(MARKET_INPUTS)
         for reader in self.readers:
             own = own_relation(reader.wanted)
@@ -100,7 +100,7 @@ class KeptReaders(msgspec.Struct, frozen=True):
         return tuple(readable)
 
     def relations_of(self, inputs: Collection[str] = (FEED,)) -> dict[str, frozenset[str]]:
-        """Return reader → the relations that it fills; ``inputs`` are those that the runtime was started with."""
+        """Return reader → the relations that it fills, including ``inputs``, with which the runtime was started."""
         market = frozenset(relation.name for relation in MARKET_RELATIONS)
         filled = dict.fromkeys(inputs, market)
         for reader in self.readers:
@@ -112,7 +112,7 @@ class KeptReaders(msgspec.Struct, frozen=True):
 
 def own_relation(wanted: NewReader) -> Relation | None:
     """Return the relation that a reader alone fills; None for a feed, which fills the market's."""
-    if wanted.adaptor == OWN_ADAPTOR:
+    if wanted.adaptor == FEED_ADAPTOR:
         return None
     columns = tuple(Column(each.name, each.type, each.nullable, each.scale) for each in wanted.columns)
     return Relation(wanted.relation or wanted.name, columns)

@@ -1,6 +1,7 @@
-"""Kinds of readers: creation of source, adaptor and origin from the request for a reader.
+"""Creation of the source, the adaptor and the origin of a reader from the request for it.
 
-A source is a plain stream, or a file inside a configured directory; neither names nor links can lead out of it.
+A source is the stream of a server, or a file below a configured directory. Neither the name of a file nor links can
+lead out of these directories.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from runtime.service.errors import CatalogueError, ServiceError
 from runtime.service.inputs.event_time import TIME_OPTION, time_of
 from runtime.service.inputs.protocols import FeedProtocol, make_adaptor, make_source
 from runtime.service.readers.foreign import AdaptorRequest, ForeignAdaptor, foreign_adaptor
-from runtime.service.readers.kept import OWN_ADAPTOR, KeptReader, own_relation, space_of
+from runtime.service.readers.kept import FEED_ADAPTOR, KeptReader, own_relation, space_of
 from runtime.service.scripts.options import Options, stream_codec, stream_schema
 from runtime.sources import Backoff, BufferSink, FileSource, Position, Source, TcpSource
 from runtime.state import MemoryStore, ObjectSpace
@@ -33,7 +34,7 @@ from runtime.state import MemoryStore, ObjectSpace
 __all__ = ["PlainStream", "Surroundings", "check_name", "make_origin", "try_out"]
 
 _AGAIN_SECONDS: Final = 1.0
-"""Wait in seconds before a plain stream is connected again after a loss."""
+"""Time in seconds after which a plain stream is connected again after a loss."""
 
 
 def file_below(given: str, directories: Sequence[Path]) -> Path:
@@ -97,9 +98,9 @@ class PlainStream(TcpSource):
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _FEED_OPTIONS: Final = ("midnight_ns", "tick_units")
 _LARGEST: Final = 1 << 62
-"""Bound of the numbers in options."""
+"""Number above all numbers that options of a feed may have."""
 _PATIENCE: Final = Backoff(longest_s=5.0, attempts=1 << 30)
-"""Back-off of a reader, whose server may start long after the reader."""
+"""Back-off of a reader, which never gives up, because its server may start long after the reader."""
 
 
 class Surroundings(NamedTuple):
@@ -153,10 +154,10 @@ def try_out(wanted: NewReader, around: Surroundings) -> ForeignAdaptor | None:
             raise CatalogueError(f"expected columns of {relation.name} that differ, was {', '.join(names) or 'none'}")
     if isinstance(wanted.connection, FileConnection):
         file_below(wanted.connection.path, around.directories)
-    elif wanted.adaptor != OWN_ADAPTOR and wanted.connection.delivery != "at-most-once":
+    elif wanted.adaptor != FEED_ADAPTOR and wanted.connection.delivery != "at-most-once":
         raise CatalogueError(
-            f"expected delivery at-most-once of reader {wanted.name}, as a plain stream cannot be asked again for what "
-            "was sent while nobody read, was none"
+            f"expected delivery at-most-once of reader {wanted.name}, as the sender of a plain stream cannot repeat "
+            "what was not read, was none"
         )
     space = ObjectSpace(MemoryStore())
     origin, _ = make_origin(KeptReader(1, wanted, 0), space, around, Cut("", 0, 0))
@@ -174,7 +175,7 @@ def _source(wanted: NewReader, number: int, around: Surroundings, codec: Codec |
     connection = wanted.connection
     if isinstance(connection, FileConnection):
         return FileBelow(connection.path, around.directories, number, codec)
-    if wanted.adaptor == OWN_ADAPTOR:
+    if wanted.adaptor == FEED_ADAPTOR:
         address = (connection.host, connection.port)
         return make_source(_protocol(wanted), around.reactor, address, number, _PATIENCE)
     return PlainStream(around.reactor, connection.host, connection.port, number, backoff=_PATIENCE)
@@ -190,7 +191,9 @@ def _adaptor(
         if wanted.adaptor == "rows":
             return _rows(wanted, relation, number, space, cut)
         if wanted.keep is not None:
-            raise CatalogueError(f"expected nothing to keep of adaptor {wanted.adaptor}, was {wanted.keep.rows} rows")
+            raise CatalogueError(
+                f"expected no number of rows to keep, as adaptor {wanted.adaptor} keeps all, was {wanted.keep.rows}"
+            )
         request = AdaptorRequest(relation, wanted.format, wanted.options)
         return foreign_adaptor(wanted.adaptor, request), None
     except (ValueError, OverflowError) as error:  # raised by formats, adaptors and values of options
@@ -199,7 +202,10 @@ def _adaptor(
 
 def _feed(wanted: NewReader, number: int, space: ObjectSpace, retention: Retention, cut: Cut) -> Adaptor:
     if wanted.columns or wanted.relation:
-        raise CatalogueError(f"expected no relation of its own of feed {wanted.name}, was one: it fills the market's")
+        raise CatalogueError(
+            f"expected no columns and no relation for feed {wanted.name}, which fills the market's relations, was "
+            f"{wanted.relation or ', '.join(column.name for column in wanted.columns)!r}"
+        )
     if wanted.keep is not None:
         if wanted.keep.time_column not in ("", "t"):
             raise CatalogueError(f"expected t as the time of trades, was {wanted.keep.time_column!r}")
@@ -230,18 +236,16 @@ def _protocol(wanted: NewReader) -> FeedProtocol:
 def _rows(
     wanted: NewReader, relation: Relation, number: int, space: ObjectSpace, cut: Cut
 ) -> tuple[Adaptor, Codec | None]:
-    declaration = _declared(wanted, relation)
+    declaration, connection = _declared(wanted, relation), wanted.connection
     options = Options(declaration)
-    is_file = isinstance(wanted.connection, FileConnection)
-    codec = (
-        stream_codec(options, Path(wanted.connection.path)) if isinstance(wanted.connection, FileConnection) else None
-    )
-    if not is_file:
-        for name in ("codec", "codec_mode", "codec_limit", "codec_ratio"):
-            if name in wanted.options:
-                raise ServiceError(f"expected {name} of a file only, was reader {wanted.name} of a socket")
+    if isinstance(connection, FileConnection):
+        codec = stream_codec(options, Path(connection.path))
+    elif given := options.given("codec", "codec_mode", "codec_limit", "codec_ratio"):
+        raise ServiceError(f"expected {given} for a file only, was given for reader {wanted.name} of a socket")
+    else:
+        codec = None
     deletions = options.flag("deletions")
-    options.text(TIME_OPTION)
+    options.text(TIME_OPTION)  # taken, so that it is not unknown; `time_of` checks it
     if deletions and wanted.options.get(TIME_OPTION):
         raise CatalogueError(f"expected rows of reader {wanted.name} to be deleted or to have a time, was both")
     time_of(relation, wanted.options)
@@ -250,7 +254,7 @@ def _rows(
     if keep is None:
         return RowAdaptor(relation, schema, deletions=deletions), codec
     if deletions:
-        raise CatalogueError(f"expected rows of reader {wanted.name} to be deleted or to be kept for a while, was both")
+        raise CatalogueError(f"expected reader {wanted.name} to delete rows by its input or by `keep`, was both")
     times = [column.name for column in relation.columns if column.type == "int64"]
     if keep.time_column and keep.time_column not in times:
         raise CatalogueError(f"expected an int64 column as the time of {relation.name}, was {keep.time_column!r}")

@@ -1,10 +1,10 @@
 """Service that adds and drops readers of a running runtime, each at a cut of all inputs, and reports all inputs.
 
-The list of readers is in the object space (`runtime.service.readers.kept`) and changes in the barrier that also begins
-or ends the origin: one epoch has both, or neither. A reader is dropped with its rows in two steps. At a first cut it
-stops reading and its relation disappears from SQL; then the relation's rows, which no reader changes any more, are read
-from the log and deleted at a second cut, or at several if there are very many. A process that is killed in between
-resumes at the second step.
+The list of readers is in the object space (`runtime.service.readers.kept`). It changes in the barrier that also begins
+or ends the origin, so that one epoch has both or neither. A reader is dropped with its rows in two steps. At a first
+cut it stops reading, and SQL can no longer use its relation. Then the relation's rows, which no reader changes any
+more, are read from the log, and deleted at a second cut, or at several if there are very many. If the process is killed
+in between, the next start continues with the second step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from runtime.service.errors import CatalogueError, ServiceError, UnknownReaderEr
 from runtime.service.inputs.feed import FEED, FEED_ID, ExchangeFeed
 from runtime.service.inputs.inputs import Inputs
 from runtime.service.readers import kept as keeping
-from runtime.service.readers.kept import OWN_ADAPTOR, KeptReader, KeptReaders, own_relation, space_of
+from runtime.service.readers.kept import FEED_ADAPTOR, KeptReader, KeptReaders, own_relation, space_of
 from runtime.service.readers.kinds import Surroundings, check_name, make_origin, try_out
 from runtime.service.waiting import epoch_of, in_time
 
@@ -42,15 +42,15 @@ __all__ = [
 
 _ADDED, _DONE, _LATER = 201, 200, 202
 _MOST_LEFT: Final = 1000
-"""Greatest number of names of relations: of dropped readers, whose columns are remembered, of present readers and of
-derived streams."""
+"""Greatest number of names of relations in total: those of readers, of dropped readers, whose columns are remembered,
+and of derived streams."""
 _MOST_LEAVING_ROWS: Final = 1 << 22
 """Greatest number of rows of a dropped reader that are deleted in one epoch."""
 _NOTHING: Final[Mapping[str, pa.RecordBatch]] = {}
 
 
 class ReaderService:
-    """Adds, drops and lists readers. Belongs to the reactor's thread.
+    """Readers of a running runtime, which are added, dropped and listed here. Belongs to the reactor's thread.
 
     A change continues if its caller stops waiting. A change that is refused raises `ServiceError`.
     """
@@ -65,9 +65,9 @@ class ReaderService:
         inputs: Inputs,
         in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
     ) -> None:
-        """Recover the readers of the writer's newest epoch; ``in_thread`` runs slow calls.
+        """Recover the readers as of the writer's newest epoch; ``in_thread`` runs slow calls.
 
-        Raise `ServiceError` if an upstream has the name of a reader.
+        Raises `ServiceError` if an upstream has the name of a reader.
         """
         self._reactor = reactor
         self._config = config
@@ -90,18 +90,19 @@ class ReaderService:
                 name = reader.wanted.name
                 if name in inputs.names:  # both would share one cut
                     raise ServiceError(
-                        f"expected an upstream that is not called as a reader in {config.directory}, was {name}"
+                        f"expected another name for the upstream, was {name}, the name of a reader in "
+                        f"{config.directory}"
                     )
                 self._origins[name] = make_origin(reader, writer.space, self._around, cuts.get(name, Cut("", 0, 0)))
 
     def origins(self) -> dict[int, Origin]:
-        """Return number → origin, for the origins that resume at the end of the last epoch."""
+        """Return number → origin, for the readers that resume at the end of the newest epoch."""
         return {origin.origin_id: origin for origin, _ in self._origins.values()}
 
     def begin(self, ingest: Ingest, catalogue: Catalogue) -> None:
         """Connect to the ingest and the catalogue, and resume the deletion of rows of dropped readers."""
         self._ingest, self._catalogue = ingest, catalogue
-        self._show(self.kept)
+        self._adopt(self.kept)
         for reader in self.kept.readers:
             if reader.is_leaving:
                 self._empty(reader, self._writer.epoch)
@@ -118,7 +119,7 @@ class ReaderService:
             self._set_gate(origin, gate)
 
     def pause_replayed(self) -> None:
-        """Pause the readers whose sources can be read again, permanently."""
+        """Pause the readers whose sources can be read again; no call resumes them."""
         self._is_replay_paused = True
         for origin, gate in self._origins.values():
             self._set_gate(origin, gate)
@@ -250,8 +251,8 @@ class ReaderService:
         batches = await self._in_thread(
             lambda: rows_that_leave(self._writer.log, self._snapshots, relation.name, epoch)
         )
-        # Strings of more than 2 GiB give several batches in any case. If the process crashes in between, the next start
-        # continues with the rest of the rows.
+        # Strings of more than 2 GiB stay in several batches. If the process crashes between two of these epochs, the
+        # next start continues with the rest of the rows.
         rows = pa.Table.from_batches(batches).combine_chunks() if batches else None
         leaving = [] if rows is None else rows.to_batches(max_chunksize=_MOST_LEAVING_ROWS)
         deltas: list[Mapping[str, pa.RecordBatch]] = [{relation.name: batch} for batch in leaving] or [_NOTHING]
@@ -269,7 +270,7 @@ class ReaderService:
         change: Callable[[KeptReaders, int], KeptReaders],
         deltas: AtCut = lambda: _NOTHING,
     ) -> int:
-        """Change the kept readers at a cut; return the number of its epoch once the epoch is committed."""
+        """Change the list of readers at a cut; return the epoch of the cut once that epoch is committed."""
         changed: list[KeptReaders] = []
 
         def at_cut() -> Mapping[str, pa.RecordBatch]:
@@ -280,10 +281,11 @@ class ReaderService:
             return deltas()
 
         epoch = await epoch_of(self._reactor, lambda on_sealed: begin(at_cut, on_sealed))
-        self._show(changed[0])
+        self._adopt(changed[0])
         return epoch
 
-    def _show(self, kept: KeptReaders) -> None:
+    def _adopt(self, kept: KeptReaders) -> None:
+        """Set the readers, and the relations that the catalogue may use."""
         self.kept = kept
         _, catalogue = self._parts()
         catalogue.relations, catalogue.relations_of = kept.relations(), kept.relations_of(self._inputs.names)
@@ -349,7 +351,7 @@ class ReaderService:
 
 
 _TRIES: Final = 3
-"""Number of attempts to read the log, whose beginning may be retired meanwhile; a newer snapshot then replaces it."""
+"""Number of attempts to read the log, whose first epochs may be retired meanwhile; each uses the newest snapshot."""
 
 
 def rows_that_leave(
@@ -400,7 +402,7 @@ def _feed_status(feed: ExchangeFeed, host: str, port: int) -> ReaderStatus:
     cut = feed.origin.cut()
     return ReaderStatus(
         name=FEED,
-        adaptor=OWN_ADAPTOR,
+        adaptor=FEED_ADAPTOR,
         source=f"{host}:{port}",
         delivery="exactly-once",
         relations=_MARKET,
@@ -414,11 +416,11 @@ def _feed_status(feed: ExchangeFeed, host: str, port: int) -> ReaderStatus:
 
 
 def reader_status(reader: KeptReader, origin: Origin | None, views: Collection[str]) -> ReaderStatus:
-    """Return the status of an added reader; without an origin it is leaving."""
+    """Return the status of a reader that was added; ``origin`` is None if its rows are still to be deleted."""
     wanted = reader.wanted
     own = own_relation(wanted)
     connection = wanted.connection
-    is_plain = isinstance(connection, SocketConnection) and wanted.adaptor != OWN_ADAPTOR
+    is_plain = isinstance(connection, SocketConnection) and wanted.adaptor != FEED_ADAPTOR
     source = connection.path if isinstance(connection, FileConnection) else f"{connection.host}:{connection.port}"
     status = ReaderStatus(
         name=wanted.name,

@@ -1,7 +1,7 @@
-"""Cursors: results of views, kept at one version and read page by page.
+"""Cursors, by which clients read the result of a view at one version page by page.
 
-Cursors of one version share one result. Cursors are bounded in number, bytes and age; a client that uses an expired or
-evicted cursor gets an error with the reason.
+Cursors at the same version share one result. Cursors are bounded in number, bytes and age; a client that uses an
+expired or evicted cursor gets an error with the reason.
 """
 
 from __future__ import annotations
@@ -63,13 +63,18 @@ class CursorLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class Kept(msgspec.Struct, frozen=True, eq=False):
-    """Result kept at a version."""
+    """Result of a view at a version, kept for cursors."""
 
     view: str
+    """Name of the view."""
     epoch: int
+    """Epoch of the version."""
     step: int
+    """Step of the version."""
     rows: FullRows
+    """All rows."""
     is_sorted: bool
+    """True if the rows are sorted."""
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -78,13 +83,18 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
 
 
 class OpenCursor(msgspec.Struct, eq=False):
-    """Open cursor: a position in a result."""
+    """Open cursor, which is a position in a result."""
 
     id: str
+    """Name of the cursor for clients."""
     kept: Kept
+    """Result that is read."""
     page_rows: int
+    """Number of rows of a page."""
     opened_s: float
+    """Time at which the cursor was opened, in seconds of the clock of `Cursors`."""
     used_s: float
+    """Time at which the cursor was last used, on the same clock."""
     next_page: int = 0
     """Number of the page that a request for the next page gets."""
 
@@ -98,7 +108,7 @@ class Cursors:
     """All cursors of a service. Not thread-safe."""
 
     def __init__(self, limits: CursorLimits, now_s: Callable[[], float], secret: bytes | None = None) -> None:
-        """Create an empty set of cursors; ``secret`` authenticates the names of cursors, and is random if None."""
+        """Create an empty set of cursors; ``secret`` is the key of the marks in their names, a random one if None."""
         self.limits = limits
         self._now_s = now_s
         self._secret = secret or secrets.token_bytes(32)
@@ -203,7 +213,7 @@ class Cursors:
         return f"{number}-{mark[: 2 * _MARK_BYTES]}"
 
     def _is_given(self, name: str) -> bool:
-        """Return True if a cursor of this name was ever opened; names cannot be guessed."""
+        """Return True if a cursor of this name was ever opened: its mark fits, which cannot be guessed."""
         number = name.partition("-")[0]
         if not (number.isascii() and number.isdigit() and len(number) < 20):
             return False

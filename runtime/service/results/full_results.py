@@ -1,7 +1,7 @@
-"""Full results: a version of every view in one segment, from which a restart resumes.
+"""Full results: a version of all views on Spark in one segment of the result log, from which a restart resumes.
 
-A full result is built as a restart would build it, from the previous full result and the results since then. It
-contains the state of a hub: the catalogue, the rows, the failed views with their reasons, and the first epoch of each.
+A full result is built as a restart would restore a hub, from the previous full result and the results since then. It
+has the state of that hub: the catalogue, the rows, the reasons of failed views, and the first epoch of each view.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from runtime.service.results.hub import Hub
 __all__ = ["put_full", "restore"]
 
 _KEPT: Final = "hub"
+"""Attribute of the footer that has the `_Kept` record."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -40,7 +41,7 @@ def restore(hub: Hub, results: ResultLog) -> None:
 
 
 def _record(program: Program, lane: Lane) -> Program:
-    """Return the program that Spark's results are of, with the views that subscribers read from the express lane."""
+    """Return a program with the views that Spark maintains, even if subscribers read them from the express lane."""
     part = lane_program(program, lane)
     views = tuple(msgspec.structs.replace(view, lane=lane) for view in part.views)
     return msgspec.structs.replace(part, views=views)

@@ -1,12 +1,12 @@
 """Hub: every view's full result at the newest version, and the subscribers to changes.
 
 A subscriber receives a snapshot of each of its views, then the changes. While its connection is full, changes wait in
-one bounded queue for all slow subscribers of the view; when the connection drains it receives their sum, or a new
-snapshot if the queue has overrun. Slow subscribers therefore use bounded memory. Changes wait in the same way for all
-subscribers while the owner holds back a stale lane: nothing is sent of its views, not even heartbeats, so that a
-subscriber that needs fresh views recognises stale ones by the silence.
+one bounded queue for all slow subscribers of the view. When the connection has room again, the subscriber receives the
+sum of these changes, or a new snapshot if the queue has overrun. Slow subscribers therefore use bounded memory. Changes
+wait in the same way for all subscribers while the owner holds back a stale lane. Its subscribers then receive nothing,
+not even heartbeats, and recognise by the silence that the views are stale.
 
-Subscribers of committed epochs are served by `runtime.service.subscriptions.CommittedViews`.
+`runtime.service.subscriptions.CommittedViews` serves the subscribers that follow committed epochs instead of versions.
 
 Each lane has its own versions. Versions of the Spark lane are epochs; versions of the express lane are steps, many in
 one epoch. Derived streams are shown as views of a lane of their own, whose steps are the ends of epochs.
@@ -53,31 +53,16 @@ class _Version(msgspec.Struct, frozen=True, dict=True):
     """Version of a lane, or of a view of it."""
 
     epoch: int = 0
-    """Newest epoch that is covered completely."""
+    """Newest epoch whose changes the version has completely."""
     step: int = 0
     """Step of the express lane."""
     cuts: Mapping[str, Cut] = {}
-    """Origin → the last message that is covered."""
+    """Origin → its last message whose changes the version has."""
 
     @cached_property
     def feed(self) -> dict[str, tuple[str, int]]:
-        """Cuts as frames have them: origin → session and sequence."""
+        """Cuts in the form of a frame's header: origin → session and sequence."""
         return {origin: (cut.session, cut.sequence) for origin, cut in self.cuts.items()}
-
-
-class _Begun(msgspec.Struct, frozen=True, eq=False):
-    """State at the start of a lane that runs in this process."""
-
-    program: Program
-    """Program with the lane's views."""
-    rows: Mapping[str, pa.Table]
-    """View → its rows with their weights."""
-    failed: Mapping[str, str]
-    """View → reason why it has failed."""
-    epoch: int
-    """Newest epoch."""
-    cuts: Mapping[str, Cut]
-    """Cuts of that epoch."""
 
 
 class HubConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,8 +91,9 @@ class Hub:
     ) -> None:
         """Create a hub with the views of a program.
 
-        ``epochs`` reads committed epochs; without it there are no subscriptions to them. Without ``kernels`` the kernel
-        of results is interpreted. ``shown`` chooses the views of a program that are read from a lane.
+        ``epochs`` reads committed epochs; without it there are no subscriptions to them. ``kernels`` compiles the
+        kernel that adds changes to results; without it that kernel is interpreted. ``shown`` returns the part of a
+        program whose views are read from a lane.
         """
         self._kernels = kernels
         self.program = program
@@ -147,7 +133,7 @@ class Hub:
         return tuple(sorted(self._views.values(), key=lambda view: (view.lane != "stream", view.home)))
 
     def is_on_spark(self, name: str) -> bool:
-        """Return True if Spark also maintains a view of the express lane, as of Spark's version."""
+        """Return True if a view is of the express lane and Spark maintained it, too, at Spark's newest version."""
         return name in self._recorded
 
     @property
@@ -166,7 +152,7 @@ class Hub:
         return self.cuts_of("spark")
 
     def cuts_of(self, lane: Lane) -> dict[str, Cut]:
-        """Return the last message of each origin that all views of a lane cover."""
+        """Return the cut of each origin, its last message that all views of a lane cover."""
         return dict(self._versions[lane].cuts)
 
     def epoch(self, lane: Lane) -> int:
@@ -193,7 +179,7 @@ class Hub:
         return self._results[name]
 
     def read(self, name: str) -> MaterialisedView:
-        """Return a view's result and record the read (see `is_listened_to`); raises `KeyError` if it is unknown."""
+        """Return a view's result and record the read, for `is_listened_to`; raises `KeyError` if it is unknown."""
         self._read_ns[self._views[name].lane] = self._now_ns()
         return self._results[name]
 
@@ -203,10 +189,10 @@ class Hub:
             return True
         if self.committed is not None and self.committed.is_followed(lane):
             return True
-        return any(self._is_of(name, lane) for subscription in self._subscriptions for name in subscription.names)
+        return any(self._is_in(name, lane) for subscription in self._subscriptions for name in subscription.names)
 
     def has_version(self, name: str) -> bool:
-        """Return True once a view's lane has published a version, which takes Spark some time.
+        """Return True once a view's lane has published a version; after the first start Spark needs time for that.
 
         Raises `KeyError` if the view is unknown.
         """
@@ -216,8 +202,8 @@ class Hub:
         """Return the lane of a view; raises `KeyError` if the view is unknown."""
         return self._views[name].lane
 
-    def explained(self, name: str) -> Program:
-        """Return the part of the catalogue that is in a view's lane; raises `KeyError` if the view is unknown."""
+    def program_of(self, name: str) -> Program:
+        """Return the program of a view's lane; raises `KeyError` if the view is unknown."""
         return self._programs[self._views[name].lane]
 
     @property
@@ -231,11 +217,6 @@ class Hub:
         for subscription in tuple(self._subscriptions):
             subscription.hold()
 
-    def release(self) -> None:
-        """Release all lanes, so that subscribers receive the messages that were held back."""
-        if self._held_lanes:
-            self.hold(())
-
     def restore(self, segment: Segment) -> None:
         """Restore a version of the Spark lane from the result log, at start."""
         if segment.footer.control:
@@ -247,33 +228,25 @@ class Hub:
         if self.committed is not None:
             self.committed.begin("spark", self.version, segment.footer.cuts)
 
-    def begin_express(
-        self,
-        program: Program,
-        results: Mapping[str, pa.Table],
-        failed: Mapping[str, str],
-        epoch: int,
-        cuts: Mapping[str, Cut],
-    ) -> None:
-        """Set the express lane's state at an epoch, at the start."""
-        self._begin_lane("express", _Begun(program, results, failed, epoch, cuts))
-
-    def begin_streams(
+    def begin_lane(
         self,
         program: Program,
         rows: Mapping[str, pa.Table],
         failed: Mapping[str, str],
         epoch: int,
         cuts: Mapping[str, Cut],
+        *,
+        lane: Literal["express", "stream"] = "express",
     ) -> None:
-        """Set the derived streams' state, see `stream_views`, at an epoch, at the start."""
-        self._begin_lane("stream", _Begun(program, rows, failed, epoch, cuts))
+        """Set the state of a lane of this process at the start: as of the newest epoch, whose cuts are ``cuts``.
 
-    def _begin_lane(self, lane: Lane, begun: _Begun) -> None:
-        self._adopt(lane, begun.program, begun.epoch)
-        self._apply(lane, begun.rows, begun.failed, _Version(begun.epoch, cuts=begun.cuts))
+        ``program`` has the lane's views, or the derived streams as views (`runtime.plan.stream_views`). ``rows`` maps
+        each view to its rows with their weights, ``failed`` each failed view to the reason.
+        """
+        self._adopt(lane, program, epoch)
+        self._apply(lane, rows, failed, _Version(epoch, cuts=cuts))
         if self.committed is not None:
-            self.committed.begin(lane, begun.epoch, begun.cuts)
+            self.committed.begin(lane, epoch, cuts)
 
     def publish(
         self,
@@ -313,7 +286,7 @@ class Hub:
             self.committed.committed(footer, rows)
 
     def fail_lane(self, lane: Lane, reason: str) -> None:
-        """End the views of a lane that has failed, so that subscribers do not take them for unchanged."""
+        """End the views of a lane that has failed: without an error, subscribers would take them for unchanged."""
         part = self._programs.get(lane)
         failed = {view.name: reason for view in part.views if view.name not in self._failed} if part else {}
         self._failed |= failed
@@ -337,11 +310,16 @@ class Hub:
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Remove a subscriber."""
+        """Remove a subscription and release what is queued for it."""
         self._subscriptions.pop(subscription, None)
         if self.committed is not None:
             self.committed.unsubscribe(subscription)
         subscription.close()
+
+    @property
+    def most_subscribers(self) -> int:
+        """Greatest number of subscribers."""
+        return self._config.most_subscribers
 
     @property
     def subscribers(self) -> int:
@@ -370,12 +348,12 @@ class Hub:
         return Message(self._header("snapshot", name, lane, 0), self._results[name].rows())
 
     def follow(self, name: str, subscription: VersionSubscription, listener: Listener) -> None:
-        """Write a view's messages to a listener as they are published."""
+        """Write a view's messages to a listener from now on, as they are published."""
         self._followers.setdefault(name, {})[subscription] = listener
         self.arrow_followers[name] += listener.reads_arrow
 
     def unfollow(self, name: str, subscription: VersionSubscription) -> None:
-        """Write no more of a view's messages."""
+        """Stop writing a view's messages to the listener of a subscription."""
         followers = self._followers[name]
         self.arrow_followers[name] -= followers.pop(subscription).reads_arrow
         if not followers:
@@ -395,7 +373,7 @@ class Hub:
         self._programs[lane] = part
         views = {view.name: view for view in part.views}
         gone = [name for name, view in self._views.items() if view.lane == lane and name not in views]
-        # A view may move to another lane before its old lane, which is late, has dropped it.
+        # A new view may have the name of a view of another lane, which is late and has not dropped it yet.
         gone += [name for name in views if name in self._views and self._views[name].lane != lane]
         for name in gone:
             if self.committed is not None:
@@ -414,11 +392,11 @@ class Hub:
 
     def _apply(self, lane: Lane, changes: Mapping[str, pa.Table], failed: Mapping[str, str], version: _Version) -> None:
         """Apply changes of a lane's views, and set the version of all its views; unchanged views are not visited."""
-        self._failed |= {name: why for name, why in failed.items() if self._is_of(name, lane)}
+        self._failed |= {name: why for name, why in failed.items() if self._is_in(name, lane)}
         waiting = {}
         for name, rows in changes.items():
             # If one shard of a view has failed, the changes of the other shards are parts of an incomplete result.
-            if self._is_of(name, lane) and name not in self._failed:
+            if self._is_in(name, lane) and name not in self._failed:
                 result = self._results[name]
                 result.apply(rows)
                 waiting[id(result.waiting)] = result
@@ -427,7 +405,7 @@ class Hub:
         self.updates += len(changes)
         self._versions[lane] = version
 
-    def _is_of(self, name: str, lane: Lane) -> bool:
+    def _is_in(self, name: str, lane: Lane) -> bool:
         view = self._views.get(name)
         return view is not None and view.lane == lane
 
@@ -447,7 +425,7 @@ class Hub:
             for subscription in tuple(self._subscriptions):
                 if subscription.dropped(name, message):
                     self.unsubscribe(subscription)
-        concerned = {name for name in (*changes, *failed) if self._is_of(name, lane)}
+        concerned = {name for name in (*changes, *failed) if self._is_in(name, lane)}
         messages = {
             name: Message(self._header("changes", name, lane, before), rows, bodies.get(name, b""))
             for name, rows in changes.items()

@@ -1,4 +1,4 @@
-"""Rows of a view for clients: sorted, repeated by weight, as JSON values or with Arrow's decimals."""
+"""Rows of a view for clients: repeated by weight, sorted if requested, as JSON values or with Arrow's decimals."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from runtime.plan import Column
 __all__ = ["FullRows", "json_rows", "with_point"]
 
 _INT64_LIMIT: Final = 2**63
+"""Least number above all integers of 64 bits."""
 _DIGITS: Final = 38
 """Number of digits of Arrow's decimals of 128 bits."""
 
@@ -32,8 +33,8 @@ class FullRows:
         # Columns are named by number: two columns of a view may have the same name.
         self._values = pa.Table.from_arrays(values, names=[str(number) for number in range(len(values))])
         counts = weights.to_numpy()
-        # Position after the copies of each row; None if no row is repeated, so that a position is a row and a page is a
-        # slice.
+        # For each row, the position after its last copy. None if no row is repeated: positions are then numbers of
+        # rows, and a page is a slice.
         self._ends = None if (counts == 1).all() else np.cumsum(counts)
         self._counts = counts
         self._rows = len(counts) if self._ends is None else int(self._ends[-1])
@@ -58,7 +59,7 @@ class FullRows:
             return self
         keys = self._values
         for name in reversed(self._values.column_names):
-            if (column := self._values[name]).null_count:  # options for the place of NULL vary between releases
+            if (column := self._values[name]).null_count:  # Arrow's option for the place of NULL varies by release
                 keys = keys.add_column(keys.column_names.index(name), f"is {name}", pc.is_valid(column))
         order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
         weights = pa.chunked_array([pa.array(self._counts).take(order)])

@@ -1,16 +1,16 @@
 """Clean stop: everything that was accepted is sealed, and Spark and the result log reach the last epoch.
 
 ```
-feed, files, upstreams: shut at once, they can be read again
-readers that cannot be read again: read until they are quiet ─▶ shut
+feed, files, upstreams, which can be read again ──────▶ shut at once
+readers that cannot be read again ────────────────────▶ shut once they are quiet
         ▼
-everything accepted is formatted and applied ─▶ a last barrier, durable ─▶ Spark has published and committed it
+everything accepted is formatted and applied ─▶ a last epoch is durable ─▶ Spark has published and committed it
 ```
 
-All steps together have one timeout. Steps that are unfinished then are logged, and no result is lost: the feed is read
-again from the last cut, and the next start publishes the epochs that Spark has not published. Only a reader whose
-sender cannot send again loses input that was not sealed. A commit that is under way after the timeout is completed
-before the directory is closed.
+All steps together have one timeout. The step at which it ends is logged, and no result is lost: the feed is read again
+from the last cut, and the next start publishes the epochs that Spark has not published. Only a reader whose sender
+cannot repeat its input loses input that was not sealed. A commit that has begun is completed before the directory is
+closed, even after the timeout.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from runtime.spark.config import SparkLaneError
 
 __all__ = ["CleanStop", "StopParts"]
 
-_LOOK_SECONDS: Final = 0.01
+_POLL_SECONDS: Final = 0.01
 """Poll interval in seconds."""
 _QUIET_SECONDS: Final = 0.1
 """Duration of silence in seconds after which a reader counts as read to its end."""
 _READING_SECONDS: Final = 2.0
-"""Time in seconds after which a sender that never pauses is cut off."""
+"""Time in seconds after which a reader is shut even if its sender never pauses."""
 
 
 class StopParts(Protocol):
@@ -84,7 +84,7 @@ class CleanStop:
         self._hurry: Deferred[None] = Deferred()
 
     def hurry(self) -> None:
-        """End all waiting."""
+        """End the stop without waiting any longer."""
         if not self._is_hurried:
             self._is_hurried = True
             self._hurry.callback(None)
@@ -129,8 +129,8 @@ class CleanStop:
             return
         epoch = await settled
         if not is_whole:
-            self._log.warn("stopped at epoch {epoch} while input was still coming: what is not in it is read again "
-                           "where that is possible", epoch=epoch)  # fmt: skip
+            self._log.warn("stopped at epoch {epoch} while input was still arriving: input after this epoch is read "
+                           "again from sources that can repeat it", epoch=epoch)  # fmt: skip
         if not self._is_hurried:
             await self._finish_spark(epoch)
 
@@ -177,5 +177,5 @@ class CleanStop:
         if not result[0]:
             loop = LoopingCall(poll)
             loop.clock = self._reactor
-            await loop.start(_LOOK_SECONDS)
+            await loop.start(_POLL_SECONDS)
         return result[0]

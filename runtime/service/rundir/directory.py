@@ -1,4 +1,4 @@
-"""Run directory that this process has locked, whose contents fit the configuration.
+"""Run directory of a live runtime: its lock, its first epochs, and the check that it fits the configuration.
 
 A directory whose first start fails is left as it was.
 """
@@ -37,9 +37,9 @@ __all__ = ["DirectoryLock", "RunDirectory", "left_as_found"]
 class DirectoryLock:
     """Exclusive lock of a run directory until it is released; the file names the process that holds it.
 
-    The operating system releases the lock with the process. On a disk without such locks there is no lock: then the
-    lock of the state database keeps a second process out, or else the first process detects the second by its claim.
-    Not thread-safe.
+    The operating system releases the lock when the process ends. On a file system without locks nothing is locked. Then
+    the lock of the state database keeps a second process out, or else the first process detects the second one by its
+    claim. Not thread-safe.
     """
 
     def __init__(self, directory: Path, holder: Claim) -> None:
@@ -67,11 +67,11 @@ class DirectoryLock:
 
 @contextmanager
 def left_as_found(directory: Path) -> Iterator[None]:
-    """Restore a missing or empty directory if the body of the ``with`` statement raises.
+    """Restore a directory that was missing or empty, if the body of the ``with`` statement raises.
 
     A runtime whose start is refused, for example because a view does not compile, would otherwise leave a directory
-    that the next start takes for an existing run. A directory that was not empty is not touched, nor one that another
-    process has taken meanwhile.
+    that the next start takes for that of an earlier run. A directory that was not empty is not touched, nor one that
+    another process uses.
     """
     above = next((parent for parent in (directory, *directory.parents) if parent.exists()), None)
     was_empty = not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
@@ -99,7 +99,7 @@ def _clear(directory: Path, above: Path | None) -> None:
 
 
 class RunDirectory:
-    """New run directory with its first epochs, or existing one that is resumed."""
+    """Run directory that is locked and open: a new one with its first epochs, or an existing one that is resumed."""
 
     def __init__(
         self,
@@ -114,7 +114,8 @@ class RunDirectory:
     ) -> None:
         """Lock and open the directory.
 
-        ``on_epoch`` is called with epochs on the committer, ``on_update`` with express versions on a worker.
+        ``on_epoch`` is called with every durable epoch, on the committer; ``on_update`` with every version of the
+        express lane, on a worker.
 
         Raises `ServiceError` for a directory that is in use or does not fit the configuration, and `SparkLaneError` if
         Spark is to run and is not installed.
@@ -126,7 +127,7 @@ class RunDirectory:
             self._lock = DirectoryLock(directory, holder)
             undone.callback(self._lock.release)
             self.claim = DirectoryClaim(directory, holder, disk)
-            """Claim by which this process notices that another one has taken the directory."""
+            """Claim by which this process detects that another one has taken the directory."""
             self.writer = EpochWriter(
                 directory, now_ns, on_epoch, disk=disk, claim=self.claim, committer=CommitterThread()
             )
@@ -171,7 +172,10 @@ class RunDirectory:
             parts.callback(self.writer.close)
 
     def _check_streams(self) -> None:
-        """Raise `ServiceError` for a stream that was created when there were no upstreams, and would wait for ever."""
+        """Raise `ServiceError` for a stream that reads a relation which the upstreams do not have.
+
+        The stream was created when there were no upstreams; it would wait for rows for ever.
+        """
         missing = missing_of(self._config.upstreams)
         for stream in decode_program(self.writer.control).streams:
             for name in missing.keys() & set(stream.reads):
@@ -204,7 +208,7 @@ class RunDirectory:
             raise ServiceError(f"expected a new --dir for Spark, as the first epochs of {directory} are retired")
         if runs and has_run and first > (published := SparkHost.published(directory)) + 1:
             raise ServiceError(
-                f"expected epoch {published + 1} in {directory}, where Spark continues, was {first} as the "
-                "first that is left: expected --no-spark, or a new --dir"
+                f"expected epoch {published + 1} in {directory}, with which Spark continues, was a log that begins "
+                f"with epoch {first}: choose --no-spark, or a new --dir"
             )
         return runs

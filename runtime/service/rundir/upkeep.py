@@ -1,8 +1,9 @@
-"""Upkeep of a run directory: keeps it small in the background, without delaying epochs.
+"""Upkeep of a run directory, which keeps the directory small in the background without delaying epochs.
 
 Relation snapshots and full results are taken periodically; epochs and results that they replace are retired once every
-consumer has passed them. If the directory still exceeds its limit, the owner is notified to pause all inputs until
-there is room; then all files that are not needed are retired, even those that the settings keep for a replay.
+consumer has passed them. If the directory still reaches its limit, the owner is notified to pause all inputs until
+there is room again. In the meantime all files that are not needed are retired, even those that the settings keep for a
+replay.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from runtime.epochs import EpochLogError, EpochLogReader, Footer, ResultLog, Ret
 __all__ = ["SnapshotConfig", "Upkeep", "UpkeepConfig", "used_bytes"]
 
 _ROOM: Final = 0.9
-"""Fraction of the limit at which a paused source resumes."""
+"""Fraction of the limit below which paused inputs resume."""
 _TICKS: Final = 10
 """Number of ticks between two checks: each check visits all files of the directory, which may be ten thousand."""
 _MOST_OUTPUT_BYTES: Final = 16 * 1024 * 1024
@@ -71,12 +72,12 @@ class Upkeep:
         on_full: Callable[[bool], None],
         fence: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start without a run; ``epoch`` is the newest epoch of the log in ``directory``.
+        """Create the upkeep; ``epoch`` is the newest epoch of the log in ``directory``.
 
-        Each callable of ``passed`` returns the epoch up to which a consumer will never read again. ``put_full`` appends
-        a full result to the result log. ``on_full`` is called when the directory has reached its limit, and when there
-        is room again. All of them are called on the thread of the upkeep. ``fence`` raises if another process has taken
-        the directory: then no snapshot is taken and no file is retired.
+        Each callable of ``passed`` returns the last epoch that a consumer will not read any more. ``put_full`` appends
+        a full result to the result log. ``on_full`` is called with True when the directory has reached its limit, and
+        with False when there is room again. All of them are called on the thread of the upkeep. ``fence`` raises if
+        another process has taken the directory: then no snapshot is taken and no file is retired.
         """
         self._config = config
         self._directory = directory
@@ -156,14 +157,14 @@ class Upkeep:
             thread.join()
 
     def _is_snapshot_due(self) -> bool:
-        """Return True if a snapshot is due by its interval, or may make room; the caller holds the lock."""
+        """Return True if a snapshot is due, by its interval or because the directory is full; requires the lock."""
         limits = self._config.snapshots
         since = self._newest - self._taken
         is_time = since >= limits.epochs or self._bytes >= limits.megabytes * 1_000_000
         return limits.epochs > 0 and since > 0 and (is_time or self._is_full)
 
     def _work(self) -> None:
-        """Run all tasks; a failed task does not prevent the others, so that the limit is enforced in any case."""
+        """Run all tasks. A failed task does not prevent the others, so that the limit is always enforced."""
         parts = (self._snapshot, self._full_result, self._retire, self._measure)
         fenced = self._failed(self._fence)
         failures = {fenced} if fenced else {failure for part in parts if (failure := self._failed(part))}
@@ -172,10 +173,9 @@ class Upkeep:
             self._times_failed += 1
 
     def _note_damaged(self) -> bool:
-        """Log damaged snapshots and results skipped since the last call; return True if there are new ones.
+        """Log damaged snapshots and results that were skipped since the last call; return True if there are new ones.
 
-        Retirement may remove damaged files, and reports the remaining ones again, so that only those are remembered
-        after it.
+        Retirement may remove damaged files, and reports those that remain again. After it only these are remembered.
         """
         damaged = frozenset((*self._snapshots.torn.values(), *self._results.torn))
         self._snapshots.torn.clear()
@@ -192,7 +192,7 @@ class Upkeep:
             part()
         except Exception as error:  # noqa: BLE001 (the log is unchanged, whatever the cause)
             if (failure := f"{type(error).__name__}: {error}") not in self._failures:
-                text = "the run directory {directory} is not kept small"
+                text = "the upkeep of run directory {directory} has failed"
                 if isinstance(error, (EpochLogError, OSError)):  # the message states the error and the place
                     self._log.error(text + ": {reason}", directory=self._directory, reason=str(error))
                 else:
@@ -229,8 +229,8 @@ class Upkeep:
         output = self._directory / "spark" / "output.log"
         if output.exists() and output.stat().st_size > _MOST_OUTPUT_BYTES:
             os.truncate(output, 0)  # truncated, because its writers append
-        # A consumer that is behind, such as a Spark that starts, keeps retirement due until it has passed the newest
-        # snapshot.
+        # While a consumer is behind, for example because Spark starts, retirement stays due until the consumer has
+        # passed the newest snapshot.
         self._is_retiring_due, self._has_retired = passed < self._taken, True
         if freed:
             self._log.debug("{bytes} bytes after epoch {passed} are free again", bytes=freed, passed=passed)

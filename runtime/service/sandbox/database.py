@@ -36,15 +36,17 @@ _CLOCK: Final = (
     "CREATE MACRO current_localtime() AS CAST(CAST(main.now() AS TIMESTAMP) AS TIME)",
     "CREATE MACRO age(a) AS system.main.age(CAST(main.today() AS TIMESTAMP), a), (a, b) AS system.main.age(a, b)",
 )
-"""Statements that define DuckDB's functions of the clock by ``now()``, which ``current_timestamp`` and the like also
-call."""
+"""Statements that define DuckDB's other functions of the clock by ``now()``. DuckDB replaces ``current_timestamp`` and
+similar words by calls of these functions."""
 
 
 class Answer(msgspec.Struct, frozen=True, eq=False):
     """Answer whose rows are computed while they are read."""
 
     columns: tuple[AnsweredColumn, ...]
+    """Names of the columns, and their types in DuckDB."""
     schema: pa.Schema
+    """Schema of the batches."""
     batches: Iterator[pa.RecordBatch]
     """Iterator of the rows; it raises the errors of `Sandbox.answer`."""
 
@@ -70,7 +72,7 @@ class Sandbox:
         otherwise. ``tables`` are the rows of the tables in ``given``, with Arrow's decimals for numbers that have a
         scale.
         """
-        with self._explaining(sql):
+        with self._converting_errors(sql):
             for number, (table, rows) in enumerate(zip(given.tables, tables, strict=True)):
                 self._add(number, table, rows)
             self._set_clock(given.time_us)
@@ -99,14 +101,14 @@ class Sandbox:
         )
 
     def _set_clock(self, time_us: int | None) -> None:
-        """Define the clock as the epoch's time in microseconds; as NULL if the epoch has none."""
+        """Define the clock as the epoch's time in microseconds since 1970; as NULL if the epoch has none."""
         time = f"'{(_UNIX_EPOCH + timedelta(microseconds=time_us)).isoformat()}'" if time_us is not None else "NULL"
         self.connection.execute(f"CREATE MACRO now() AS CAST({time} AS TIMESTAMP WITH TIME ZONE)")
 
     def _bounded(self, sql: str, batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
         rows = answer_bytes = 0
         most_bytes = self._limits.answer_bytes
-        with self._explaining(sql):
+        with self._converting_errors(sql):
             for batch in batches:
                 rows, answer_bytes = rows + batch.num_rows, answer_bytes + batch.nbytes
                 if rows > most_rows:
@@ -116,8 +118,8 @@ class Sandbox:
                 yield batch
 
     @contextmanager
-    def _explaining(self, sql: str) -> Iterator[None]:
-        """Convert errors of DuckDB within the ``with`` statement to errors of the question."""
+    def _converting_errors(self, sql: str) -> Iterator[None]:
+        """Convert errors of DuckDB and Arrow within the ``with`` statement to errors of the question."""
         try:
             yield
         except duckdb.InterruptException:
@@ -140,7 +142,7 @@ class Sandbox:
         return CostlyError(f"expected a question within {most} MiB of memory, was one that needs more")
 
     def _with_place(self, sql: str, error: duckdb.Error) -> Exception:
-        """Return the error with its position, which DuckDB reports only if the question is executed this way."""
+        """Return the error with its position, which DuckDB reports only from `execute`."""
         if not isinstance(error, duckdb.ProgrammingError):
             return located(sql, error)
         try:

@@ -1,8 +1,8 @@
-"""Conversion of the columns of an answer whose type Arrow lacks, or has with fewer values than DuckDB.
+"""Conversion of the columns of an answer whose types Arrow does not have, or has with fewer values than DuckDB.
 
-DuckDB's Arrow stream has the internal bytes of BIT, BIGNUM, VARIANT and GEOMETRY, no offset of a TIME WITH TIME ZONE,
-and the lowest bits of a UHUGEINT or an INTERVAL that is too large. These columns are converted by DuckDB before they
-leave it: to text as DuckDB writes it, or with an error in place of a value that would be another one.
+DuckDB's Arrow stream would have the internal bytes of BIT, BIGNUM, VARIANT and GEOMETRY, a TIME WITH TIME ZONE without
+its offset, and only the lowest bits of a UHUGEINT or an INTERVAL that is too large. Therefore DuckDB converts these
+columns first: the former types to text; the latter two to types of Arrow, with an error for a value that is too large.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ _AS_TEXT: Final = frozenset(
 _MOST_HOURS: Final = 2_562_046
 """Greatest number of hours whose nanoseconds have 64 bits."""
 _MOST_HUGEINT: Final = 2**127 - 1
+"""Greatest value of a HUGEINT."""
 
 
 def exported(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """Return the relation with each such column converted; the order and the names of the columns stay."""
-    shown = [_shown(f"#{place}", kind) for place, kind in enumerate(relation.types, 1)]
-    if not any(shown):
+    """Return the relation with the columns of such types converted, in the same order and with the same names."""
+    converted = [_converted(f"#{place}", kind) for place, kind in enumerate(relation.types, 1)]
+    if not any(converted):
         return relation
-    columns = zip(shown, relation.columns, strict=True)
+    columns = zip(converted, relation.columns, strict=True)
     return relation.project(
         ", ".join(f"{sql or f'#{place}'} AS {quoted_name(name)}" for place, (sql, name) in enumerate(columns, 1))
     )
 
 
-def _shown(column: str, kind: duckdb.sqltypes.DuckDBPyType) -> str:
-    """Return the SQL of a converted column; empty for one that stays."""
+def _converted(column: str, kind: duckdb.sqltypes.DuckDBPyType) -> str:
+    """Return the SQL of a converted column; empty for a column that needs no conversion."""
     if kind.id == "uhugeint":
         refusal = f"error('expected a UHUGEINT of at most {_MOST_HUGEINT}, was a larger one')"
         return f"CASE WHEN {column} > {_MOST_HUGEINT} THEN {refusal} ELSE CAST({column} AS HUGEINT) END"

@@ -25,8 +25,8 @@ class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Greatest growth of the address space of a question's process, in bytes, above that of a process without a
     question.
 
-    The growth has the tables that the question reads, DuckDB's memory, and the results of expressions, which DuckDB
-    does not count.
+    The growth consists of the tables that the question reads, DuckDB's memory, and the results of expressions, which
+    DuckDB does not count as its memory.
     """
     read_bytes: int = 1024 * 1024 * 1024
     """Greatest size in memory of the relations and views that a question reads, in bytes."""

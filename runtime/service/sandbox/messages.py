@@ -8,8 +8,9 @@ Worker ◀─Started── process
        ◀─Answered, an Arrow stream, Ended──     its rows
 ```
 
-At each of its turns the process replies with `Refused` instead if it cannot continue; at any of its turns the worker
-may send another `AskedQuestion`. A message is its length followed by msgpack; rows are Arrow's IPC streams, in batches.
+The process may reply with `Refused` in place of any of its messages but the first, if it cannot continue. In place of
+`Given` the worker may send another `AskedQuestion`. A message is its length followed by msgpack; rows are Arrow's IPC
+streams, in batches.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 _LENGTH_BYTES: Final = 4
+"""Size in bytes of the length before a message."""
 _MOST_BYTES: Final = 64 * 1024 * 1024
 """Greatest size of a message in bytes; one message has the names of all columns of an answer."""
 
@@ -60,7 +62,9 @@ class AnswerRows(msgspec.Struct, frozen=True, eq=False):
     """Rows of an answer."""
 
     columns: tuple[AnsweredColumn, ...]
+    """Names of the columns, and their types in DuckDB."""
     table: pa.Table
+    """All rows."""
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
@@ -103,7 +107,7 @@ class Given(msgspec.Struct, frozen=True, tag=True):
     macros: tuple[str, ...] = ()
     """Statements that create functions."""
     most_rows: int | None = None
-    """Limit of rows in place of `AskLimits.answer_rows`; None for that one."""
+    """Greatest number of rows; None for `AskLimits.answer_rows`."""
     describes: bool = False
     """True for an answer that has columns and no rows."""
     explains: bool = False
@@ -173,7 +177,7 @@ def is_readable(descriptor: int, wait_s: float | None) -> bool:
 
 
 class _BoundedReader:
-    """File for Arrow that raises an error, before anything is allocated, once too much has been read from it."""
+    """File for Arrow that refuses to read more than a number of bytes, before memory for them is allocated."""
 
     closed = False
 

@@ -4,8 +4,10 @@
 python -m runtime.service.sandbox.process INTERRUPTS addresses|memory LIMITS
 ```
 
-Standard input brings the questions, standard output takes the answers (`runtime.service.sandbox.messages`), and
-``INTERRUPTS``, a descriptor, brings the numbers of questions to interrupt. The process ends at the end of either.
+Questions arrive on standard input, and answers are written to standard output (`runtime.service.sandbox.messages`).
+The numbers of questions to interrupt arrive on the file descriptor ``INTERRUPTS``. The process ends at the end of
+standard input or of ``INTERRUPTS``. The second argument is ``addresses`` if the system limits the address space, and
+``memory`` if the process has to watch its memory itself. ``LIMITS`` are `AskLimits` in JSON.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ _SPENT: Final = 1 / 8
 
 
 class _Interrupts:
-    """Thread that interrupts the question that runs, and ends the process with its runtime.
+    """Thread that interrupts the running question, and ends the process when its runtime has ended.
 
     DuckDB discards an interrupt that arrives before it runs, so that a question is interrupted repeatedly until it
     ends.
@@ -74,14 +76,14 @@ class _Interrupts:
         threading.Thread(target=self._run, name="interrupts", daemon=True).start()
 
     def set(self, number: int, sandbox: Sandbox | None) -> None:
-        """Set the number of the current or next question, and its sandbox while it runs."""
+        """Set the number of the current or next question, and the sandbox while the question runs, else None."""
         with self._lock:
             self._number, self._sandbox = number, sandbox
 
     def _run(self) -> None:
         while True:
-            is_looking = self._cancelled >= self._number or self._most_bytes is not None
-            if is_readable(self._pipe, _INTERRUPT_S if is_looking else None):
+            is_polling = self._cancelled >= self._number or self._most_bytes is not None
+            if is_readable(self._pipe, _INTERRUPT_S if is_polling else None):
                 number = os.read(self._pipe, NUMBER_BYTES)
                 if not number:
                     os._exit(0)  # even if the question cannot be interrupted
@@ -173,7 +175,7 @@ class _Questions:
 
     @contextmanager
     def _running(self, number: int) -> Iterator[None]:
-        """Let a question be interrupted within the ``with`` statement; the process ends if that takes too long."""
+        """Let a question be interrupted within the ``with`` statement, and end the process if that takes too long."""
         self._interrupts.set(number, self._sandbox)
         signal.setitimer(signal.ITIMER_REAL, self._limits.seconds + _LATE_S)
         try:
@@ -209,7 +211,7 @@ def main() -> None:
 
 
 def _warm_up(limits: AskLimits) -> None:
-    """Answer a question, so that everything that is loaded lazily is loaded."""
+    """Answer a question, so that libraries that are loaded at their first use are loaded."""
     sandbox = Sandbox(limits)
     sql = checked("SELECT now() AS a, 'x' AS b, x.* FROM x", sandbox.connection).sql
     rows = pa.Table.from_arrays([pa.nulls(1, pa.float64())], ["0"])  # Arrow imports pandas for Python values

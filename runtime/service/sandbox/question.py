@@ -1,7 +1,8 @@
-"""Check of questions: one SELECT that names only relations and views.
+"""Check that a question is one SELECT over relations and views alone.
 
-The text is parsed by DuckDB's own parser, so that no second interpretation of it can differ. Names are checked in the
-parser's tree; when the question runs, the sandbox also refuses access to files, extensions and settings.
+The text is parsed by DuckDB's own parser, so that the check cannot understand it differently than DuckDB will. Names
+are checked in the parser's tree. When the question runs, the sandbox also refuses access to files, extensions and
+settings.
 """
 
 from __future__ import annotations
@@ -33,16 +34,17 @@ _CLOCK: Final = frozenset(
      "get_current_time", "get_current_timestamp", "localtime", "localtimestamp", "now", "today",
      "transaction_timestamp")
 )  # fmt: skip
-"""Functions of the clock, with the names that call a function without brackets."""
+"""Functions of the clock, including those that are called without brackets."""
 _TABLE_FUNCTIONS: Final = frozenset(("generate_series", "range", "unnest"))
 """Functions that FROM may call."""
 _QUERIES: Final = frozenset(("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"))
 """Types of the nodes of queries that only read."""
 _PARTS_WITH_OWN_NAME: Final = ("right", "child")
-"""Parts of a node with its own name that can see this name: the recursive side, and the query after MATERIALIZED."""
+"""Parts of a node of WITH that can use the name of its table: the recursive side, and the query after MATERIALIZED."""
 _NO_PLACE: Final = 2**63
-"""Least of the places that DuckDB gives to nodes without one."""
+"""Least value of ``query_location`` that stands for no place."""
 _AS_OF: Final = ("AS", "OF", "EPOCH")
+"""Words before the epoch at the end of a question."""
 
 
 class CheckedQuestion(msgspec.Struct, frozen=True):
@@ -51,13 +53,15 @@ class CheckedQuestion(msgspec.Struct, frozen=True):
     sql: str
     """SELECT of the question."""
     names: tuple[tuple[str, int], ...]
-    """Names of relations and views in lower case, each with its first offset in bytes; without tables of WITH."""
+    """Names of relations and views in lower case, each with the offset of its first use in bytes."""
     reads_clock: bool = False
     """True if the question may call a function of the clock."""
 
 
 def with_epoch(sql: str, epoch: int | None) -> tuple[str, int | None]:
-    """Return the SELECT, and the epoch of its ``AS OF EPOCH n`` or the given one; raises `AskError` if they differ.
+    """Return the SELECT without ``AS OF EPOCH n``, and the epoch that this names, or else the given epoch.
+
+    Raises `AskError` if both are given and differ.
 
     >>> with_epoch("SELECT 1 AS OF EPOCH 12;", None)
     ('SELECT 1 ', 12)
@@ -163,7 +167,7 @@ def _check(sql: str, node: dict[str, Any], place: int) -> None:
 
 
 def _check_reads_only(sql: str, node: dict[str, Any]) -> None:
-    """Refuse a table of WITH that DuckDB would compute by a statement that writes, such as INSERT or COPY."""
+    """Raise `SqlError` for a table of WITH whose query is a statement that writes, such as INSERT or COPY."""
     query = node.get("query_node")
     kind = str(query.get("type")) if isinstance(query, dict) else ""
     if kind and kind not in _QUERIES:
@@ -174,7 +178,10 @@ def _check_reads_only(sql: str, node: dict[str, Any]) -> None:
 
 
 def _expanded(sql: str, node: dict[str, Any], place: int, before: int) -> int:
-    """Return the total `expansion` of values by calls up to this one; calls in FROM yield their rows one by one."""
+    """Return the total `expansion` of values by the calls up to this node.
+
+    Calls in FROM do not count, because they yield their rows one by one. Raises `SqlError` if the total is too large.
+    """
     name = str(node.get("function_name", "")).lower()
     if node.get("class") != "FUNCTION" or not is_expanding(name) or node.get("is_in_from"):
         return before
@@ -201,7 +208,7 @@ def _reads_clock(node: dict[str, Any]) -> bool:
 
 
 def _nodes(tree: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
-    """Yield all nodes of the tree, each before its parts, with the names of the tables of WITH that it can see."""
+    """Yield all nodes of the tree, each before its parts, with the names of the tables of WITH that it can use."""
     pending: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
     while pending:
         node, local = pending.pop()
@@ -213,10 +220,10 @@ def _nodes(tree: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
 
 
 def _parts(node: dict[str, Any], local: frozenset[str]) -> list[tuple[Any, frozenset[str]]]:
-    """Return the parts of a node, each with the tables of WITH that it can see.
+    """Return the parts of a node, each with the tables of WITH that it can use.
 
-    A table of WITH sees the tables before it, and itself if it is recursive: in the right side of its UNION. All other
-    parts of the query, and of the queries inside it, see all tables of WITH.
+    A table of WITH can use the tables before it and, if it is recursive, itself in the right side of its UNION. All
+    other parts of the query, and of the queries inside it, can use all tables of WITH.
     """
     parts: list[tuple[Any, frozenset[str]]] = []
     tables = node.get("cte_map")

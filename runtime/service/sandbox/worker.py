@@ -1,4 +1,4 @@
-"""Processes in which questions run, from the side of the runtime: start, questions, interrupts, end."""
+"""Processes in which questions run, as objects of the runtime: their start, questions, interrupts and end."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ TOO_LARGE: Final = 77
 """Exit code of a process that has grown too much, if the system does not limit the address space."""
 _KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "TZ")
 """Variables of the environment that the process gets; no others, because they may be secret."""
-_LOOK_S: Final = 0.05
+_POLL_S: Final = 0.05
 """Interval in seconds between two checks while a process starts."""
 _EXIT_S: Final = 1.0
 """Time in seconds within which a process whose pipes are broken should have ended."""
 _STDERR_CHARACTERS: Final = 300
 """Number of the last characters of a process's standard error that a message quotes."""
 _SLACK: Final = 2
-"""Factor between the size of an answer in memory and that of its stream, which has padding and metadata."""
+"""Greatest factor between the size of an answer's stream, which has padding, and the answer's size in memory."""
 _SLACK_BYTES: Final = 1024 * 1024
+"""Size in bytes of a stream beyond that factor, for its metadata."""
 
 
 class Worker:
@@ -82,7 +83,7 @@ class Worker:
                 cwd="/",
                 env=_environ(os.environ),
                 pass_fds=(interrupts,),
-                # Not interrupted from the keyboard together with its parent, which ends it.
+                # An interrupt from the keyboard then reaches only the runtime, which ends the process.
                 process_group=0,
             )
         except OSError as error:
@@ -107,12 +108,13 @@ class Worker:
         return self._is_ready and not self._is_killed and self._process.poll() is None
 
     def await_start(self, check: Callable[[], None] = lambda: None) -> None:
-        """Wait until the process accepts questions; ``check`` is called from time to time, and may raise an error.
+        """Wait until the process accepts questions; ``check`` is called while this waits, and may raise an error.
 
-        A process continues to start after such an error, so that even a busy machine has one in the end.
+        After such an error the process continues to start and can be used later, so that questions are answered in the
+        end even on a machine where the start takes longer than a question may.
         """
         while not self._is_started:
-            if is_readable(self._replies.fileno(), _LOOK_S):
+            if is_readable(self._replies.fileno(), _POLL_S):
                 with self._conversing():
                     self._receive(Started)
                 self._is_started = True
@@ -199,7 +201,7 @@ class Worker:
         raise (CostlyError if refused.kind == "costly" else AskError)(refused.reason)
 
     def _raise_end(self, error: Exception) -> NoReturn:
-        """Raise the reason why the process has ended; first end a process that has sent anything except messages."""
+        """Raise the reason why the process has ended; a process that has sent invalid messages is ended first."""
         try:
             code = self._process.wait(_EXIT_S)
         except subprocess.TimeoutExpired:
@@ -248,7 +250,10 @@ class Cancellation:
 
     @contextmanager
     def stopping(self, worker: Worker) -> Iterator[None]:
-        """Let a cancellation reach a worker within the ``with`` statement, and explain the worker's errors."""
+        """Let `stop` and `kill` reach a worker within the ``with`` statement.
+
+        If the question is cancelled, the reason is raised in place of the worker's errors.
+        """
         with self._lock:
             self._worker = worker
         try:
@@ -287,9 +292,9 @@ class QuestionWorkers:
         return self._started(self._taken.add)
 
     def give(self, worker: Worker) -> None:
-        """Return a process to the pool.
+        """Return a process to the pool; a process that cannot be used again is replaced.
 
-        One that cannot be used again is replaced, so that the next question need not wait.
+        The next question then need not wait for the start of a process.
         """
         with self._lock:
             self._taken.discard(worker)
@@ -301,7 +306,7 @@ class QuestionWorkers:
             self._started(self._idle.append)
 
     def close(self) -> None:
-        """End all processes; those that are taken end when they are returned, though their questions end now."""
+        """Kill all processes; the questions of those that are taken end with an error."""
         with self._lock:
             self._is_closed = True
             for worker in self._taken:
@@ -311,7 +316,10 @@ class QuestionWorkers:
             worker.end()
 
     def _started(self, put: Callable[[Worker], None]) -> Worker:
-        """Start a process outside the lock, for which the reactor may wait, and ``put`` it under the lock."""
+        """Start a process and ``put`` it into the pool; raises `AskError` if it cannot be started, or after `close`.
+
+        The start does not hold the lock, for which `close` may wait on the reactor's thread.
+        """
         worker = Worker(self._limits)
         with self._lock:
             if not self._is_closed:

@@ -1,7 +1,7 @@
-"""Options of a script's streams: format, schema and codec.
+"""Options of the streams of scripts, and of readers: format, schema and codec.
 
-An option that is not common to all streams belongs to the stream's format and has the name of the format's field, so
-that a new format needs no change in this module.
+An option that is not common to all streams is a field of the stream's format, and has its name. Therefore a new format
+needs no change in this module.
 """
 
 from __future__ import annotations
@@ -37,11 +37,15 @@ _YES: Final = {
     **dict.fromkeys(("yes", "true", "on", "1"), True),
     **dict.fromkeys(("no", "false", "off", "0"), False),
 }
+"""Value of an option that is yes or no → True for yes."""
+_LARGEST: Final = 10**18
+"""Greatest whole number of an option."""
 _LINE: Final = b"\n"
 _DELIMITER: Final = "tuple_delimiter"
-_SHORT: Final = {"delimiter", "fields"}  # DBToaster's names for the field delimiter of csv
+_SHORT: Final = {"delimiter", "fields"}
+"""DBToaster's names for the field delimiter of csv."""
 _WITHOUT_PATHS: Final = ("csv", "native", "itch")
-"""Formats that determine the places of fields themselves."""
+"""Formats whose fields are found without paths."""
 _IGNORED: Final = ("schema", "eventtype")
 """Options of DBToaster's adaptors that repeat the declaration."""
 _WRITTEN: Final[dict[ColumnType, tuple[str, ...]]] = {
@@ -68,7 +72,7 @@ class Options:
         return self._declaration.name
 
     def given(self, *names: str) -> str:
-        """Return the first of these names that is given, else the empty string."""
+        """Return the first of these options that is given, else the empty string."""
         return next((name for name in names if name in self._declaration.options), "")
 
     def text(self, name: str, default: str = "") -> str:
@@ -93,12 +97,12 @@ class Options:
         return _YES[text.lower()]
 
     def number(self, name: str, default: int) -> int:
-        """Take an option that is a whole number of at least 1."""
+        """Take an option that is a whole number from 1 to `_LARGEST`."""
         text = self.text(name)
         if not text:
             return default
-        if not text.isdecimal() or int(text) < 1:
-            raise self.error(name, "a whole number of at least 1", text)
+        if not text.isdecimal() or len(text) > len(str(_LARGEST)) or not 1 <= int(text) <= _LARGEST:
+            raise self.error(name, f"a whole number from 1 to {_LARGEST}", text[:80])
         return int(text)
 
     def by_column(self, prefix: str, columns: Mapping[str, Column]) -> dict[str, str]:
@@ -154,12 +158,18 @@ def stream_schema(
     for name, type_ in types.items():
         written = _WRITTEN.get(columns[name].type, ()) if not columns[name].scale else ()
         if type_ not in written:
-            expected = " or ".join(written) or "nothing: only one type fits"
-            raise options.error(f"type.{name}", expected, type_)
+            if not written:
+                raise ServiceError(
+                    f"expected no type.{name} for {options.stream}, as only one type fits the column, was {type_}"
+                )
+            raise options.error(f"type.{name}", " or ".join(written), type_)
     types = {**declaration.written, **types}
     paths = options.by_column("path", columns)
     if paths and declaration.adaptor in _WITHOUT_PATHS:
-        raise options.error(f"path.{min(paths)}", f"nothing, as {declaration.adaptor} has no paths,", paths[min(paths)])
+        raise ServiceError(
+            f"expected no path.{min(paths)} for {options.stream}, as {declaration.adaptor} has no paths, was "
+            f"{paths[min(paths)]}"
+        )
     for name in _IGNORED:
         options.text(name)
     try:
@@ -185,7 +195,7 @@ def policies(options: Options) -> dict[str, Any]:
     malformed = options.choice("malformed", "dead_letter", "skip", "fail")
     nullable = options.text("malformed_nullable", "null").lower()
     if nullable not in ("null", malformed):
-        raise options.error("malformed_nullable", f"'null', or {malformed!r} as malformed is,", nullable)
+        raise options.error("malformed_nullable", f"'null', or {malformed!r} like malformed,", nullable)
     return {
         "malformed": Malformed(malformed),
         "malformed_nullable": Malformed(nullable),
@@ -194,9 +204,9 @@ def policies(options: Options) -> dict[str, Any]:
 
 
 def stream_codec(options: Options, path: Path) -> Codec | None:
-    """Return the compression of a stream's file, by its options or else by its suffix; None if it has none.
+    """Return the codec of a stream's file, by its options or else by the file's suffix; None for an uncompressed file.
 
-    Raise `ServiceError` for options of a codec without one.
+    Raises `ServiceError` for options of a codec if there is no codec.
     """
     name = options.choice("codec", "", "gzip", "zstd", "lz4")
     mode = options.choice("codec_mode", "sequential", "per_buffer")

@@ -27,7 +27,7 @@ from runtime.sources import FileSource, Position
 __all__ = ["script_inputs", "script_origins", "script_times"]
 
 _OF_A_STREAM: Final = {"book", "deterministic", "validate"}
-"""Options of an order book in which streams of one origin may differ."""
+"""Options of an order book that may differ between streams of one origin."""
 
 
 def script_origins(
@@ -66,9 +66,9 @@ def script_origins(
 
 
 def script_inputs(declarations: Sequence[StreamDeclaration]) -> tuple[DerivedInput, ...]:
-    """Return the relations that derived streams may read: all except order books, whose changes have no time column.
+    """Return the relations that derived streams may read: all except order books, whose rows have no time.
 
-    Tables, and streams with deletions, are looked up. Raises `ServiceError` for an invalid time column.
+    Tables, and streams with deletions, can only be joined by lookups. Raises `ServiceError` for an invalid time column.
     """
     inputs = []
     for declaration in declarations:
@@ -86,7 +86,7 @@ def script_times(declarations: Sequence[StreamDeclaration]) -> dict[str, str]:
 
 
 def _sharing(declaration: StreamDeclaration) -> tuple[str, ...]:
-    """Return the key that streams of one origin share."""
+    """Return the key by which streams share an origin."""
     path = str(_path(declaration))
     if declaration.adaptor == "orderbook":
         brokers = declaration.options.get("brokers", "10")

@@ -1,4 +1,4 @@
-"""Run of a script's streams to their end, through formatter, engine, epochs and Spark, with the views' results."""
+"""Run of a script: its streams are read to their end, through engine, epochs and Spark, and give its views' results."""
 
 from __future__ import annotations
 
@@ -98,10 +98,11 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class _Listener(IngestListener):
-    """Listener that waits for the end of the input: None, or the reason for a failure."""
+    """Listener for the end of the input."""
 
     def __init__(self) -> None:
         self.outcome: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        """Queue that gets None at the end of the input, or the reason why it could not be read."""
 
     def on_finished(self) -> None:
         self.outcome.put(None)
@@ -111,9 +112,10 @@ class _Listener(IngestListener):
 
 
 def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, frozenset[str]]:
-    """Return relation → the columns that a map of the program reads, and all columns if a stream reads it.
+    """Return relation → its columns that the program reads.
 
-    If the program reads the time of epochs, the columns that determine it are included.
+    These are the columns that maps read, all columns of the relations that derived streams read and, if the program
+    reads the time of epochs, the columns that determine this time.
     """
     read: dict[str, set[str]] = {stream.name: set() for stream in streams}
     for map_ in program.maps:
@@ -127,7 +129,7 @@ def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict
 
 
 def times_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, str]:
-    """Return what `script_times` returns if the program reads the time of epochs, else nothing."""
+    """Return the result of `script_times` if the program reads the time of epochs, else an empty mapping."""
     reads = any(map_.relation == EPOCH_TIME.name for map_ in program.maps)
     return script_times(streams) if reads else {}
 
@@ -149,10 +151,9 @@ class ScriptRun:
     ) -> None:
         """Compile the script.
 
-        ``runs_spark`` is True if Spark maintains all views; None to run it if there are views that the express lane
-        does not have.
-
-        Raises `ServiceError` if Spark is not to run and there are such views, and the errors of `begun_program`.
+        ``runs_spark`` is True to run Spark, which then maintains all views, and False not to; None to run it if there
+        are views of its lane. Raises `ServiceError` if there are such views and Spark is not to run, and the errors of
+        `begun_program`.
         """
         self._directory = directory
         self._streams = streams
@@ -164,6 +165,7 @@ class ScriptRun:
             raise ServiceError(f"expected views of the express lane for --no-spark, was {alone[0]!r} among them")
         self._runs_spark = bool(alone) if runs_spark is None else runs_spark
         self.program: Program = with_record(program, on_spark=self._runs_spark)
+        """Program of the script."""
         self.counts = Counts(0, 0, 0, 0, {}, {})
         """Counts of the run, once `results` has read the input."""
         self._failures: dict[str, str] = {}
@@ -171,11 +173,11 @@ class ScriptRun:
     def results(self, *, every_epoch: bool = False, on_starting: Callable[[], None] = lambda: None) -> Iterator[Result]:
         """Run the script, and yield each view's result at the end, or at every published version.
 
-        ``on_starting`` is called when the input has been read and Spark's start, the longest wait, begins. If Spark
-        runs, its results are yielded, and those of the express lane are compared with them at every version. A failed
-        view has no further results; at the end `ServiceError` names all failed views, and those whose lanes differ.
-        Raises `SparkLaneError` if Spark cannot run, `EngineError` if the input cannot be applied, and `ServiceError`
-        also for an origin whose tuples are all malformed; each message is one line.
+        ``on_starting`` is called when the input has been read and Spark starts, which takes long. If Spark runs, its
+        results are yielded, and those of the express lane are compared with them at every version. A failed view has
+        no further results; at the end `ServiceError` names all failed views, and those whose lanes differ. Raises
+        `SparkLaneError` if Spark cannot run, `EngineError` if the input cannot be applied, and `ServiceError` also for
+        an origin whose tuples are all malformed; each message is one line.
         """
         if self._runs_spark and (missing := missing_requirement(os.environ)):
             raise SparkLaneError(f"{missing}; --lane express runs without Spark")
@@ -308,7 +310,7 @@ class ScriptRun:
             first = first_letter(self._directory / "dead-letters.jsonl", origin_id)
             raise ServiceError(
                 f"expected rows in {origin.name.partition('|')[0]}, was none: all {counts.tuples} tuples are malformed"
-                + ("" if first is None else f"; of the first one {first}")
+                + ("" if first is None else f"; the first one: {first}")
                 + self._hint(origin.name)
             )
 

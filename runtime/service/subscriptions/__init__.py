@@ -10,8 +10,8 @@ hub ──Message──▶ VersionSubscription ───────────
                      epoch and result log ── History ◀──────┘
 ```
 
-A message is encoded once in each format, however many subscribers receive it. Listeners are endless HTTP answers, and
-`Page`s over a `WebSocket`.
+A message is encoded once in each format, however many subscribers receive it. A listener writes to an endless HTTP
+answer, to a browser page over a WebSocket (page.py), or to a client of PostgreSQL.
 """
 
 from runtime.service.subscriptions.committed import CommittedViews, Epochs, Start

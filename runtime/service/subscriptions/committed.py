@@ -1,8 +1,9 @@
-"""Change streams of committed epochs; a restart resumes them consistently with all sent messages, even after a kill.
+"""Views as of committed epochs, whose changes subscribers can resume after a restart of the runtime, even after a kill.
 
-Views of the express lane are ahead of the committed epochs. A subscriber therefore begins with a snapshot taken at the
-end of an epoch and sent once that epoch is committed; its changes are the rows of the epoch's segment, which the
-committer hands on. Versions of the Spark lane are durable before they are published.
+Nothing is sent of an epoch before it is committed. Views of the express lane are ahead of the committed epochs. A
+subscriber therefore begins with a snapshot that is taken at the end of an epoch and sent once that epoch is committed;
+afterwards it receives the changes in each epoch's segment, which the committer passes on. Versions of the Spark lane
+are durable before they are published.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ class _ViewState:
         self.followers: dict[EpochSubscription, None] = {}
         """Subscriptions to the view, including those that do not follow it yet."""
         self.closed = delivered
-        """Newest epoch that a view of the express lane has reached the end of."""
+        """Newest epoch whose end the view's current result has reached; not used on Spark."""
         self.is_open = False
-        """True if the view has changed since the end of the epoch ``closed``."""
+        """True if the view has changed since the end of that epoch."""
         self.wanting: dict[EpochSubscription, None] = {}
         """Subscriptions that wait for a snapshot at the end of an epoch."""
         self.pinned: Message | None = None
@@ -138,22 +139,22 @@ class CommittedViews:
             self._end(state, reason)
 
     def updated(self, update: Update, lane: Lane = "express") -> None:
-        """Note a version of a lane of this process, which may be the end of an epoch."""
+        """Record a version of a lane of this process, which may be that at the end of an epoch."""
         if update.closes:
             self._closed_cuts[lane] = update.cuts
         for state in self._states(lane):
             if update.closes:
                 state.closed, state.is_open = update.epoch, False
                 if state.view.name in update.changes:
-                    state.pinned = None  # it may be of this end of the epoch, but without these changes
+                    state.pinned = None  # it may have been taken at this end of the epoch, before these changes
                 self._pin(state)
             elif state.view.name in update.changes:
                 state.is_open = True
 
     def committed(self, footer: Footer, rows: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
-        """Publish a committed epoch, with the changes of the express lane's views and of streams.
+        """Publish a committed epoch to the subscribers of express views and derived streams.
 
-        ``rows`` are the rows of its segment, by section; sections that belong to no view are ignored.
+        ``rows`` are the rows of the epoch's segment, by section; sections that belong to no view are ignored.
         """
         epoch = footer.to_epoch
         self._at["express"] = self._at["stream"] = (epoch, footer.cuts)
@@ -184,10 +185,12 @@ class CommittedViews:
                 self._begin_wanting(state, self._snapshot(state, *self._at["spark"]))
 
     def fail_lane(self, lane: Lane, reason: str) -> None:
-        """End the views of a lane that has failed."""
+        """End the views of a lane that has failed, also for subscriptions that wait for a snapshot."""
         self._failed_lanes[lane] = reason
         for state in self._states(lane):
             self._publish(state, None, reason)
+            if state.wanting:
+                self._begin_wanting(state, self._snapshot(state, *self._at[lane]))
         self._flush()
 
     def heartbeat(self, message: Message) -> None:
@@ -230,7 +233,7 @@ class CommittedViews:
         return any(state.followers for state in self._states(lane))
 
     def is_held(self, name: str) -> bool:
-        """Return False: committed epochs are never held back, as subscribers need all of them, however late."""
+        """Return False: committed epochs are never held back, because subscribers need all of them, however late."""
         del name
         return False
 
@@ -251,7 +254,7 @@ class CommittedViews:
     def snapshot(self, name: str) -> Message | None:
         """Return a view's full result at the newest epoch.
 
-        Return None if the view has no result yet or is not at the end of an epoch, see `want`.
+        Returns None if the view has no result yet, or has changed since the end of that epoch, see `want`.
         """
         state = self._find(name)
         epoch, cuts = self._at[state.view.lane]
@@ -335,7 +338,7 @@ class CommittedViews:
                 self._touched[subscription] = None
 
     def _flush(self) -> None:
-        """Mark the end of messages that belong together, and start subscriptions that begin again."""
+        """Mark the end of messages that belong together, and let subscriptions catch up that begin again."""
         touched, self._touched = self._touched, {}
         for subscription in touched:
             subscription.flush()

@@ -1,4 +1,4 @@
-"""Subscription to committed epochs, each delivered exactly once; past ones are read again for those that resume."""
+"""Subscription to committed epochs, each delivered exactly once, and the reader of past epochs for one that resumes."""
 
 from __future__ import annotations
 
@@ -123,12 +123,13 @@ def _sum(view: View, name: str, segments: Iterator[Segment], begin: int, end: in
 
 
 def section_of(view: View) -> str:
-    """Return the name of the section with the changes of a view: in the epoch log, or in Spark's result log."""
+    """Return the section that has the changes of a view, in the epoch log or in Spark's result log."""
     return f"view/{view.name}" if view.lane == "express" else view.name
 
 
 def _identity(program: Program, name: str) -> tuple[int, str] | None:
-    """Return the home and lane that identify a view or derived stream among those of its name; None if missing."""
+    """Return the home and lane of a view or derived stream, which distinguish it from earlier and later ones of its
+    name; None if the program does not have it."""
     views = (*program.views, *stream_views(program).views)
     match = next((view for view in views if view.name == name), None)
     return (match.home, match.lane) if match else None
@@ -160,10 +161,11 @@ class EpochSource(SubscriptionSource, Protocol):
 
 
 class EpochSubscription(Subscription):
-    """Subscription in which each view has a position, the epoch up to which it was delivered; spans have no gaps.
+    """Subscription in which each view has a position: the epoch up to which its changes were delivered, without a gap.
 
-    A view that is not followed catches up from its position: from the stream in which it waits, from the logs if the
-    stream does not reach back that far, or else with a snapshot that states the reason.
+    A view that is not followed catches up from its position. Its changes come from the stream in which it waits, and
+    from the logs if the stream begins after the position. If the logs do not have them any more, a snapshot is sent,
+    with the reason.
     """
 
     _source: EpochSource
@@ -192,12 +194,12 @@ class EpochSubscription(Subscription):
         self._listener.flush()
 
     def heartbeat(self, message: Message) -> None:
-        """Send a heartbeat if every view is followed: one that still reads the logs is not up to date."""
+        """Send a heartbeat if every view is followed; a view that still reads the logs is not up to date."""
         if self._followed.issuperset(self._names):
             super().heartbeat(message)
 
     def begin_again(self, name: str, reason: str) -> None:
-        """Discard the position of a view, which the epochs do not continue; `catch_up` then sends a snapshot."""
+        """Discard the position of a view, as later epochs do not continue it; `catch_up` then sends a snapshot."""
         if name in self._names:
             self._forget(name)
             self._reasons[name] = reason

@@ -1,4 +1,4 @@
-"""Requests and events of a browser page's WebSocket; `deltabook.wire.stream` defines them."""
+"""Subscriptions of a browser page over a WebSocket; `deltabook.wire.stream` defines their requests and events."""
 
 from __future__ import annotations
 
@@ -59,6 +59,10 @@ class Views(Protocol):
     def views(self) -> tuple[View, ...]:
         """All views that exist."""
 
+    @property
+    def most_subscribers(self) -> int:
+        """Greatest number of subscribers."""
+
     def subscribe(self, names: list[str], listener: Listener, start: Start | None = None) -> Subscription | None:
         """See `Hub.subscribe`."""
 
@@ -67,7 +71,7 @@ class Views(Protocol):
 
 
 class _Followed(Listener):
-    """Subscription of a page, as the listener that sends its messages in frames, one for each credit."""
+    """Listener of a page's subscription, which sends messages in frames: as many frames as the page gives credit."""
 
     def __init__(self, page: Page, name: str, credit: int) -> None:
         self.subscription: Subscription | None = None
@@ -87,7 +91,7 @@ class _Followed(Listener):
         self._bytes += len(part)
         if self._bytes >= _FRAME_BYTES and self.subscription is not None:
             self._is_cut = True
-            self.subscription.pause()  # the other views have to wait for the next frame
+            self.subscription.pause()  # messages of further views wait for the next frame
         if message.rows is not None and message.rows.num_rows > _MOST_ROWS and self.subscription is not None:
             self.subscription.leave(message.header.view)
 
@@ -175,7 +179,7 @@ class Page:
         """Resume the subscriptions that have credit; see `Receiver`."""
         self.is_full = False
         for followed in tuple(self._followed.values()):
-            followed.update(is_full=self.is_full)  # the frame of an earlier one may have filled the buffer again
+            followed.update(is_full=self.is_full)  # a frame of this loop may have filled the buffer again
 
     def lost(self) -> None:
         """End all subscriptions; see `Receiver`."""
@@ -198,7 +202,8 @@ class Page:
         followed = _Followed(self, request.id, request.credit)
         followed.subscription = self._views.subscribe(names, followed, start)
         if followed.subscription is None:
-            self.send_event(Failed("expected fewer subscribers", request.id))
+            reason = f"expected at most {self._views.most_subscribers} subscribers, was one more"
+            self.send_event(Failed(reason, request.id))
             return
         self._followed[request.id] = followed
         columns = {n: tuple(ColumnLine(c.name, c.type, c.nullable, c.scale) for c in known[n].columns) for n in names}

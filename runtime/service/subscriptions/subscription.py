@@ -1,4 +1,7 @@
-"""Subscriptions: the views of one subscriber, and the base of those to versions and to committed epochs."""
+"""Subscriptions of one subscriber to views: their common base, and subscriptions to versions.
+
+Subscriptions to committed epochs are in `runtime.service.subscriptions.epochsubscription`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ class Listener(Protocol):
     """Connection to a subscriber."""
 
     reads_arrow: bool = False
-    """True if it sends messages as Arrow streams, which are encoded before they are published."""
+    """True if the listener sends messages as Arrow streams, which are encoded before they are published."""
 
     def write(self, message: Message) -> None:
         """Send a message; never blocks."""
@@ -54,8 +57,8 @@ class Subscription(ABC):
     """Subscription of one subscriber to views. Not thread-safe: belongs to the hub's thread.
 
     Messages of a followed view are sent at once. While the connection is full or the view is held back, the view waits:
-    its messages stay in the view's stream. Afterwards the sum of these messages is sent, or a snapshot if the stream
-    has overrun.
+    its messages are queued in the view's stream. Afterwards the sum of these messages is sent, or a snapshot if the
+    queue has overrun.
     """
 
     def __init__(self, names: Sequence[str], listener: Listener, source: SubscriptionSource) -> None:
@@ -98,7 +101,7 @@ class Subscription(ABC):
         self._listener.flush()
 
     def changed(self, name: str, message: Message) -> bool:
-        """Send a message of a view if it is followed; return True if it was sent, and `flush` must follow."""
+        """Send a message of a view if it is followed; return True if it was sent, in which case `flush` must follow."""
         if name not in self._followed:
             return False
         self._listener.write(message)
@@ -140,7 +143,7 @@ class Subscription(ABC):
 
     @abstractmethod
     def _due(self, name: str) -> list[Message]:
-        """Return the pending messages of a view that waits, and follow it; sending them may pause it again."""
+        """Return the pending messages of a view, and follow the view from then on, or later if it must wait longer."""
 
     def _unfollow(self, name: str) -> None:
         """Stop sending a view's messages at once."""

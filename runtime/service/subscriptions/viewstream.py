@@ -1,4 +1,4 @@
-"""Messages to the subscribers of a view, encoded once for all, and their queue for those that have to wait."""
+"""Messages to the subscribers of a view, encoded once for all of them, and the queue for subscribers that must wait."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ViewStream:
         """Create an empty stream; ``schema`` has the view's columns and ``weight``."""
         self._schema = schema
         self._queue = queue
-        self._sum: tuple[int, int, Message] | None = None  # begin, end and sum of the changes that were taken last
+        self._sum: tuple[int, int, Message] | None = None  # begin and end of the items that were last added up, and sum
         self._waiting = 0
 
     def add(self, message: Message) -> None:
@@ -104,7 +104,7 @@ class ViewStream:
             self._sum = None
 
     def take(self, subscriber: Hashable) -> list[Message] | None:
-        """Return the messages that wait for a subscriber, changes added up, or None if it has overrun; end its waiting.
+        """End the waiting of a subscriber; return its messages, changes added up, or None if it has overrun.
 
         Subscribers that have waited equally long share the sum. Changes come first: an error is a view's last message.
         """

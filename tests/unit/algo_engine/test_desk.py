@@ -296,7 +296,7 @@ def test_a_lost_journal_is_made_up_from_the_private_stream(lab: OrderLab) -> Non
 
 def test_another_session_is_refused(lab: OrderLab) -> None:
     lab.desk.lost()
-    with pytest.raises(LoginRefused, match="expected session S1 from message 1, was S2 from 1"):
+    with pytest.raises(LoginRefused, match="of session S1 from message 1 on, was that of session S2 from message 1 on"):
         lab.desk.opened(Accepted("S2", 1, 0), lambda _: None)
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from twisted.web.http import Request
 from twisted.web.resource import Resource
 from wsproto import ConnectionType
 from wsproto.connection import Connection
-from wsproto.events import CloseConnection, TextMessage
+from wsproto.events import CloseConnection, Pong, TextMessage
 
 from deltabook.dashboard.frames import Frames
 from deltabook.dashboard.pages import Pages
@@ -186,3 +187,52 @@ def test_a_socket_that_is_closed_twice_is_closed_once() -> None:
     dialled.half_close()
     (close,) = dialled.events()
     assert close.code == 1000
+
+
+@pytest.mark.parametrize(
+    ("first", "length", "code"),
+    [
+        (0x82, 2**62, 1003),
+        (0x82, 20_000, 1003),
+        (0x02, 2**62, 1003),
+        (0x81, 2**62, 1009),
+        (0x81, 20_001, 1009),
+        (0x01, 20_001, 1009),
+    ],
+    ids=["binary", "short binary", "begun binary", "text", "text by a byte", "begun text"],
+)
+def test_an_announced_frame_is_refused_by_its_header(first: int, length: int, code: int) -> None:
+    """Its payload is not waited for."""
+    dialled = Dialled()
+    dialled.ask(UPGRADE + KEY)
+    form = "!BBQ" if length >= 2**16 else "!BBH"
+    header = struct.pack(form, first, 0x80 | (127 if form == "!BBQ" else 126), length) + bytes(4)
+    dialled.protocol.dataReceived(header[:-1])
+    assert dialled.events() == []
+    dialled.protocol.dataReceived(header[-1:])
+    (close,) = dialled.events()
+    assert (type(close), close.code) == (CloseConnection, code)
+    assert dialled.transport.disconnecting
+
+
+def test_an_announced_rest_counts_with_what_came_before_it() -> None:
+    dialled = Dialled()
+    dialled.ask(UPGRADE + KEY)
+    begun = dialled.ws.send(TextMessage(data="x" * 15_000, message_finished=False))
+    dialled.protocol.dataReceived(begun + b"\x89\xfd" + bytes(4 + 124))
+    assert dialled.events() == []
+    dialled.protocol.dataReceived(b"\0" + struct.pack("!BBH", 0x80, 0x80 | 126, 5_000) + bytes(4))
+    (pong,) = dialled.events()
+    assert isinstance(pong, Pong)
+    dialled.protocol.dataReceived(bytes(5_000))
+    (message,) = [event for event in dialled.events() if isinstance(event, TextMessage)]
+    assert len(message.data) == 20_000
+
+
+def test_an_announced_rest_beyond_the_limit_is_refused() -> None:
+    dialled = Dialled()
+    dialled.ask(UPGRADE + KEY)
+    dialled.protocol.dataReceived(dialled.ws.send(TextMessage(data="x" * 15_000, message_finished=False)))
+    dialled.protocol.dataReceived(struct.pack("!BBH", 0x80, 0x80 | 126, 5_001) + bytes(4))
+    (close,) = dialled.events()
+    assert (type(close), close.code) == (CloseConnection, 1009)

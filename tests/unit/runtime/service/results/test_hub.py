@@ -105,7 +105,7 @@ def test_only_subscribers_that_read_arrow_now_count() -> None:
     assert +hub.arrow_followers == {"plain": 1}
     hub.hold()
     assert not any(hub.arrow_followers.values())
-    hub.release()
+    hub.hold(())
     assert +hub.arrow_followers == {"plain": 1}
     first.resume()
     hub.unsubscribe(second)
@@ -416,7 +416,7 @@ def test_a_held_hub_is_silent_and_then_sends_what_was_missed() -> None:
     paused.pause()
     paused.resume()
     assert early.seen() == other.seen() == late.seen() == []
-    hub.release()
+    hub.hold(())
     assert early.seen() == [("changes", "plain", 0, 1)]
     assert late.seen() == [("snapshot", "plain", 0, 1)]
     assert other.seen() == []

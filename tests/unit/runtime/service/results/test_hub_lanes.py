@@ -24,7 +24,7 @@ def rows(*values: int, weight: int = 1) -> pa.Table:
 
 def new_hub() -> Hub:
     hub = Hub(PROGRAM, lambda: 99)
-    hub.begin_express(lane_program(PROGRAM, "express"), {"fast": rows(1)}, {}, 4, {"feed": Cut("s", 40, 0)})
+    hub.begin_lane(lane_program(PROGRAM, "express"), {"fast": rows(1)}, {}, 4, {"feed": Cut("s", 40, 0)})
     return hub
 
 
@@ -64,14 +64,14 @@ def test_a_lane_is_held_by_itself() -> None:
     hub.heartbeat()
     assert [kind for kind, *_ in fast.seen()] == ["changes", "heartbeat"]
     assert slow.seen() == []
-    hub.release()
+    hub.hold(())
     assert slow.seen() == [("changes", "slow", 0, 1)]
 
 
 def test_who_follows_or_reads_a_view_listens_to_its_lane() -> None:
     now_ns = 10**12
     hub = Hub(PROGRAM, lambda: now_ns)
-    hub.begin_express(lane_program(PROGRAM, "express"), {}, {}, 4, {})
+    hub.begin_lane(lane_program(PROGRAM, "express"), {}, {}, 4, {})
 
     def listened_to() -> list[str]:
         return [lane for lane in ("spark", "express") if hub.is_listened_to(lane)]
@@ -115,5 +115,5 @@ def test_a_view_may_return_in_the_other_lane_early() -> None:
 
 def test_a_program_of_spark_alone_has_no_express_views() -> None:
     hub = Hub(Program((), (), ()), lambda: 0)
-    hub.begin_express(Program((), (), ()), {}, {}, 0, {})
+    hub.begin_lane(Program((), (), ()), {}, {}, 0, {})
     assert hub.views == ()

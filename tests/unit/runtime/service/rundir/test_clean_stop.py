@@ -125,7 +125,7 @@ def test_a_sender_that_never_pauses_is_cut_off() -> None:
         parts.bytes += 1
         stop.pass_time(0.05)
     assert stop.is_over()
-    assert "stopped at epoch 7 while input was still coming" in stop.said[0]
+    assert "stopped at epoch 7 while input was still arriving" in stop.said[0]
 
 
 def test_what_is_not_applied_in_time_is_said() -> None:
@@ -136,7 +136,7 @@ def test_what_is_not_applied_in_time_is_said() -> None:
     assert parts.calls == ["shut replayed", "shut all"]
     stop.pass_time(0.2)
     assert stop.is_over()
-    assert "while input was still coming" in stop.said[0]
+    assert "while input was still arriving" in stop.said[0]
 
 
 def test_a_barrier_that_does_not_come_ends_the_stop() -> None:

@@ -79,7 +79,7 @@ def test_spark_needs_the_epochs_behind_its_version(tmp_path: Path, monkeypatch: 
     (tmp_path / "results" / "000000000000-000000000001.result").touch()
     monkeypatch.setattr("runtime.epochs.EpochLog.programs", lambda _: range(9))
     monkeypatch.setattr("runtime.epochs.EpochLog.first", lambda _: 3)
-    with pytest.raises(ServiceError, match=r"expected epoch 2 in .*, where Spark continues, was 3"):
+    with pytest.raises(ServiceError, match=r"expected epoch 2 in .*, was a log that begins with epoch 3"):
         begun(tmp_path)
     assert begun(tmp_path, runs_spark=False)[0] is False
     monkeypatch.setattr("runtime.epochs.EpochLog.first", lambda _: 2)
@@ -91,7 +91,7 @@ def declared(sql: str) -> StreamSelect:
 
 
 def test_a_stream_over_touches_is_refused_beside_upstreams(tmp_path: Path) -> None:
-    """It would wait for ever: upstreams hand on relations, and touches are none."""
+    """It would wait for ever: upstreams pass on changes of relations, and touches are none."""
     upstream = UpstreamConfig("east", tmp_path / "east")
     quotes = declared("SELECT t, symbol, bid_price FROM touches")
 

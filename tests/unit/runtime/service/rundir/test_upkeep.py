@@ -175,7 +175,7 @@ def test_a_damaged_segment_is_named_in_one_line(every_third: Log) -> None:
     heard: list[str] = []
 
     def hear(event: Any) -> None:
-        if "is not kept small" in str(event["log_format"]):
+        if "the upkeep of run directory" in str(event["log_format"]):
             heard.append(formatEvent(event))
             assert "log_failure" not in event, "no traceback"
 

@@ -271,6 +271,16 @@ def test_a_lane_that_failed_is_an_error_and_no_progress(lab: EpochsLab) -> None:
     assert [f.header.kind for f in lab.follow("one").frames()] == ["error"]
 
 
+def test_a_failed_lane_ends_the_wait_for_a_snapshot(lab: EpochsLab) -> None:
+    """No epoch of the lane is committed any more, so that the snapshot would never come."""
+    lab.change("one", 1)
+    follower = lab.follow("one")
+    assert follower.frames() == []
+    lab.hub.fail_lane("express", "too bad")
+    (frame,) = follower.frames()
+    assert (frame.header.kind, frame.header.reason) == ("error", "too bad")
+
+
 def test_a_failure_belongs_to_its_epoch(lab: EpochsLab) -> None:
     follower = lab.follow("one")
     follower.frames()

@@ -168,7 +168,7 @@ def test_heartbeats_cost_no_credit_and_skip_stale_views() -> None:
     lab.hub.hold()
     lab.hub.heartbeat()
     assert page.hear() == []
-    lab.hub.release()
+    lab.hub.hold(())
     change(lab, (1, 1))
     assert len(page.hear()) == 1
 
