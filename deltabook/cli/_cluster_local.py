@@ -14,7 +14,7 @@ import click
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import Deferred
 
-from deltabook.cli._options import FloatRange, given_run_id
+from deltabook.cli._options import given_run_id, status_interval_options
 from deltabook.cli._spark_options import MEMORY, logs_json
 from deltabook.cluster.local import LocalCluster, LocalConfig
 from deltabook.wire.process import Reporter, SupervisedProcess, stop_on_signals
@@ -44,8 +44,7 @@ __all__ = ["local"]
 )
 @click.option("--secret-file", default="", metavar="FILE", help="File with the secret of the cluster.")
 @click.option("--metrics/--no-metrics", default=False, help="Serve metrics on the pages.")
-@click.option("--status-interval", type=FloatRange(0), default=5.0, help="Seconds between status lines; 0 writes none.")
-@click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
+@status_interval_options(default=5.0)
 def local(  # noqa: PLR0917 - click passes every option by name
     workers: int,
     cores: int,

@@ -145,7 +145,7 @@ COMMANDS: Final = {
     "query": ("query:command", "Run SQL over files; add, drop, list, explain and watch views."),
     "reader": ("reader:command", "Add further files, streams and feeds to a running runtime."),
     "repair": ("_directories:repair_command", "Rebuild damaged files of a run directory."),
-    "replay": ("replay:command", "Replay a recorded file through an exchange."),
+    "replay": ("exchange:replay_command", "Replay a recorded file through an exchange."),
     "restore": ("_directories:restore_command", "Restore a backup into an empty directory."),
     "runtime": ("runtime:command", "Maintain SQL views of a feed."),
     "simulate": ("simulate:command", "Run a simulated day of agents and strategies."),

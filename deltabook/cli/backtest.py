@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from deltabook.cli._options import BACKTEST_FORMATS, QUEUE_MODELS, FloatRange
+from deltabook.cli._options import (
+    BACKTEST_FORMATS,
+    QUEUE_MODELS,
+    FloatRange,
+    first_broker_option,
+    json_option,
+    parameters_option,
+)
 from deltabook.cli._terminal import print_table, progress
 
 if TYPE_CHECKING:
@@ -76,13 +83,7 @@ _OPTIONS: Final = (
         metavar="SIZE",
         help="Price of one tick, such as 0.01 for stocks.  [default: 0.0001, Bitstamp 0.01]",
     ),
-    click.option(
-        "--param",
-        "parameters",
-        multiple=True,
-        metavar="[STRATEGY.]KEY=VALUE",
-        help="Parameter of a strategy; repeatable.",
-    ),
+    parameters_option,
     click.option(
         "--latency",
         default="zero",
@@ -115,9 +116,7 @@ _OPTIONS: Final = (
     click.option(
         "--limit", type=click.IntRange(0), default=0, metavar="N", help="Maximum number of records; 0 plays all."
     ),
-    click.option(
-        "--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Broker number of the first strategy."
-    ),
+    first_broker_option,
 )
 
 
@@ -146,9 +145,9 @@ def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
         name, equals, path = text.rpartition("=")
         day = days[number % len(days)] if days else ""
         book = orderbooks[number] if orderbooks else None
-        print_file = trades[number] if trades else None
+        trade_file = trades[number] if trades else None
         files.append(
-            DataFile(Path(path if equals else text), form or "", name or symbol, day, tick, book, print_file, queue)
+            DataFile(Path(path if equals else text), form or "", name or symbol, day, tick, book, trade_file, queue)
         )
     return BacktestConfig(
         strategies=strategies,
@@ -239,7 +238,7 @@ def print_result(result: Result, played: str = "records") -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the report, the result as JSON, trades and orders.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(strategies: tuple[str, ...], directory: Path | None, as_json: bool, **options: Any) -> None:
     """Run strategies (built-in names or .py files) on recorded order flow.
 

@@ -15,6 +15,7 @@ from typing import Final, Literal
 import click
 import msgspec
 
+from deltabook.cli._options import json_option
 from deltabook.wire.advice import IS_CHECKOUT, install_command
 from runtime.spark.java import JavaNotFoundError, find_java
 
@@ -222,7 +223,7 @@ def examine(environ: Mapping[str, str], folder: Path) -> list[Check]:
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
     """Check this machine and its installation, and print how to fix what is missing.

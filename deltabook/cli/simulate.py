@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from deltabook.cli._logging import log_warnings
-from deltabook.cli._options import SECONDS, FloatRange
+from deltabook.cli._options import SECONDS, FloatRange, first_broker_option, json_option, parameters_option
 from deltabook.cli._terminal import progress
 from deltabook.cli.backtest import print_result, views_of
 from deltabook.cli.sweep import require_grid, run_and_print, sweep_options
@@ -82,9 +82,7 @@ __all__ = ["command"]
 @click.option(
     "--warm-up-seconds", "warm_up_s", type=SECONDS, default=0.0, help="Market seconds before the strategies connect."
 )
-@click.option(
-    "--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Parameter of a strategy; repeatable."
-)
+@parameters_option
 @click.option(
     "--latency",
     "latencies",
@@ -114,9 +112,7 @@ __all__ = ["command"]
     default=0,
     help="Microseconds of market time between updates of the views; 0 updates them after every batch.",
 )
-@click.option(
-    "--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Broker number of the first strategy."
-)
+@first_broker_option
 @click.option(
     "--dir",
     "journal",
@@ -130,7 +126,7 @@ __all__ = ["command"]
     help="Folder for the report, the result as JSON, trades and orders; with --grid for the points and a heat map.",
 )
 @sweep_options(required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(  # noqa: PLR0917 - click passes every option by name
     strategies: tuple[str, ...],
     instruments: str,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from deltabook.cli._options import json_option
 from deltabook.cli._spark_options import spark_options
 from deltabook.cli._terminal import print_table, progress
 from deltabook.cli.backtest import backtest_options, config_of
@@ -125,7 +126,7 @@ def _print(result: SweepResult) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the heat map and the points as JSON.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(  # noqa: PLR0917 - click passes every option by name
     strategies: tuple[str, ...],
     grids: tuple[str, ...],
