@@ -263,6 +263,9 @@ def security_options(port: str, *, prefix: str = "") -> _Decorator:
         ),
         click.option(f"--{prefix}tls-cert", type=_FILE, default="", help=f"PEM file with the certificate of {port}."),
         click.option(
-            f"--{prefix}tls-key", type=_FILE, default="", help="PEM file with the private key of that certificate."
+            f"--{prefix}tls-key",
+            type=_FILE,
+            default="",
+            help=f"PEM file with the private key for the certificate of {port}.",
         ),
     )

@@ -1,4 +1,4 @@
-"""Tables of messages with fixed fields, as in both versions of OUCH, and functions that encode and decode a message."""
+"""Messages with fixed fields, as in both versions of OUCH: tables of their fields, an encoder and a decoder."""
 
 from __future__ import annotations
 
@@ -108,7 +108,10 @@ def _message(line: str) -> OuchMessage:
 
 
 def encode(messages: MessageTable, type_: str, values: Mapping[str, Value]) -> bytes:
-    """Return a message as bytes; raise `WireError` for an unknown type, and for missing, unknown or unfit fields."""
+    """Return a message as bytes.
+
+    Raise `WireError` for an unknown type, for missing and unknown fields, and for values that do not fit their fields.
+    """
     message = messages.get(type_)
     if message is None:
         raise WireError(f"expected a type out of {' '.join(messages)}, was {type_!r}")
@@ -125,7 +128,7 @@ def encode(messages: MessageTable, type_: str, values: Mapping[str, Value]) -> b
 
 
 def decode(messages: MessageTable, data: bytes) -> tuple[OuchMessage, dict[str, Value]]:
-    """Return the message with which bytes begin, and its fields.
+    """Return the type of the message at the beginning of ``data``, and the values of its fields.
 
     Raise `WireError` for an unknown type or another length. Bytes after the fields are accepted only if options may
     follow.

@@ -1,6 +1,6 @@
 """Directories of a run: the owner of a locked directory, and the names of damaged files.
 
-A lock file names its owner to a process that is refused. A damaged file is never removed, but renamed.
+A process that cannot lock a directory reads the owner from the lock file. A damaged file is never removed, but renamed.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def this_process(*, term: int = 0, run: str = "", since_ns: int = 0) -> Claim:
 
 
 def claimed_by(data: bytes) -> str:
-    """Return the process that a claim names, as text; for an invalid claim, as for a moment while one is written, ``an
-    unknown process``.
+    """Return the process that a claim names, as text; ``an unknown process`` for an invalid claim, such as one that is
+    still being written.
     """
     try:
         return str(msgspec.json.decode(data, type=Claim))

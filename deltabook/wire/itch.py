@@ -1,5 +1,5 @@
-"""NASDAQ TotalView-ITCH 5.0: the table of all messages, functions that encode and decode one, and brokers as
-participants.
+"""NASDAQ TotalView-ITCH 5.0: the table of all messages, functions that encode and decode one, brokers as participants,
+and the message that ends a snapshot of GLIMPSE.
 
 Integers are big-endian and unsigned, alphas are ASCII, left-justified and padded with blanks, times are nanoseconds
 since midnight in six bytes. Prices stay the integers of the wire, with four or eight implied decimals. To decode many
@@ -14,6 +14,11 @@ messages at once, use `MESSAGES` and read whole columns by `ItchField.offset` an
 A broker is a market participant of four characters. Ids up to 9999 are their decimal digits, which people can read;
 higher ids are a letter and three characters out of ``0-9A-Z``, like the identifiers of real participants: each of these
 belongs to some broker.
+
+A snapshot of GLIMPSE is the book as ITCH messages, and a last message with the number at which to join the feed:
+
+>>> parse_snapshot_end(encode_snapshot_end(61_235))
+61235
 """
 
 from __future__ import annotations
@@ -25,10 +30,13 @@ from typing import Final
 
 import msgspec
 
+from deltabook.wire.errors import WireError
+
 __all__ = [
     "LARGEST_BROKER",
     "LONGEST",
     "MESSAGES",
+    "SNAPSHOT_END",
     "DecodedMessage",
     "ItchError",
     "ItchField",
@@ -38,8 +46,10 @@ __all__ = [
     "broker_of",
     "decode_message",
     "encode_message",
+    "encode_snapshot_end",
     "frame",
     "frames",
+    "parse_snapshot_end",
 ]
 
 Value = int | str
@@ -291,3 +301,26 @@ def broker_of(attribution: str) -> int | None:
     if len(text) != 4 or not "A" <= text[0] <= "Z" or not all(character in _DIGITS for character in text):
         return None
     return _DECIMAL + (ord(text[0]) - ord("A")) * _PER_LETTER + int(text[1:], 36)
+
+
+SNAPSHOT_END: Final = b"G"
+"""Letter of the message that ends a snapshot."""
+_SEQUENCE_DIGITS: Final = 20
+
+
+def encode_snapshot_end(sequence: int) -> bytes:
+    """Return the message that ends a snapshot; raise `WireError` for a number that does not fit.
+
+    ``sequence`` is the number of the first message of the feed that the snapshot does not contain.
+    """
+    if not 0 < sequence < 10**_SEQUENCE_DIGITS:
+        raise WireError(f"expected a sequence of 1 to {_SEQUENCE_DIGITS} digits, was {sequence}")
+    return SNAPSHOT_END + str(sequence).rjust(_SEQUENCE_DIGITS).encode("ascii")
+
+
+def parse_snapshot_end(message: bytes) -> int:
+    """Return the number at which to join the feed; raise `WireError` for another message."""
+    digits = message[1:].strip(b" ")
+    if message[:1] != SNAPSHOT_END or len(message) != 1 + _SEQUENCE_DIGITS or not digits.isdigit():
+        raise WireError(f"expected {SNAPSHOT_END!r} and {_SEQUENCE_DIGITS} digits, was {message[:40]!r}")
+    return int(digits)

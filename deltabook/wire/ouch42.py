@@ -1,7 +1,7 @@
 """NASDAQ OUCH 4.2: the tables of its messages and its codes, and functions that encode and decode a message.
 
-This version is like `ouch5`, but orders are named by tokens of 14 characters, prices have four bytes, and there are no
-options.
+This version differs from `ouch5`: a token of 14 characters identifies an order, prices have four bytes, and there are
+no options.
 
 >>> encode_request("X", order_token="A1", shares=0)
 b'XA1            \\x00\\x00\\x00\\x00'

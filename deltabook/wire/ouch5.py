@@ -274,8 +274,8 @@ def encode_options(options: Mapping[int, Value]) -> bytes:
 def decode_options(data: bytes) -> dict[int, Value]:
     """Return the options of an appendage, which its length precedes, by tag.
 
-    Raise `WireError` for bytes of another form. Options of unknown tags raise it too: a request with an unknown
-    option cannot be carried out as it asks.
+    Raise `WireError` for bytes of another form, and for an unknown tag: a request with an unknown option cannot be
+    carried out as the client intends.
     """
     if len(data) < 2 or _LENGTH.unpack_from(data)[0] != len(data) - 2:
         raise WireError(f"expected an appendage of as many bytes as its length says, was {data[:64]!r}")

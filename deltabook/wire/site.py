@@ -1,8 +1,8 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""HTTP site for few clients, with limits on bodies, on connections and on the time a request may take to arrive.
+"""HTTP site for few clients, with limits on bodies, on connections and on the time that a request may take to arrive.
 
-It serves the files of a page with headers that confine the page to its own port.
+The module also reads the files of a page, and has the headers that confine the page to the port that serves it.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _STATUSES: Final = {
 
 
 def answer_and_close(transport: Any, status: int, text: str, clock: Any, *, is_sending: bool = False) -> None:
-    """Answer a request that no resource will see with one line of text, and close the connection once that is sent.
+    """Answer a request that reaches no resource with one line of text, and close the connection once that is sent.
 
-    A client that ``is_sending`` has `_LINGER_S` to close it first: if the connection were closed while bytes of the
-    client arrive, the system would discard the answer.
+    If the client ``is_sending``, the connection is closed after `_LINGER_S`, or earlier by the client: if it were
+    closed while bytes of the client arrive, the system would discard the answer.
     """
     body = text.encode() + b"\n"
     head = f"HTTP/1.1 {status} {_STATUSES[status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -175,7 +175,7 @@ class BoundedSite(Site):
     noisy = False
 
     def __init__(self, root: Resource, most_connections: int = _MOST_CONNECTIONS) -> None:
-        # Twisted would parse forms in bodies, which are not used here.
+        # By default Twisted parses bodies as forms; no client sends forms.
         super().__init__(
             root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S, parsePOSTFormSubmission=False
         )

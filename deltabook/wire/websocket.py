@@ -110,7 +110,7 @@ class WebSocket:
     # Called by `deltabook.wire.site.answer_before_closing`
 
     def input_ended(self) -> None:
-        """Send what was written, and disconnect: the peer has closed its side of the connection."""
+        """Send the messages that are buffered, and disconnect, after the peer has closed its side of the connection."""
         self.close(PROTOCOL_ERROR, "expected a close frame before the end, was none")
 
     # Twisted's protocol interface, called by the channel
@@ -127,7 +127,9 @@ class WebSocket:
         self._decode(data)
 
     def take_early(self) -> None:
-        """Handle the bytes that came together with the request, which the channel keeps for the next request."""
+        """Handle bytes of the peer that arrived together with its request: the channel has buffered them as the
+        beginning of a next request.
+        """
         early, self._channel._dataBuffer = self._channel._dataBuffer, []
         if early:
             if not self._is_closing and not self._is_full:
@@ -247,7 +249,7 @@ def upgraded(request: Request, clock: Any, longest_bytes: int, receiver: Callabl
 
 
 def _checked(request: Request) -> list[tuple[bytes, bytes]]:
-    """Return the headers of the handshake, which wsproto decodes without a check."""
+    """Return the headers of the handshake; raise `NotUpgradedError` for invalid ones, which wsproto does not check."""
     headers = [
         (name, value)
         for name, values in request.requestHeaders.getAllRawHeaders()

@@ -41,9 +41,9 @@ class BlockingPort:
             self._drop()
 
     def get(self, path: str, kind: type[_T]) -> _T:
-        """Return the record of an answer.
+        """Return the decoded answer to a GET of a path.
 
-        Raise `ClientError` if there is no answer, or it is a refusal or of another form.
+        Raise `ClientError` if there is no answer, or if the answer is a refusal or not a `kind`.
         """
         return self._decoded(self.ask("GET", path)[0], kind, path)
 
@@ -55,10 +55,10 @@ class BlockingPort:
     def ask(
         self, method: str, path: str, body: bytes | None = None, *, accept: str = "", wait_s: float = 0.0
     ) -> tuple[bytes, Message]:
-        """Send a request, and return the whole answer and its headers.
+        """Send a request, and return the whole answer and its headers; raise `ClientError` for none, or a refusal.
 
-        Raise `ClientError` if there is none, or it is a refusal. Only a GET is sent again on a new connection,
-        after an error other than a timeout on a kept one.
+        A GET that fails on a kept connection is sent once more on a new one, unless it failed by a timeout: the port
+        may have closed the kept connection. Other methods are never sent twice.
         """
         headers = self.peer.headers(has_body=body is not None, accept=accept)
         with self._lock:
@@ -141,7 +141,7 @@ class BlockingPort:
 
     def _lost(self, error: Exception) -> ClientError:
         if isinstance(error, _NOT_HTTP) and not isinstance(error, OSError):
-            return self.peer.is_another()
+            return self.peer.wrong_port()
         return self.peer.lost(str(error) or type(error).__name__)
 
     def _drop(self) -> None:

@@ -1,4 +1,4 @@
-"""Single ITCH messages: the table, encoding, decoding, framing; brokers as four characters and back."""
+"""Single ITCH messages: the table, encoding, decoding, framing; brokers as four characters; the end of a snapshot."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from itch.messages import messages as reference_messages
 
+from deltabook.wire.errors import WireError
 from deltabook.wire.itch import (
     LARGEST_BROKER,
     LONGEST,
@@ -18,8 +19,10 @@ from deltabook.wire.itch import (
     broker_of,
     decode_message,
     encode_message,
+    encode_snapshot_end,
     frame,
     frames,
+    parse_snapshot_end,
 )
 
 LENGTHS = dict(
@@ -161,3 +164,22 @@ def test_what_is_nobodys_attribution_is_no_broker(text: str) -> None:
 
 def test_the_ends_of_the_range() -> None:
     assert [attribution_of(n) for n in (0, 9_999, 10_000, LARGEST_BROKER)] == ["0", "9999", "A000", "ZZZZ"]
+
+
+def test_the_end_of_a_snapshot_is_g_and_twenty_digits() -> None:
+    assert encode_snapshot_end(61_235) == b"G               61235"
+    assert parse_snapshot_end(b"G00000000000000061235") == 61_235
+    assert parse_snapshot_end(b"G61235               ") == 61_235
+    assert parse_snapshot_end(encode_snapshot_end(10**20 - 1)) == 10**20 - 1
+
+
+@pytest.mark.parametrize("message", [b"", b"G", b"F" + b"1" * 20, b"G" + b" " * 20, b"G" + b"x" * 20, b"G" + b"1" * 21])
+def test_another_end_of_a_snapshot_is_refused(message: bytes) -> None:
+    with pytest.raises(WireError, match="20 digits"):
+        parse_snapshot_end(message)
+
+
+@pytest.mark.parametrize("sequence", [0, -1, 10**20])
+def test_an_end_with_a_wrong_number_is_refused(sequence: int) -> None:
+    with pytest.raises(WireError):
+        encode_snapshot_end(sequence)
