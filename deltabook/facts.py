@@ -7,7 +7,8 @@ the BTC/USD recording ──┘              and event by event            └�
 ```
 
 `deltabook market-report` prints them; docs/market.md explains the figures. `RECORDED` are the reference figures: half
-an hour of BTC/USD on Bitstamp, as `watch_capture` measures them.
+an hour of BTC/USD on Bitstamp, as `watch_capture` measures them. To compare markets of different scales, prices are
+measured in *steps* (a number of ticks) and quantities in *clips* (the median size of an order).
 
 Cont, *Empirical properties of asset returns: stylized facts and statistical issues* (2001).
 """
@@ -54,7 +55,7 @@ __all__ = [
 
 
 EDGES: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512)
-"""Distances from the middle, in steps, up to which displayed lots are added up."""
+"""Distances from the middle of the best prices, in steps, up to which displayed lots are added up."""
 _MOST_GAPS: Final = 2_000_000
 """Largest number of stored times between orders; later ones are ignored."""
 
@@ -144,9 +145,10 @@ class Observation:
         self.deleted = 0
         """Number of displayed orders that were cancelled."""
 
-    def look(self, book: Book, second: int, trades: int, bought_lots: int = 0, orders: int = 0) -> None:
-        """Record the end of a second, with its number; trades, lots bought net and displayed orders are totals so
-        far.
+    def record(self, book: Book, second: int, trades: int, bought_lots: int = 0, orders: int = 0) -> None:
+        """Record a book at the end of a second, with the second's number.
+
+        ``trades``, ``bought_lots`` (net) and ``orders`` (displayed) are the totals so far.
         """
         bid, ask = book.best("B"), book.best("S")
         if not bid or not ask:
@@ -228,11 +230,11 @@ _WARM_S: Final = 10
 _LEAST_SECONDS: Final = 60
 """Least number of seconds with a book of two sides, for figures of tails and memory."""
 _STEP_BPS: Final = 2.0
-"""Size of a step of an instrument with a reference price, in basis points, as for the agents."""
+"""Size of a step in basis points of the instrument's reference price, as for the agents."""
 
 
 class _Watch:
-    """A market, one book of which is observed after each second of market time."""
+    """A market and the observation of one of its books, which is recorded at the end of each second of market time."""
 
     def __init__(self, name: str, rules: MarketRules, symbol: str, step_ticks: int, warm_s: int) -> None:
         now = Now()
@@ -261,7 +263,7 @@ class _Watch:
                 feed.gaps_ns.clear()
             if self._book.phase == "continuous":
                 second = self._next_ns // _SECOND_NS
-                self.seen.look(self._book, second, feed.trades, feed.bought_lots, feed.added_orders)
+                self.seen.record(self._book, second, feed.trades, feed.bought_lots, feed.added_orders)
             self._next_ns += _SECOND_NS
 
     def entered(self, lots: int) -> None:
@@ -276,7 +278,7 @@ class _Watch:
         seen = self.seen
         seen.trades = self._feed.trades - trades
         if len(self.market.books) == 1:
-            # The count includes orders that executions of a recording stand for.
+            # Unlike `entered`, the market also counts the orders by which it replays a recording's executions.
             seen.orders = self.market.orders - orders
         seen.added, seen.deleted = self._feed.added_orders - added, self._feed.deleted_orders - deleted
         seen.gaps_ns = self._feed.gaps_ns
@@ -369,7 +371,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def kurtosis(values: Floats) -> float:
-    """Return the fourth moment over the squared variance; 3 for a normal distribution."""
+    """Return the fourth central moment divided by the squared variance; 3 for a normal distribution."""
     centred = values - values.mean()
     return float((centred**4).mean() / (centred**2).mean() ** 2)
 
@@ -445,9 +447,7 @@ MORE_ROWS: Final[Mapping[str, Callable[[Observation], float]]] = MappingProxyTyp
 
 
 class Band(msgspec.Struct, frozen=True):
-    """How close a figure must be to the recording's: within a factor, or within a difference if it may be 0 or
-    negative.
-    """
+    """Range around a recorded figure: a largest ratio, or a largest difference if the figure may be 0 or negative."""
 
     factor: float = 0.0
     """Largest ratio, and inverse of the smallest one; 0: the difference applies."""

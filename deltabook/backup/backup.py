@@ -75,7 +75,7 @@ def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn every error of reading an incomplete archive into a `BackupError`."""
+    """Raise `BackupError` in place of every error that reading an incomplete archive raises."""
     try:
         yield
     except (tarfile.TarError, pa.ArrowException, EOFError) as error:
@@ -146,7 +146,7 @@ def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time
 
 
 def _together(parts: Sequence[Part], stage: Path) -> list[PartEntry]:
-    """Copy all parts, as of times from which they can resume with one another; return their entries."""
+    """Copy all parts so that the processes can resume together from the copies; return the entries of the parts."""
     for _ in range(_ATTEMPTS):
         entries = [_copied(part, Stage(stage / part.path)) for part in parts]
         unread = unread_epochs([stage / part.path for part in parts if part.kind == "runtime"])
@@ -219,13 +219,13 @@ def _sync(path: Path) -> None:
 
 _CHUNK_BYTES: Final = 1 << 20
 _MOST_MANIFEST_BYTES: Final = 1 << 30
-"""Number of bytes that are read of a manifest."""
+"""Largest size in bytes of a manifest; anything beyond is not read."""
 
 
 def restore(backup: Path, directory: Path) -> Manifest:
     """Restore a backup into a directory that is empty or does not exist; compare every byte with the manifest.
 
-    Raise `BackupError` on failure, and then leave nothing there.
+    Raise `BackupError` on failure, and then leave no file in the directory.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BackupError(f"expected an empty directory or none, was {directory}")

@@ -41,8 +41,8 @@ class PartReport(msgspec.Struct, frozen=True):
 
 
 def inspect(path: Path) -> list[PartReport]:
-    """Return reports on a run directory, on those directly below a directory, or on those in a backup; raise
-    `BackupError` if ``path`` is none of these.
+    """Return reports on a run directory, on the run directories directly below a directory, or on those in a backup;
+    raise `BackupError` if ``path`` is none of these.
 
     The report on a backup has what its manifest says; `restore` compares the manifest with the bytes.
     """
@@ -132,7 +132,7 @@ def _checkpoint(checkpoint: Path, published: int) -> str:
 
 
 def _user(lock: Path) -> str:
-    """Return the process that holds a lock, as this machine's kernel lists it; empty if none does."""
+    """Return the process on this machine that holds a lock, from the kernel's list of locks; empty if none does."""
     try:
         number = lock.stat().st_ino
         lines: Iterable[str] = _LOCKS.read_text("ascii").splitlines()

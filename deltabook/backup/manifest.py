@@ -1,8 +1,8 @@
 """Manifest of a backup: its parts, which are run directories, and every file with its size and checksum.
 
 A part is copied before the parts that it refers to: strategies before the exchange that has their orders, a runtime
-before its upstreams and before the exchange whose feed it reads. So everything that a copy refers to (an order, an
-epoch, a feed message) had been written before the copy that should have it was made.
+before its upstreams and before the exchange whose feed it reads. So everything to which the first copy refers (an
+order, an epoch, a feed message) has already been written when the second copy is made.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BackupError(RuntimeError):
 
 
 class MovedError(Exception):
-    """The copied files changed while they were copied, so that they have to be copied again."""
+    """Files changed while they were copied, and have to be copied again."""
 
 
 MANIFEST: Final = "backup.json"
@@ -149,7 +149,7 @@ class _Consumer(msgspec.Struct):
 
 
 def kind_of(directory: Path) -> Kind | None:
-    """Return the kind of process that a directory is the run directory of; None if it is not a run directory."""
+    """Return the kind of process to which a run directory belongs; None if the directory is not a run directory."""
     if (directory / "inputs").is_dir():
         return "exchange"
     if (directory / "epochs").is_dir():
