@@ -135,9 +135,9 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
     """Episodes of ``steps`` decisions within ``seconds`` of market time, each in a market of its own seed.
 
     An observation has the environment's `own` numbers, then those of the view ``best_quote`` and of ``views``, a
-    mapping from names to SQL, or to None for views that ship with Deltabook. Its prices are relative to the middle of the best
-    prices at the reset. ``market`` configures the simulation: agents, rate, latency, fees and all other fields, except
-    strategies, views, seed and hours, which the environment sets.
+    mapping from names to SQL, or to None for views that ship with Deltabook. Its prices are relative to the middle of
+    the best prices at the reset. ``market`` configures the simulation: agents, rate, latency, fees and all other
+    fields, except strategies, views, seed and hours, which the environment sets.
 
     Raises `ConfigurationError` for an invalid configuration.
     """

@@ -59,8 +59,8 @@ def local(  # noqa: PLR0917 - click passes every option by name
 ) -> None:
     """Run a master and workers on loopback until a signal; `--master spark://127.0.0.1:PORT` uses them.
 
-    The events ready, with the ports, and status are written to standard output. A worker that ends is reported and not
-    restarted. All processes of the cluster end with this one.
+    The events `ready`, which has the ports, and `status` are written to standard output. A worker that ends is reported
+    and not restarted. All processes of the cluster end with this one.
     """
     with _place(directory) as place:
         config = LocalConfig(

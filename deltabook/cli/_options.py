@@ -28,12 +28,15 @@ __all__ = [
     "access_options",
     "address",
     "check_run_id",
+    "collar_option",
+    "day_option",
     "first_broker_option",
     "given_run_id",
     "json_option",
     "new_run_id",
     "parameters_option",
     "parse_speed",
+    "queue_option",
     "replay_options",
     "security_options",
     "status_interval_options",
@@ -110,6 +113,21 @@ def parse_speed(context: click.Context, parameter: click.Parameter, value: str) 
     return speed
 
 
+day_option: Final = click.option(
+    "--day", default="", metavar="YYYY-MM-DD", help="Day of a recording whose times count from midnight."
+)
+queue_option: Final = click.option(
+    "--queue",
+    type=click.Choice(QUEUE_MODELS),
+    default="back",
+    help="Orders that are cancelled when a level of a depth file shrinks: the newest, the oldest, or a share of each.",
+)
+collar_option: Final = click.option(
+    "--collar-bps",
+    type=click.IntRange(0, 10_000),
+    default=0,
+    help="Maximum distance of an execution from the reference price, in basis points; 0 sets no limit.",
+)
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -143,7 +161,7 @@ def replay_options(prefix: str = "") -> _Decorator:
             f"{prefix}mode",
             type=click.Choice(REPLAY_MODES),
             default="as-orders",
-            help="Send the records as orders, or reproduce the recorded executions.",
+            help="Reproduce the recorded executions, or send the records as orders.",
         ),
         click.option("--speed", default="1", callback=parse_speed, help="Multiple of real time, or `max`."),
         click.option("--symbol", default="REPLAY", help="Symbol of the replay."),
@@ -153,19 +171,14 @@ def replay_options(prefix: str = "") -> _Decorator:
             metavar="A,B",
             help="Stocks of an ITCH file to replay; an ITCH file requires at least one.",
         ),
-        click.option("--day", default="", metavar="YYYY-MM-DD", help="Day of a file whose times count from midnight."),
+        day_option,
         click.option(
             "--orderbook",
             type=file,
             help="LOBSTER's order book file of the replayed messages, by which the book is corrected.",
         ),
-        click.option("--trades", type=file, help="File of the trades in the period of a file of depth."),
-        click.option(
-            "--queue",
-            type=click.Choice(QUEUE_MODELS),
-            default="back",
-            help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
-        ),
+        click.option("--trades", type=file, help="File with the trades of the period of a depth file."),
+        queue_option,
     )
 
     return _all_of(*options)
@@ -244,7 +257,7 @@ def access_options(port: str, *, prefix: str = "", variable: str = "") -> _Decor
             envvar=f"{variable}_CA_FILE" if variable else None,
             type=_FILE,
             default="",
-            help=f"PEM file with the CA of the certificate of {port}; connects with TLS.",
+            help=f"PEM file with the CA that issued the certificate of {port}; connects with TLS.",
         ),
     )
 

@@ -14,11 +14,11 @@ import click
 
 from deltabook.cli._options import (
     BACKTEST_FORMATS,
-    QUEUE_MODELS,
     FloatRange,
     first_broker_option,
     json_option,
     parameters_option,
+    queue_option,
 )
 from deltabook.cli._terminal import print_table, progress
 
@@ -47,28 +47,23 @@ _OPTIONS: Final = (
         "days",
         multiple=True,
         metavar="YYYY-MM-DD",
-        help="Day from whose midnight the files' times count; repeatable: one for each file.",
+        help="Day of recordings whose times count from midnight; repeatable: one for each file.",
     ),
     click.option(
         "--orderbook",
         "orderbooks",
         multiple=True,
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="LOBSTER's order book file of a --data, which corrects its book; repeatable, in the order of the files.",
+        help="LOBSTER's order book file of a --data, which corrects its book; repeatable, in the order of --data.",
     ),
     click.option(
         "--trades",
         "trades",
         multiple=True,
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="Trades of a --data of depth; repeatable, in the order of the files.",
+        help="File with the trades of a --data of depth; repeatable, in the order of --data.",
     ),
-    click.option(
-        "--queue",
-        type=click.Choice(QUEUE_MODELS),
-        default="back",
-        help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
-    ),
+    queue_option,
     click.option(
         "--max-crossed",
         "max_crossed_percent",
@@ -177,9 +172,9 @@ def views_of(places: Iterable[Path]) -> dict[str, str]:
 
 
 def print_result(result: Result, played: str = "records") -> None:
-    """Print the strategies' profits, the run in one line, and its problems.
+    """Print the strategies' profits, a summary of the run in one line, and its problems.
 
-    ``played`` is what `Figures.records` counts.
+    ``played`` is the noun for what `Figures.records` counts.
     """
     from deltabook.backtest.inspection import dropped_line, source_lines
     from deltabook.backtest.presentation import STATISTICS_HEAD, statistics_note, statistics_rows

@@ -149,7 +149,7 @@ def history() -> None:
 @command.command("executor", short_help="Run an executor on Kubernetes.")
 @click.option("--dir", "directory", default="/tmp", metavar="DIR", help="Working directory.")
 def executor(directory: str) -> None:
-    """Run an executor of Spark on Kubernetes; its pods run this command with the variables that Spark sets."""
+    """Run an executor of Spark on Kubernetes: the command of an executor's pod, whose environment Spark sets."""
     become(executor_launch(os.environ, Path(directory)))
 
 

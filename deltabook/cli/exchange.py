@@ -19,6 +19,7 @@ from deltabook.cli._options import (
     SECONDS,
     FloatRange,
     OptionError,
+    collar_option,
     given_run_id,
     replay_options,
     security_options,
@@ -38,14 +39,14 @@ _PLACES: Final = {
     "auction": ("_exchange_admin:auction", "Start an auction."),
     "book": ("_exchange_admin:book", "Show a symbol's book."),
     "bust": ("_exchange_admin:bust", "Declare a trade void."),
-    "close": ("_exchange_admin:close", "End the day."),
+    "close": ("_exchange_admin:close", "End the day of trading."),
     "export-itch": ("_exchange_files:export_itch", "Write a journal's feed as a file of ITCH 5.0."),
     "halt": ("_exchange_admin:halt", "Halt trading."),
     "hash": ("_exchange_admin:show_hash", "Show the hash of the market's state, live or of a journal."),
     "passwd": ("_exchange_files:passwd", "Hash a password for the users file."),
     "pause": ("_exchange_admin:pause", "Pause trading."),
     "replay": ("_exchange_admin:replay", "Show, pause, resume or seek the replay of a recording."),
-    "resume": ("_exchange_admin:resume", "Resume trading, uncrossing an auction."),
+    "resume": ("_exchange_admin:resume", "Resume trading; a running auction is uncrossed first."),
     "sessions": ("_exchange_admin:sessions", "List connections; close one."),
     "snapshot": ("_exchange_admin:snapshot", "Write a snapshot."),
     "statistics": ("_exchange_admin:statistics", "Show the totals of the session and of each symbol."),
@@ -222,12 +223,7 @@ _itch_port = click.option("--itch-port", type=PORT, default=_NONE, help="Port of
 @click.option(
     "--closing-auction", type=SECONDS, default=0.0, help="Seconds of the closing auction after --trading; 0 skips it."
 )
-@click.option(
-    "--collar-bps",
-    type=click.IntRange(0, 10_000),
-    default=0,
-    help="Maximum distance of an execution from the reference price; 0 sets no limit.",
-)
+@collar_option
 @click.option(
     "--max-live-orders",
     type=click.IntRange(1),

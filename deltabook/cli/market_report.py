@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from deltabook.cli._options import FORMATS
+from deltabook.cli._options import FORMATS, day_option
 from deltabook.cli._terminal import print_table, progress
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ __all__ = ["command"]
     help="Recorded file, in place of --dir; repeatable: files of one symbol are concatenated.",
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Format of the files.  [default: detected]")
-@click.option("--day", default="", metavar="YYYY-MM-DD", help="Day from whose midnight the files' times count.")
+@day_option
 @click.option("--tick", default="", metavar="SIZE", help="Price of one tick of the files.")
 @click.option("--symbol", default="", help="Symbol to measure.  [default: the first]")
 @click.option(

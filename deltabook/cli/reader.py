@@ -71,7 +71,9 @@ def command() -> None:
 @click.option(
     "--keep-time", metavar="COLUMN=SPAN", help="Keep the rows of this span before the newest one, by an int64 column."
 )
-@click.option("--at-most-once", is_flag=True, help="Accept that data sent while the runtime is not connected are lost.")
+@click.option(
+    "--at-most-once", is_flag=True, help="Accept the loss of data that is sent while the runtime is not connected."
+)
 @results_options()
 @json_option
 def add(  # noqa: PLR0917 - click passes every option by name
@@ -136,7 +138,7 @@ def list_readers(results: LazyResults, as_json: bool) -> None:
     "rows",
     type=click.Choice(["leave", "stay"]),
     default="leave",
-    help="leave: remove the rows that it has read; stay: keep them.",
+    help="Remove the rows that the reader has read (leave), or keep them (stay).",
 )
 @click.option(
     "--timeout",
@@ -147,7 +149,7 @@ def list_readers(results: LazyResults, as_json: bool) -> None:
 @results_options()
 @json_option
 def drop(name: str, rows: Literal["leave", "stay"], timeout: float, results: LazyResults, as_json: bool) -> None:
-    """Drop a reader that no view needs."""
+    """Drop a reader whose relations no view reads."""
     query = urllib.parse.urlencode({"rows": rows, "timeout_s": timeout})
     path = f"/v1/readers/{urllib.parse.quote(name, safe='')}?{query}"
     _print_change("dropped", results().ask("DELETE", path, timeout=timeout), as_json)

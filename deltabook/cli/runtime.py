@@ -117,7 +117,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 @click.option(
     "--system",
     type=click.Path(path_type=Path, file_okay=False),
-    help="--dir of the runtime that reads this runtime; a second reader of the same feed is refused there.",
+    help="--dir of the runtime that has this one as --upstream; it refuses a second upstream for the same feed.",
 )
 @click.option(
     "--upstream-symbols",
@@ -218,7 +218,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     "--epoch-ms",
     type=click.IntRange(1, 60_000),
     default=100,
-    help="Shortest time between epochs; while Spark publishes one, up to ten times as long.",
+    help="Shortest time between epochs; up to ten times as long while Spark publishes an epoch.",
 )
 @click.option(
     "--epoch-messages",

@@ -61,7 +61,7 @@ def sweep_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable[
 
 
 def require_grid(context: click.Context) -> None:
-    """Raise `click.UsageError` if an option of a grid is on the command line; call it if there is no grid."""
+    """Raise `click.UsageError` if a command line without --grid has an option that requires it."""
     spark = {option.name for option in _parameters_of(spark_options(shards=False))}
     for parameter in context.command.params:
         is_of_grid = parameter.name in spark or parameter.name in _BESIDE_GRID

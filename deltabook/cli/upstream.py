@@ -25,9 +25,9 @@ _DIRECTORY: Final = click.argument(
 
 @click.group()
 def command() -> None:
-    """Show and release the links between runtimes that read each other's epochs.
+    """Show and remove the links of a runtime to runtimes that read its epochs, and to the feeds that it reads.
 
-    DIR is a runtime's run directory.
+    DIR is the run directory of the runtime.
     """
 
 
