@@ -179,7 +179,10 @@ def _recreate(journal: Journal, head: SegmentHead, derived: dict[str, str]) -> l
 
 
 def _keep(path: Path, is_needed: bool) -> str:
-    """Keep a damaged file under another name; leave its beginning in place if no other file has the same data."""
+    """Keep a damaged file under another name; return that name.
+
+    The file itself also stays in place if ``is_needed``, because no other file has the data at its beginning.
+    """
     if not is_needed or path.suffix == ".snapshot":
         return str(set_aside(path))
     aside = aside_name(path)

@@ -1,4 +1,4 @@
-"""`deltabook exchange` and `deltabook replay`: run the simulated exchange, with a recorded file alone for the latter.
+"""`deltabook exchange run` and `deltabook replay`: run the simulated exchange, or one that only replays a file.
 
 The commands that inspect and control a running exchange, and those that read its files, are in `_exchange_admin` and
 `_exchange_files`.

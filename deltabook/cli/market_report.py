@@ -70,7 +70,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
     similar.
     """
     if (directory is None) == (not data):
-        raise click.UsageError("expected --dir or --data, was both or none")
+        raise click.UsageError(f"expected --dir or --data, was {'both' if data else 'neither'}")
     from deltabook.backtest import DataFile
     from deltabook.facts import facts_of, watch_files, watch_journal
 

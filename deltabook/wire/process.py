@@ -27,7 +27,10 @@ Figures = Callable[[], dict[str, int | float | str | None]]
 
 
 class Reporter:
-    """Reports ready once, then figures at an interval, finally stopped; used on the reactor's thread only."""
+    """Reporter of a process's events: ready once, then figures at an interval, and finally stopped or failed.
+
+    It is used on the reactor's thread only.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Messages over HTTP about a runtime, its views and ad-hoc questions, beside the changes of views (`results`).
+"""Messages over HTTP about a runtime, its views and ad-hoc questions; those with the changes of views are in `results`.
 
 ``GET`` of `STATUS_PATH` answers with a `RuntimeStatus`, of `STATISTICS_PATH` with a `Statistics`, of `VIEWS_PATH` with
 `ViewLine`s, of ``/v1/views/NAME`` with a `Result`. ``POST`` to ``/v1/views/NAME/cursor`` takes a `NewCursor` and
@@ -120,7 +120,7 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """Full result of a view at its newest version, with repeated rows.
+    """Full result of a view at its newest version; a row that the result has several times is repeated.
 
     Rows are sorted by their columns from the left, NULL first.
     """
@@ -207,7 +207,7 @@ class EngineLine(msgspec.Struct, frozen=True):
     queries_running: int
     queries_failed: int
     tasks: int
-    """Number of calls of pipelines that took inputs, so far."""
+    """Number of calls of pipelines with inputs since the runtime started."""
     tasks_per_s: float
     tuples_per_s: float
     """Tuples per second that pipelines have emitted, over the last seconds."""

@@ -166,10 +166,10 @@ class _BoundedRequest(SiteRequest):
 class BoundedSite(Site):
     """Site with a limit on open connections; a request must arrive in `_REQUEST_S`.
 
-    When every connection is taken, a new one replaces the connection that has been without a whole request for
-    longest: clients that open connections and never finish a request cannot keep others out. The new connection is
-    refused only if all others have a request that is being answered. A client that is cut off in the middle of a
-    request is answered first: 503 if its place was taken, 408 if it was too slow.
+    If there are as many connections as allowed, a new one replaces the connection that has waited longest for a whole
+    request: clients that open connections and never finish a request cannot keep others out. The new connection is
+    refused only if the requests of all others are being answered. A client that is disconnected in the middle of a
+    request is answered first: with 503 if another client replaced it, with 408 if it was too slow.
     """
 
     noisy = False
@@ -291,8 +291,9 @@ class PageFile(msgspec.Struct, frozen=True):
 
 
 def page_files(package: str) -> dict[str, PageFile]:
-    """Return the files by path: those in a package's folder ``page``; ``page.html`` is ``/``, ``page.css`` has the
-    shared style.
+    """Return the files in the folder ``page`` of a package, by path on the port.
+
+    The path of ``page.html`` is ``/``, and ``page.css`` begins with the shared style.
     """
     folder = files(package) / "page"
     by_path = {f"/{file.name}": read_file(file) for file in folder.iterdir() if file.name.partition(".")[2] in _TYPES}

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""WebSocket made from an HTTP request, with a bound on everything that is received and sent."""
+"""WebSocket made from an HTTP request, with a limit on received messages and a signal when the send buffer is full."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _HANDSHAKE: Final = (b"connection", b"host", b"upgrade")
 
 
 class NotUpgradedError(ValueError):
-    """A request for a WebSocket that does not conform to RFC 6455."""
+    """The request is not a request for a WebSocket by RFC 6455; the message gives the reason."""
 
 
 class Receiver(Protocol):
