@@ -13,7 +13,6 @@ from deltabook.wire.itch import (
     LONGEST,
     MESSAGES,
     DecodedMessage,
-    ItchError,
     Kind,
     attribution_of,
     broker_of,
@@ -124,12 +123,12 @@ class TestEncoding:
         ],
     )
     def test_what_does_not_fit_is_refused(self, letter: str, values: dict[str, int | str], text: str) -> None:
-        with pytest.raises(ItchError, match=text):
+        with pytest.raises(WireError, match=text):
             encode_message(letter, **values)
 
     @pytest.mark.parametrize("data", [b"", b"Z" * 12, b"S" * 11, b"S" * 13, b"\xff" * 12])
     def test_unknown_types_and_wrong_lengths_are_refused(self, data: bytes) -> None:
-        with pytest.raises(ItchError):
+        with pytest.raises(WireError):
             decode_message(data)
 
 
@@ -141,7 +140,7 @@ class TestFraming:
     @pytest.mark.parametrize("cut", [1, 2, 3, 13])
     def test_bytes_that_end_inside_a_message_are_refused(self, cut: int) -> None:
         data = frame(encode_message("S", event_code="O"))
-        with pytest.raises(ItchError, match="expected a whole message at byte 0"):
+        with pytest.raises(WireError, match="expected a whole message at byte 0"):
             list(frames(data[:cut]))
 
 

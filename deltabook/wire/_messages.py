@@ -1,21 +1,34 @@
-"""Messages with fixed fields, as in both versions of OUCH: tables of their fields, an encoder and a decoder."""
+"""Messages with fixed fields, as in ITCH and OUCH: tables of their fields, an encoder and a decoder."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from deltabook.wire.errors import WireError
 
-__all__ = ["DecodedOuch", "Kind", "MessageTable", "OuchField", "OuchMessage", "Value", "alpha", "number", "table"]
+__all__ = [
+    "DecodedMessage",
+    "Kind",
+    "MessageField",
+    "MessageTable",
+    "MessageType",
+    "Value",
+    "alpha",
+    "decode",
+    "encode",
+    "number",
+    "table",
+]
 
 Value = int | str
 
-_LETTERS: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_LETTERS: Final = {1: "B", 2: "H", 4: "I", 6: "6s", 8: "Q"}
+"""Format in `struct` of an unsigned integer, by its width; one of six bytes is packed as bytes."""
 
 
 class Kind(StrEnum):
@@ -24,9 +37,16 @@ class Kind(StrEnum):
     ALPHA = "alpha"
     UINT = "uint"
     SIGNED = "signed"
+    PRICE4 = "price4"
+    PRICE8 = "price8"
+    TIMESTAMP = "timestamp"
 
 
-class OuchField(msgspec.Struct, frozen=True):
+_KINDS: Final = {"u": Kind.UINT, "p4": Kind.PRICE4, "p8": Kind.PRICE8, "t": Kind.TIMESTAMP}
+"""Kind of an integer, by its notation in a table."""
+
+
+class MessageField(msgspec.Struct, frozen=True):
     """One field of a message."""
 
     name: str
@@ -38,16 +58,8 @@ class OuchField(msgspec.Struct, frozen=True):
     kind: Kind
     """Type of the field's bytes."""
 
-    @property
-    def layout(self) -> str:
-        """Letter of the field in a `struct` format."""
-        if self.kind is Kind.ALPHA:
-            return f"{self.width}s"
-        letter = _LETTERS[self.width]
-        return letter.lower() if self.kind is Kind.SIGNED else letter
 
-
-class OuchMessage(msgspec.Struct, frozen=True):
+class MessageType(msgspec.Struct, frozen=True):
     """One type of message."""
 
     type: str
@@ -55,21 +67,18 @@ class OuchMessage(msgspec.Struct, frozen=True):
     name: str
     """Name of the message in the specification."""
     length: int
-    """Length in bytes, including the type byte and, for a message with options, the two bytes of the appendage's
-    length.
+    """Length in bytes without a length prefix, including the type byte and, for a message with options, the two bytes
+    of the appendage's length.
     """
-    fields: tuple[OuchField, ...]
+    fields: tuple[MessageField, ...]
     """Fields except the type byte, in order and without gaps."""
     has_options: bool
-    """True if an appendage of options follows the message."""
-
-    @property
-    def layout(self) -> str:
-        """Type byte and fields as a `struct` format without the byte order."""
-        return "c" + "".join(field.layout for field in self.fields)
+    """True if an appendage of options follows the message (OUCH 5.0)."""
+    layout: str
+    """Type byte and fields as a `struct` format."""
 
 
-class DecodedOuch(msgspec.Struct, frozen=True):
+class DecodedMessage(msgspec.Struct, frozen=True):
     """A message as values."""
 
     type: str
@@ -77,34 +86,38 @@ class DecodedOuch(msgspec.Struct, frozen=True):
     fields: dict[str, Value]
     """Fields by name, in order; alphas are without trailing blanks."""
     options: dict[int, Value] = {}
-    """Options of the appendage, by tag (5.0)."""
+    """Options of the appendage, by tag (OUCH 5.0)."""
 
 
-MessageTable = Mapping[str, OuchMessage]
+MessageTable = Mapping[str, MessageType]
 """Messages of one direction, by letter."""
 
 
-def table(text: str) -> MessageTable:
-    """Parse a table of messages: each line has a letter, a name up to column 28, and the fields.
+def table(text: str, *, name_end: int = 28, common: str = "") -> MessageTable:
+    """Parse a table of messages: each line has a letter, a name up to column ``name_end``, and the fields.
 
-    A field is ``name:width`` for an alpha and ``name:uN`` for an integer of N bytes; ``+`` at the end means that
-    options follow, after the two bytes of their length.
+    A field is ``name:width`` for an alpha. An integer is ``name:uN`` with N bytes, ``name:p4`` and ``name:p8`` for
+    prices, and ``name:t6`` for a time. ``+`` at the end means that options follow, after the two bytes of their length.
+    The fields in ``common`` are the first ones of every message.
     """
-    messages = [_message(line) for line in text.strip().splitlines()]
+    messages = [
+        _message(line[0], line[3:name_end].strip(), common + line[name_end:]) for line in text.strip().splitlines()
+    ]
     return {message.type: message for message in messages}
 
 
-def _message(line: str) -> OuchMessage:
-    fields: list[OuchField] = []
+def _message(letter: str, name: str, text: str) -> MessageType:
+    fields: list[MessageField] = []
     end = 1
-    words = line[28:].split()
+    words = text.split()
     has_options = bool(words) and words[-1] == "+"
     for word in words[:-1] if has_options else words:
-        name, _, width = word.partition(":")
-        kind = Kind.ALPHA if width.isdigit() else Kind.UINT
-        fields.append(OuchField(name, end, int(width.lstrip("u")), kind))
+        field, _, width = word.partition(":")
+        kind = Kind.ALPHA if width.isdigit() else _KINDS.get(width) or _KINDS[width[0]]
+        fields.append(MessageField(field, end, int(width.lstrip("upt")), kind))
         end += fields[-1].width
-    return OuchMessage(line[0], line[3:28].strip(), end + 2 * has_options, tuple(fields), has_options)
+    layout = ">c" + "".join(f"{f.width}s" if f.kind is Kind.ALPHA else _LETTERS[f.width] for f in fields)
+    return MessageType(letter, name, end + 2 * has_options, tuple(fields), has_options, layout)
 
 
 def encode(messages: MessageTable, type_: str, values: Mapping[str, Value]) -> bytes:
@@ -120,14 +133,19 @@ def encode(messages: MessageTable, type_: str, values: Mapping[str, Value]) -> b
         if field.name not in values:
             raise WireError(f"expected {field.name} in a message {type_}, was not given")
         value = values[field.name]
-        packed.append(alpha(field, value, type_) if field.kind is Kind.ALPHA else number(field, value, type_))
+        if field.kind is Kind.ALPHA:
+            packed.append(alpha(field, value, type_))
+        elif field.kind is Kind.TIMESTAMP:
+            packed.append(number(field, value, type_).to_bytes(field.width))
+        else:
+            packed.append(number(field, value, type_))
     if len(values) != len(message.fields):
         unknown = ", ".join(sorted(set(values) - {field.name for field in message.fields}))
         raise WireError(f"expected fields of a message {type_}, was {unknown}")
-    return struct.pack(">" + message.layout, *packed)
+    return struct.pack(message.layout, *packed)
 
 
-def decode(messages: MessageTable, data: bytes) -> tuple[OuchMessage, dict[str, Value]]:
+def decode(messages: MessageTable, data: bytes) -> tuple[MessageType, dict[str, Value]]:
     """Return the type of the message at the beginning of ``data``, and the values of its fields.
 
     Raise `WireError` for an unknown type or another length. Bytes after the fields are accepted only if options may
@@ -139,14 +157,18 @@ def decode(messages: MessageTable, data: bytes) -> tuple[OuchMessage, dict[str, 
         raise WireError(f"expected a type out of {' '.join(messages)}, was {letter!r} in {data[:64]!r}")
     if len(data) < message.length or (len(data) > message.length and not message.has_options):
         raise WireError(f"expected {message.length} bytes of a message {letter}, was {len(data)} in {data[:64]!r}")
-    unpacked = struct.unpack_from(">" + message.layout, data)[1:]
-    return message, {
-        field.name: value.decode("latin-1").rstrip(" ") if field.kind is Kind.ALPHA else value
-        for field, value in zip(message.fields, unpacked, strict=True)
-    }
+    unpacked = struct.unpack_from(message.layout, data)[1:]
+    return message, {field.name: _value(field, raw) for field, raw in zip(message.fields, unpacked, strict=True)}
 
 
-def number(field: OuchField, value: Value, where: str) -> int:
+def _value(field: MessageField, raw: Any) -> Value:
+    """Return the value of a field as `struct` has unpacked it."""
+    if field.kind is Kind.ALPHA:
+        return str(raw, "latin-1").rstrip(" ")
+    return int.from_bytes(raw) if field.kind is Kind.TIMESTAMP else int(raw)
+
+
+def number(field: MessageField, value: Value, where: str) -> int:
     """Return a value if it fits an integer field, else raise `WireError`."""
     bits = 8 * field.width
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if field.kind is Kind.SIGNED else (0, (1 << bits) - 1)
@@ -155,7 +177,7 @@ def number(field: OuchField, value: Value, where: str) -> int:
     return value
 
 
-def alpha(field: OuchField, value: Value, where: str) -> bytes:
+def alpha(field: MessageField, value: Value, where: str) -> bytes:
     """Return the padded bytes of an alpha; raise `WireError` unless the value is ASCII text that fits."""
     if not isinstance(value, str) or not value.isascii() or len(value) > field.width:
         raise WireError(f"expected at most {field.width} ASCII characters for {field.name} of {where}, was {value!r}")
