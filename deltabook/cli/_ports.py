@@ -19,7 +19,7 @@ import msgspec
 from deltabook.cli._options import ConfigFileError, OptionError, access_options, address, json_option
 from deltabook.wire import admin, strategies
 from deltabook.wire.errors import AccessError
-from deltabook.wire.http.blocking import BlockingPort
+from deltabook.wire.http.blocking import BlockingPort, decode_answer
 from deltabook.wire.http.peer import ClientError, HttpPeer, RefusedError
 
 __all__ = [
@@ -85,8 +85,16 @@ class CliPort:
             return self._port.ask(method, path, body, wait_s=timeout)[0]
 
     def get(self, path: str, kind: type[T]) -> T:
-        """Return the decoded answer to a GET of a path."""
-        return msgspec.json.decode(self.ask("GET", path), type=kind)
+        """Return the decoded answer to a GET of a path; raise the errors of `ask`, and for an answer of another form."""
+        answer = self.ask("GET", path)
+        with _one_line():
+            return decode_answer(answer, kind, path)
+
+    def post(self, path: str, record: msgspec.Struct, kind: type[T]) -> T:
+        """Send a record, and return the decoded answer; raise the errors of `get`."""
+        answer = self.ask("POST", path, msgspec.json.encode(record))
+        with _one_line():
+            return decode_answer(answer, kind, path)
 
     @contextmanager
     def open(
@@ -132,8 +140,7 @@ class AdminPort(CliPort):
 
     def change(self, change: admin.Change) -> admin.Done:
         """Request a change; return the answer."""
-        answer = self.ask("POST", _PATHS[type(change)], msgspec.json.encode(change))
-        return msgspec.json.decode(answer, type=admin.Done)
+        return self.post(_PATHS[type(change)], change, admin.Done)
 
 
 def _admin_address(directory: Path | None) -> str:
@@ -166,8 +173,7 @@ class StatusPort(CliPort):
 
     def kill(self, kill: strategies.Kill) -> strategies.Killed:
         """Trigger the kill switch."""
-        answer = self.ask("POST", strategies.KILL_PATH, msgspec.json.encode(kill))
-        return msgspec.json.decode(answer, type=strategies.Killed)
+        return self.post(strategies.KILL_PATH, kill, strategies.Killed)
 
 
 def _status_address(directory: Path | None) -> str:

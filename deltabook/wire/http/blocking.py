@@ -14,7 +14,7 @@ import msgspec
 from deltabook.wire.errors import AccessError
 from deltabook.wire.http.peer import MOST_REASON_BYTES, ClientError, HttpPeer, ProtocolError
 
-__all__ = ["BlockingPort"]
+__all__ = ["BlockingPort", "decode_answer"]
 
 _T = TypeVar("_T")
 
@@ -45,12 +45,12 @@ class BlockingPort:
 
         Raise `ClientError` if there is no answer, or if the answer is a refusal or not a `kind`.
         """
-        return self._decoded(self.ask("GET", path)[0], kind, path)
+        return decode_answer(self.ask("GET", path)[0], kind, path)
 
     def change(self, method: str, path: str, record: msgspec.Struct | None, kind: type[_T], wait_s: float = 0.0) -> _T:
         """Send a request that changes something, and return its answer, which may take ``wait_s`` seconds."""
         body = None if record is None else msgspec.json.encode(record)
-        return self._decoded(self.ask(method, path, body, wait_s=wait_s)[0], kind, path)
+        return decode_answer(self.ask(method, path, body, wait_s=wait_s)[0], kind, path)
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, *, accept: str = "", wait_s: float = 0.0
@@ -149,13 +149,15 @@ class BlockingPort:
             self._kept.close()
             self._kept = None
 
-    def _decoded(self, data: bytes, kind: type[_T], path: str) -> _T:
-        try:
-            return msgspec.json.decode(data, type=kind)
-        except ValueError as error:  # msgspec's, or that of text that is not UTF-8
-            raise ProtocolError(
-                f"expected {getattr(kind, '__name__', kind)} from {path}, was {data[:80]!r}: {error}"
-            ) from None
+
+def decode_answer(data: bytes, kind: type[_T], path: str) -> _T:
+    """Return the record in the answer of a path; raise `ProtocolError` for anything else."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except ValueError as error:  # msgspec's, or that of text that is not UTF-8
+        raise ProtocolError(
+            f"expected {getattr(kind, '__name__', kind)} from {path}, was {data[:80]!r}: {error}"
+        ) from None
 
 
 def _is_over(connection: http.client.HTTPConnection) -> bool:
