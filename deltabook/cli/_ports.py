@@ -85,7 +85,7 @@ class CliPort:
             return self._port.ask(method, path, body, wait_s=timeout)[0]
 
     def get(self, path: str, kind: type[T]) -> T:
-        """Return the decoded answer to a GET of a path; raise the errors of `ask`, and for an answer of another form."""
+        """Return the decoded answer to a GET; raise the errors of `ask`, also for an answer of another form."""
         answer = self.ask("GET", path)
         with _one_line():
             return decode_answer(answer, kind, path)
