@@ -63,7 +63,7 @@ _FORM: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def new_run_id(now: datetime, suffix: str = "") -> str:
-    """Return a unique run id: the time of its start, and four hexadecimal digits that distinguish runs of the same second.
+    """Return a unique run id: the time of its start, and four hex digits that distinguish runs of the same second.
 
     >>> new_run_id(datetime(2026, 11, 21, 9, 30), "07ff")
     '20261121-093000-07ff'
