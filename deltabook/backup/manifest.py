@@ -101,14 +101,14 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
     try:
         version = msgspec.json.decode(data, type=_Format).format
         if version != _FORMAT:
-            raise BackupError(f"expected a backup of format {_FORMAT} at {where}, was format {version}")
+            raise BackupError(f"expected a backup of format {_FORMAT} at {where}, was one of format {version}")
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BackupError(f"expected the manifest of a backup at {where}, was: {error}") from None
     for path in (*(entry.path for entry in manifest.files), *(part.path for part in manifest.parts if part.path)):
         pure = PurePosixPath(path)
         if pure.is_absolute() or not pure.parts or ".." in pure.parts or str(pure) != path or path == MANIFEST:
-            raise BackupError(f"expected names below the backup in {where}, was {path!r}")
+            raise BackupError(f"expected paths below the backup in {where}, was {path!r}")
     return manifest
 
 

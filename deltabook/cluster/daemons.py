@@ -290,7 +290,7 @@ _MEMORY: Final = "SPARK_EXECUTOR_MEMORY"
 def executor_launch(environ: Mapping[str, str], directory: Path) -> Launch:
     """Return the process that an executor's pod must start; raise `ClusterError` for a missing variable."""
     if missing := [name for name in (*_ARGUMENTS.values(), _MEMORY) if not environ.get(name)]:
-        raise ClusterError(f"expected the variables that Spark gives an executor's pod, was none of {missing[0]}")
+        raise ClusterError(f"expected the variables that Spark sets in an executor's pod, was none named {missing[0]}")
     home = spark_home()
     numbered = {int(match[1]): value for name, value in environ.items() if (match := _OPTION.fullmatch(name))}
     places = [f"{environ.get('SPARK_CONF_DIR', '/opt/spark/conf')}", f"{home}/jars/*"]

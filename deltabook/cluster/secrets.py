@@ -97,7 +97,7 @@ def _check_own(directory: Path) -> None:
         path.name for path in directory.iterdir() if path.name.removesuffix(".new").lstrip(".") not in _OURS
     )
     if others:
-        raise SecretsError(f"expected a folder for secrets alone, was {directory}, which has {others[0]}")
+        raise SecretsError(f"expected a folder with secrets only, was {directory}, which has {others[0]}")
 
 
 class _Folder:
@@ -125,7 +125,7 @@ class _Folder:
         if shown.exists() != hidden.exists():
             missing, there = (shown, hidden) if hidden.exists() else (hidden, shown)
             raise SecretsError(
-                f"expected {missing} beside {there}, was not there; without both remove every .pem and .key"
+                f"expected {missing} beside {there}, was missing; remove every .pem and .key to make a new authority"
             )
         if shown.exists():
             self.kept += ["ca.pem", "ca.key"]

@@ -72,7 +72,7 @@ def answer_and_close(transport: Any, status: int, text: str, clock: Any, *, is_s
         transport.loseConnection()
 
     def abort() -> None:
-        if transport.connected:  # TLS has nothing left to abort once its connection is lost, and raises
+        if transport.connected:  # with TLS, aborting a lost connection raises an error
             transport.abortConnection()
 
     clock.callLater(_LINGER_S, abort)
@@ -81,18 +81,18 @@ def answer_and_close(transport: Any, status: int, text: str, clock: Any, *, is_s
 def answer_before_closing(connection: Any, clock: Any, most_body_bytes: int) -> None:
     """Answer clients of a site in three cases in which Twisted closes their connection without an answer, or waits.
 
-    * A client closes its side of the connection: answers that were written are still sent, by a WebSocket too. A
-      request that is still being answered is given up: until something is sent, the client looks like one that has
-      closed both sides.
+    * A client closes its side of the connection: buffered answers and messages of a WebSocket are still sent. A
+      request that is being answered is dropped, because until something is sent the client cannot be distinguished
+      from one that has closed both sides.
     * A line of a request is too long: the answer is 414 or 431.
-    * A header announces a body of more than ``most_body_bytes``: the answer is 413, before the body has arrived. The
-      length may have more digits than Python converts.
+    * A header announces a body of more than ``most_body_bytes``: the answer is 413, before the body has arrived. A
+      length of very many digits, which Python refuses to convert, is recognised by their number.
     """
     channel = connection._channel
     header_received = channel.headerReceived
 
     def refuse_early(status: int, text: str) -> None:
-        # The rest of the request is read and discarded.
+        # The rest of the request is read and discarded: closing with unread bytes would discard the answer.
         channel.dataReceived = channel.lineReceived = channel.lineLengthExceeded = lambda data: None
         answer_and_close(channel.transport, status, text, clock, is_sending=True)
 
@@ -113,8 +113,8 @@ def answer_before_closing(connection: Any, clock: Any, most_body_bytes: int) -> 
     channel.lineLengthExceeded, channel.headerReceived = line_exceeded, header_checked
 
     def input_ended() -> None:
-        if (of_socket := getattr(channel, "input_ended", None)) is not None:
-            of_socket()
+        if (socket_ended := getattr(channel, "input_ended", None)) is not None:
+            socket_ended()
         elif channel.requests or connection._channel is not channel:
             channel.transport.abortConnection()
         else:
