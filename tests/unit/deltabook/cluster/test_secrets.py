@@ -125,7 +125,7 @@ def test_an_open_folder_of_something_else_is_left_as_it_is(tmp_path: Path) -> No
         ("runtime.token", b"\n", "expected a secret in .*runtime.token, was nothing"),
         ("ca.pem", b"nonsense", "expected a certificate in PEM in .*ca.pem"),
         ("ca.key", b"nonsense", "expected a private key in PEM without a password in .*ca.key"),
-        ("ca.key", None, "expected .*ca.key beside .*ca.pem, was not there"),
+        ("ca.key", None, "expected .*ca.key beside .*ca.pem, was missing"),
     ],
     ids=["empty", "certificate", "key", "missing"],
 )
