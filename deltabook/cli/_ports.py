@@ -217,15 +217,21 @@ _DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
 
 
 def _with_port(
-    command: Command, name: str, make: Callable[..., CliPort], *options: Command, is_optional: bool = False
+    command: Command,
+    name: str,
+    make: Callable[..., CliPort],
+    *options: Command,
+    address_option: str = "where",
+    is_optional: bool = False,
 ) -> Command:
     """Add options to a command, which receives ``name``: a function that creates the port that the options select.
 
-    The values of the options are the arguments of ``make``. With ``is_optional``, the command receives None if no
-    address is given.
+    The values of the options are the arguments of ``make``; the first one is that of ``address_option``. With
+    ``is_optional``, the command receives None if no address is given.
     """
 
-    def with_port(where: str | None, token_file: str, ca_file: str, **others: Any) -> None:
+    def with_port(token_file: str, ca_file: str, **others: Any) -> None:
+        where = others.pop(address_option)
         place = (others.pop("directory"),) if "directory" in others else ()
         port = partial(make, where, *place, token_file, ca_file)
         command(**{name: None if is_optional and where is None else port}, **others)
@@ -298,11 +304,9 @@ def results_options(*, optional: bool = False) -> Callable[[Command], Command]:
     The command receives ``results``, a `LazyResults`; or None if no address is given and the option is ``optional``.
     """
     option = click.option(
-        "--results",
-        "where",
-        envvar="DELTABOOK_RESULTS",
-        metavar="HOST:PORT",
-        help="Results service of a running runtime.",
+        "--results", envvar="DELTABOOK_RESULTS", metavar="HOST:PORT", help="Results service of a running runtime."
     )
     access = access_options("the service", variable="DELTABOOK_RESULTS")
-    return lambda command: _with_port(command, "results", ResultsPort, option, access, is_optional=optional)
+    return lambda command: _with_port(
+        command, "results", ResultsPort, option, access, address_option="results", is_optional=optional
+    )
