@@ -211,7 +211,8 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         """Send the action's orders, advance market time by a step, and observe.
 
         An episode terminates when its time is over; the observation contains the remaining time. Raise
-        `gymnasium.error.ResetNeeded` after that, and `SimulationError` if the environment's strategy has failed.
+        `gymnasium.error.ResetNeeded` if the episode is over, and `SimulationError` if the environment's strategy has
+        failed.
         """
         simulation = self.simulation
         if self._step_number >= self._steps:

@@ -107,7 +107,7 @@ class _ClusterProcess(SupervisedProcess):
 
     def run(self) -> str | None:
         """Run the reactor; return the reason of a failure, None for a clean end."""
-        # The reactor's own handlers notice children that end; the handlers of stop signals are installed afterwards.
+        # The reactor needs its own handler of SIGCHLD, so the handlers of stop signals are installed once it runs.
         self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop)
         self._reactor.callWhenRunning(self._start)
         self._reactor.run()

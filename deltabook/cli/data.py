@@ -22,7 +22,7 @@ _ACTIONS: Final = {
     "B": "bids", "S": "asks", "E": "executed", "F": "filled", "D": "deleted", "X": "reduced", "U": "replaced",
     "V": "changed", "T": "trades", "C": "broken",
 }  # fmt: skip
-"""Word for each action in a table."""
+"""Heading of the column with the number of each action."""
 
 
 def _options(formats: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -190,7 +190,9 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return reactor.listenSSL(port, site, self.context_factory(), interface=interface)
 
     def context_factory(self) -> Any:
-        """Return a factory of contexts for TLS 1.2 or newer; raise `AccessError`, also if the key does not fit the
+        """Return a factory of contexts for TLS 1.2 or newer.
+
+        Raise `AccessError` for a certificate or key that cannot be read, and for a key that does not fit the
         certificate.
         """
         # Without TLS, OpenSSL is not loaded.

@@ -110,7 +110,7 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     since: int
     """First epoch of the view."""
     failed: str | None
-    """Reason why it ended; null if it did not."""
+    """Reason why the view has failed; null if it has not."""
     sql: str = ""
     """SELECT of the view, as it was given."""
     record: RecordLine | None = None
