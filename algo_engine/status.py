@@ -360,12 +360,7 @@ class _Root(Resource):
         return msgspec.json.encode(answer), "application/json"
 
     def _admit(self, request: Request) -> None:
-        refusal = self._access.refusal(
-            str(getattr(request.getClientAddress(), "host", "")),
-            request.getHeader("authorization"),
-            request.getHeader("origin"),
-            request.getHeader("host"),
-        )
+        refusal = self._access.refusal_of(request)
         if refusal is not None:
             if refusal[0] == 401:
                 request.setHeader("www-authenticate", "Bearer")

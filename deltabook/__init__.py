@@ -1,5 +1,5 @@
-"""Deltabook: a simulated exchange, SQL views of its order books that are kept exactly up to date, and strategies on
-them.
+"""Deltabook: a simulated exchange, SQL views of its order books that are kept exactly up to date, and strategies that
+trade on them.
 
 ```
 cli ──▶ demo ──starts──▶ exchange_server ──feed──▶ runtime ──view changes──▶ algo_engine ──orders──▶ exchange_server
@@ -8,15 +8,16 @@ cli ──▶ demo ──starts──▶ exchange_server ──feed──▶ run
  ├────▶ simulation: the same with background agents in place of recorded flow; gym: learning environments on it
  ├────▶ audit, backup, repair: checks, copies and repairs of folders        facts: figures of a market
  └────▶ cluster: the processes of Spark's standalone cluster
-notebook ──▶ backtest, simulation, runtime.client: the calls below
+notebook ──▶ backtest, simulation, runtime.client: the functions that this module offers
 wire: the message types that these parts share
 ```
 
-The composition root: it may import every other package, and none of them imports it, `deltabook.wire` excepted.
+This package is the composition root: it may import every other package, and these import only `deltabook.wire` of it.
 
 For notebooks and scripts: `run_backtest`, `sweep` and `replay` of recordings, `simulate` and `sweep_simulations`,
-`connect` to a running runtime, the parts of a strategy, and the errors. Each of these names is imported when it
-is first used, because all parts import `deltabook.wire`, and their processes need no backtest. See docs/python.md.
+`connect` to a running runtime, the parts of a strategy, and the errors. Each of these names is imported when it is
+first used: every process imports this module together with `deltabook.wire`, but most need no backtest. See
+docs/python.md.
 """
 
 from importlib import import_module as _import_module

@@ -185,7 +185,7 @@ class SymbolAccount(msgspec.Struct):
     cash: int = 0
     """Money received less money paid, before fees."""
     cost: int = 0
-    """Average cost of the open position, with its sign."""
+    """Cost of the open position at average prices; negative for a short position."""
     realised: int = 0
     """Profit of closed positions, at average cost; the remainder of a division stays in the cost."""
     fees: int = 0
@@ -250,7 +250,7 @@ class JournalledDesk:
         self.name = folder.name
         records, _ = read_journal(folder / JOURNAL)
         first = records[0] if records else Checkpoint(0)
-        assert isinstance(first, Checkpoint), "a journal begins with one, or reading it has failed"
+        assert isinstance(first, Checkpoint), "read_journal accepts only a journal that begins with a checkpoint"
         self.blotter = Blotter(first.broker_id)
         self.known_from = first.last_client_id
         """Highest request number before the journal's first entry: the journal has all later requests, except those in
@@ -274,13 +274,13 @@ class JournalledDesk:
                     portfolio.restate(record.symbol, record.void.holding)
         self.holdings: dict[str, Holding] = portfolio.holdings
         """Holdings by symbol."""
-        # The trades are read after the journal and before the exchange. So, if the strategy is running, the list has at
-        # least what the journal has, and nothing that the exchange has not published.
+        # The trades are read after the journal and before the exchange. So, even if the strategy is running, the list
+        # has every trade that is in the journal, and none that the exchange has not published.
         self.trades: list[Trade] = list(read_trades([folder / SPOOL]))
         """Trades of the strategy, in the order of its list."""
 
     def must_know(self, client_id: int) -> bool:
-        """Return True if the journal must have the request of this number if the exchange has answered it."""
+        """Return True if the journal must have a request with this number once the exchange has answered it."""
         return client_id > self.known_from and not any(client_id in numbers for numbers in self.lost)
 
     @property
@@ -331,7 +331,7 @@ class AuditedStrategy(msgspec.Struct, frozen=True):
     messages: int
     """Number of messages that the exchange has sent to the strategy."""
     unreceived: int
-    """Number of messages that are not in the strategy's journal yet, because it was killed or is still running."""
+    """Number of messages that are not in the strategy's journal yet: the strategy was killed, or is still running."""
     orders: int
     """Number of orders that the exchange has accepted."""
     fills: int
@@ -427,22 +427,18 @@ class _Side:
         )
 
     def _compare_request(self, message: Response) -> None:
-        """Check that the exchange received the request as the journal has it, and no request that is missing in the
-        journal.
-        """
-        asked = self._desk.intents.get(message.client_id)
-        if asked is not None:
-            wanted = (asked.action, asked.symbol, asked.volume_lots, asked.price_ticks)
+        """Check that an accepted order equals its request in the journal, and that the request is there."""
+        intent = self._desk.intents.get(message.client_id)
+        if intent is not None:
+            expected = (intent.action, intent.symbol, intent.volume_lots, intent.price_ticks)
             was = (message.detail, message.symbol, message.volume, message.price)
-            if wanted != was:
-                self._wrong(f"order {message.client_id}", wanted, was)
+            if expected != was:
+                self._wrong(f"order {message.client_id}", expected, was)
         elif self._desk.must_know(message.client_id) and message.sequence <= self._desk.sequence:
             self._wrong(f"order {message.client_id}", "a request in the journal", "none")
 
     def _compare_trade(self, message: Response, order: StandingOrder) -> None:
-        """Check that the next line of the list of trades is this execution, or reverses the execution that
-        became void.
-        """
+        """Check that the next line of the list of trades is this execution, or reverses it if the trade is void."""
         trade = next(self._trades, None)
         if trade is None:
             if message.sequence <= self._desk.sequence:
@@ -450,13 +446,13 @@ class _Side:
             return
         is_void = message.action == "B"
         lots, detail = (-message.volume, "void") if is_void else (message.volume, message.detail)
-        there = (message.sequence, message.time_ns, message.symbol, order.side, lots, message.price)
-        here = (trade.sequence, trade.time_ns, trade.symbol, trade.side, trade.volume_lots, trade.price_ticks)
-        which = (message.order_id, order.client_id, detail)
-        if there != here or which != (trade.order_id, trade.client_id, trade.liquidity):
-            self._wrong(f"execution {message.sequence}", (*there, *which), msgspec.structs.astuple(trade))
+        expected = (message.sequence, message.time_ns, message.symbol, order.side, lots, message.price)
+        was = (trade.sequence, trade.time_ns, trade.symbol, trade.side, trade.volume_lots, trade.price_ticks)
+        ids = (message.order_id, order.client_id, detail)
+        if expected != was or ids != (trade.order_id, trade.client_id, trade.liquidity):
+            self._wrong(f"execution {message.sequence}", (*expected, *ids), msgspec.structs.astuple(trade))
         if is_void:
-            self._take_back(trade)
+            self._remove_void(trade)
             return
         self._matched.append(trade)
         if self._fees is not None:
@@ -464,8 +460,8 @@ class _Side:
             if fee != trade.fee:
                 self._wrong(f"fee of trade {trade.sequence}", fee, trade.fee)
 
-    def _take_back(self, void: Trade) -> None:
-        """Remove the newest trade with these lots and this price, whose fee is refunded."""
+    def _remove_void(self, void: Trade) -> None:
+        """Remove the newest trade that a void trade reverses, and check that its fee is refunded."""
         wanted = (void.order_id, -void.volume_lots, void.price_ticks)
         for place in range(len(self._matched) - 1, -1, -1):
             trade = self._matched[place]
@@ -494,7 +490,7 @@ class _Side:
             self._compare_money(symbol, accounts.get(symbol, SymbolAccount()))
 
     def _compare_money(self, symbol: str, account: SymbolAccount) -> None:
-        """Compare position and profit of a symbol as the journal, the list of trades and the exchange give them."""
+        """Compare the position and the profit of a symbol by the journal, by the list of trades and by the exchange."""
         holding = self._desk.holdings.get(symbol)
         position_lots = self._ledger.positions.get(symbol, 0)
         if account.position_lots != position_lots:

@@ -7,7 +7,8 @@ the BTC/USD recording ──┘              and event by event            └�
 ```
 
 `deltabook market-report` prints them; docs/market.md explains the figures. `RECORDED` are the reference figures: half
-an hour of BTC/USD on Bitstamp, as `watch_capture` measures them.
+an hour of BTC/USD on Bitstamp, as `watch_capture` measures them. To compare markets of different scales, prices are
+measured in *steps* (a number of ticks) and quantities in *clips* (the median size of an order).
 
 Cont, *Empirical properties of asset returns: stylized facts and statistical issues* (2001).
 """
@@ -54,7 +55,7 @@ __all__ = [
 
 
 EDGES: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512)
-"""Distances from the middle, in steps, up to which displayed lots are added up."""
+"""Distances from the middle of the best prices, in steps, up to which displayed lots are added up."""
 _MOST_GAPS: Final = 2_000_000
 """Largest number of stored times between orders; later ones are ignored."""
 
@@ -144,9 +145,10 @@ class Observation:
         self.deleted = 0
         """Number of displayed orders that were cancelled."""
 
-    def look(self, book: Book, second: int, trades: int, bought_lots: int = 0, orders: int = 0) -> None:
-        """Record the end of a second, with its number; trades, lots bought net and displayed orders are totals so
-        far.
+    def record(self, book: Book, second: int, trades: int, bought_lots: int = 0, orders: int = 0) -> None:
+        """Record a book at the end of a second, with the second's number.
+
+        ``trades``, ``bought_lots`` (net) and ``orders`` (displayed) are the totals so far.
         """
         bid, ask = book.best("B"), book.best("S")
         if not bid or not ask:
@@ -228,11 +230,11 @@ _WARM_S: Final = 10
 _LEAST_SECONDS: Final = 60
 """Least number of seconds with a book of two sides, for figures of tails and memory."""
 _STEP_BPS: Final = 2.0
-"""Size of a step of an instrument with a reference price, in basis points, as for the agents."""
+"""Size of a step in basis points of the instrument's reference price, as for the agents."""
 
 
 class _Watch:
-    """A market, one book of which is observed after each second of market time."""
+    """A market and the observation of one of its books, which is recorded at the end of each second of market time."""
 
     def __init__(self, name: str, rules: MarketRules, symbol: str, step_ticks: int, warm_s: int) -> None:
         now = Now()
@@ -240,7 +242,7 @@ class _Watch:
         self._feed = FeedObserver(now, locate)
         self.market = Market(rules, (self._feed,), (), now)
         self._book: Book = self.market.books[symbol]
-        self.seen = Observation(name, step_ticks)
+        self.observation = Observation(name, step_ticks)
         self._symbol, self._warm_ns = symbol, warm_s * _SECOND_NS
         self._next_ns = 0
         self._before: tuple[int, int, int, int] | None = None
@@ -261,31 +263,31 @@ class _Watch:
                 feed.gaps_ns.clear()
             if self._book.phase == "continuous":
                 second = self._next_ns // _SECOND_NS
-                self.seen.look(self._book, second, feed.trades, feed.bought_lots, feed.added_orders)
+                self.observation.record(self._book, second, feed.trades, feed.bought_lots, feed.added_orders)
             self._next_ns += _SECOND_NS
 
     def entered(self, lots: int) -> None:
         """Count an order that was sent."""
         if self.is_begun:
-            self.seen.sizes.append(lots)
-            self.seen.orders += 1
+            self.observation.sizes.append(lots)
+            self.observation.orders += 1
 
     def finish(self) -> Observation:
         """Return the observation; raise `ConfigurationError` if it is too short."""
         trades, added, deleted, orders = self._before or (0, 0, 0, 0)
-        seen = self.seen
-        seen.trades = self._feed.trades - trades
+        observation = self.observation
+        observation.trades = self._feed.trades - trades
         if len(self.market.books) == 1:
-            # The count includes orders that executions of a recording stand for.
-            seen.orders = self.market.orders - orders
-        seen.added, seen.deleted = self._feed.added_orders - added, self._feed.deleted_orders - deleted
-        seen.gaps_ns = self._feed.gaps_ns
-        if seen.seconds < _LEAST_SECONDS or not seen.trades or not seen.sizes:
+            # Unlike `entered`, the market also counts the orders by which it replays a recording's executions.
+            observation.orders = self.market.orders - orders
+        observation.added, observation.deleted = self._feed.added_orders - added, self._feed.deleted_orders - deleted
+        observation.gaps_ns = self._feed.gaps_ns
+        if observation.seconds < _LEAST_SECONDS or not observation.trades or not observation.sizes:
             raise ConfigurationError(
                 f"expected {_LEAST_SECONDS} seconds of a book of {self._symbol} with two sides, and trades, was "
-                f"{seen.seconds} s with {seen.trades} trades"
+                f"{observation.seconds} s with {observation.trades} trades"
             )
-        return seen
+        return observation
 
 
 def _step(instrument: Instrument, step_ticks: int) -> int:
@@ -369,7 +371,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def kurtosis(values: Floats) -> float:
-    """Return the fourth moment over the squared variance; 3 for a normal distribution."""
+    """Return the fourth central moment divided by the squared variance; 3 for a normal distribution."""
     centred = values - values.mean()
     return float((centred**4).mean() / (centred**2).mean() ** 2)
 
@@ -381,61 +383,65 @@ def autocorrelation(values: Floats, lag: int) -> float:
 
 
 def _within(edge: int) -> Callable[[Observation], float]:
-    return lambda seen: float(seen.depth[EDGES.index(edge)])
+    return lambda observation: float(observation.depth[EDGES.index(edge)])
 
 
 def _size(percent: int) -> Callable[[Observation], float]:
-    return lambda seen: float(np.percentile(seen.sizes, percent)) / seen.clip
+    return lambda observation: float(np.percentile(observation.sizes, percent)) / observation.clip
 
 
 ROWS: Final[Mapping[str, Callable[[Observation], float]]] = {
-    "spread, median, steps": lambda seen: float(np.median(seen.spreads)),
-    "spread, 5 %": lambda seen: float(np.percentile(seen.spreads, 5)),
-    "spread, 95 %": lambda seen: float(np.percentile(seen.spreads, 95)),
+    "spread, median, steps": lambda observation: float(np.median(observation.spreads)),
+    "spread, 5 %": lambda observation: float(np.percentile(observation.spreads, 5)),
+    "spread, 95 %": lambda observation: float(np.percentile(observation.spreads, 95)),
     "depth of a side within 8 steps, clips": _within(8),
     "depth within 32 steps": _within(32),
     "depth within 128 steps": _within(128),
     "depth within 512 steps": _within(512),
-    "orders for one trade": lambda seen: seen.orders / seen.trades,
-    "orders cancelled, of those displayed": lambda seen: seen.deleted / seen.added,
+    "orders for one trade": lambda observation: observation.orders / observation.trades,
+    "orders cancelled, of those displayed": lambda observation: observation.deleted / observation.added,
     "size of an order, 10 %, clips": _size(10),
     "size, 90 %": _size(90),
     "size, 99 %": _size(99),
-    "trades in a second, variance ÷ mean": lambda seen: float(seen.trades_per_s.var() / seen.trades_per_s.mean()),
-    "move in 1 s, standard deviation, steps": lambda seen: float(seen.returns(1).std()),
-    "move in 10 s, standard deviation": lambda seen: float(seen.returns(10).std()),
-    "kurtosis of moves in 1 s": lambda seen: kurtosis(seen.returns(1)),
-    "kurtosis of moves in 10 s": lambda seen: kurtosis(seen.returns(10)),
-    "seconds without a move": lambda seen: float((seen.returns(1) == 0).mean()),
-    "autocorrelation of moves, 1 s later": lambda seen: autocorrelation(seen.returns(1), 1),
-    "autocorrelation of moves, 2 to 10 s later, greatest": lambda seen: max(
-        (autocorrelation(seen.returns(1), lag) for lag in range(2, 11)), key=abs
+    "trades in a second, variance ÷ mean": lambda observation: float(
+        observation.trades_per_s.var() / observation.trades_per_s.mean()
     ),
-    "autocorrelation of their size, 1 s later": lambda seen: autocorrelation(np.abs(seen.returns(1)), 1),
-    "autocorrelation of their size, 2 to 5 s later, mean": lambda seen: statistics.fmean(
-        autocorrelation(np.abs(seen.returns(1)), lag) for lag in range(2, 6)
+    "move in 1 s, standard deviation, steps": lambda observation: float(observation.returns(1).std()),
+    "move in 10 s, standard deviation": lambda observation: float(observation.returns(10).std()),
+    "kurtosis of moves in 1 s": lambda observation: kurtosis(observation.returns(1)),
+    "kurtosis of moves in 10 s": lambda observation: kurtosis(observation.returns(10)),
+    "seconds without a move": lambda observation: float((observation.returns(1) == 0).mean()),
+    "autocorrelation of moves, 1 s later": lambda observation: autocorrelation(observation.returns(1), 1),
+    "autocorrelation of moves, 2 to 10 s later, greatest": lambda observation: max(
+        (autocorrelation(observation.returns(1), lag) for lag in range(2, 11)), key=abs
+    ),
+    "autocorrelation of their size, 1 s later": lambda observation: autocorrelation(np.abs(observation.returns(1)), 1),
+    "autocorrelation of their size, 2 to 5 s later, mean": lambda observation: statistics.fmean(
+        autocorrelation(np.abs(observation.returns(1)), lag) for lag in range(2, 6)
     ),
 }
 """Function of each figure, in the order of the table."""
 
 
-def _impact(seen: Observation) -> float:
+def _impact(observation: Observation) -> float:
     """Return the slope of a second's price move over the net clips bought in that second."""
-    bought, moves = seen.bought_per_s, seen.returns(1)
+    bought, moves = observation.bought_per_s, observation.returns(1)
     spread = float(((bought - bought.mean()) ** 2).mean())
     return float(((bought - bought.mean()) * (moves - moves.mean())).mean()) / spread if spread else 0.0
 
 
-def _explained(seen: Observation) -> float:
-    bought, moves = seen.bought_per_s, seen.returns(1)
+def _explained(observation: Observation) -> float:
+    bought, moves = observation.bought_per_s, observation.returns(1)
     return float(np.corrcoef(bought, moves)[0, 1]) if bought.std() and moves.std() else 0.0
 
 
 MORE_ROWS: Final[Mapping[str, Callable[[Observation], float]]] = MappingProxyType(
     {
-        "orders in a second, variance ÷ mean": lambda seen: float(seen.orders_per_s.var() / seen.orders_per_s.mean()),
-        "time between orders, median ÷ mean": lambda seen: (
-            float(np.median(seen.gaps_ns) / np.mean(seen.gaps_ns)) if seen.gaps_ns else 0.0
+        "orders in a second, variance ÷ mean": lambda observation: float(
+            observation.orders_per_s.var() / observation.orders_per_s.mean()
+        ),
+        "time between orders, median ÷ mean": lambda observation: (
+            float(np.median(observation.gaps_ns) / np.mean(observation.gaps_ns)) if observation.gaps_ns else 0.0
         ),
         "impact: move for each clip bought net in a second, steps": _impact,
         "correlation of lots bought net with the move": _explained,
@@ -445,9 +451,7 @@ MORE_ROWS: Final[Mapping[str, Callable[[Observation], float]]] = MappingProxyTyp
 
 
 class Band(msgspec.Struct, frozen=True):
-    """How close a figure must be to the recording's: within a factor, or within a difference if it may be 0 or
-    negative.
-    """
+    """Range around a recorded figure: a largest ratio, or a largest difference if the figure may be 0 or negative."""
 
     factor: float = 0.0
     """Largest ratio, and inverse of the smallest one; 0: the difference applies."""
@@ -529,11 +533,11 @@ class Fact(msgspec.Struct, frozen=True):
     """True if the value is in the band."""
 
 
-def facts_of(seen: Observation) -> list[Fact]:
+def facts_of(observation: Observation) -> list[Fact]:
     """Return all figures of an observation."""
     facts = []
     for name, figure in {**ROWS, **MORE_ROWS}.items():
-        value, band = figure(seen), BANDS[name]
+        value, band = figure(observation), BANDS[name]
         facts.append(Fact(name, value, RECORDED[name], str(band), band.holds(value, RECORDED[name])))
     return facts
 
@@ -543,7 +547,7 @@ _STYLES: Final = (("#000000", "-", "o"), ("#D55E00", "--", "s"), ("#0072B2", ":"
 _LAGS: Final = range(1, 16)
 
 
-def draw(seen: Sequence[Observation], path: Path) -> None:
+def draw(observations: Sequence[Observation], path: Path) -> None:
     """Draw six panels with one line for each market; raise `PlottingError` if matplotlib is not installed."""
     try:
         from matplotlib import rc_context
@@ -552,15 +556,15 @@ def draw(seen: Sequence[Observation], path: Path) -> None:
         raise PlottingError("expected matplotlib, was not installed: pip install 'deltabook[plot]' has it") from error
 
     with rc_context({"font.size": 9, "axes.grid": True, "grid.alpha": 0.3}):
-        _draw(Figure(figsize=(12, 6.6), layout="constrained"), seen, path)
+        _draw(Figure(figsize=(12, 6.6), layout="constrained"), observations, path)
 
 
-def _draw(figure: Any, seen: Sequence[Observation], path: Path) -> None:
+def _draw(figure: Any, observations: Sequence[Observation], path: Path) -> None:
     axes = figure.subplots(2, 3)
     panels = (_depth, _sizes, _spread, _path, _tails, _memory)
     for axis, panel in zip(axes.flat, panels, strict=True):
-        for each, style in zip(seen, _STYLES, strict=False):
-            panel(axis, each, style)
+        for observation, style in zip(observations, _STYLES, strict=False):
+            panel(axis, observation, style)
     axes[0, 0].legend(loc="upper left", fontsize=9)
     figure.savefig(path, dpi=90)
 
@@ -570,32 +574,36 @@ def _line(style: tuple[str, str, str], *, marked: bool = False) -> dict[str, Any
     return {"color": colour, "linestyle": line, "linewidth": 1.6, "marker": marker if marked else "", "markersize": 4}
 
 
-def _depth(axis: Any, seen: Observation, style: tuple[str, str, str]) -> None:
-    axis.loglog(EDGES, np.maximum(seen.depth, 0.1), label=seen.name, **_line(style, marked=True))
+def _depth(axis: Any, observation: Observation, style: tuple[str, str, str]) -> None:
+    axis.loglog(EDGES, np.maximum(observation.depth, 0.1), label=observation.name, **_line(style, marked=True))
     axis.set(title="Depth of a side", xlabel="steps from the middle", ylabel="clips displayed up to there")
 
 
-def _sizes(axis: Any, seen: Observation, style: tuple[str, str, str]) -> None:
-    sizes = np.sort(np.array(seen.sizes) / seen.clip)
+def _sizes(axis: Any, observation: Observation, style: tuple[str, str, str]) -> None:
+    sizes = np.sort(np.array(observation.sizes) / observation.clip)
     shares = np.linspace(0, 1, len(sizes))
     places = np.unique(np.linspace(0, len(sizes) - 1, 400).astype(int))
     axis.semilogx(sizes[places], shares[places], **_line(style))
     axis.set(title="Sizes of orders", xlabel="clips", ylabel="share of orders that are smaller", xlim=(1e-2, 1e2))
 
 
-def _spread(axis: Any, seen: Observation, style: tuple[str, str, str]) -> None:
+def _spread(axis: Any, observation: Observation, style: tuple[str, str, str]) -> None:
     steps = np.arange(0, 13)
-    axis.plot(steps, [(seen.spreads <= step).mean() for step in steps], **_line(style, marked=True))
+    axis.plot(steps, [(observation.spreads <= step).mean() for step in steps], **_line(style, marked=True))
     axis.set(title="Spread", xlabel="steps", ylabel="share of seconds with that or less", ylim=(0, 1.02))
 
 
-def _path(axis: Any, seen: Observation, style: tuple[str, str, str]) -> None:
-    axis.plot(np.arange(len(seen.mids)) / 60, seen.mids - seen.mids[0], **{**_line(style), "linewidth": 1.0})
+def _path(axis: Any, observation: Observation, style: tuple[str, str, str]) -> None:
+    axis.plot(
+        np.arange(len(observation.mids)) / 60,
+        observation.mids - observation.mids[0],
+        **{**_line(style), "linewidth": 1.0},
+    )
     axis.set(title="Middle of the best prices", xlabel="minutes", ylabel="steps from where it began")
 
 
-def _tails(axis: Any, seen: Observation, style: tuple[str, str, str]) -> None:
-    moves = np.abs(seen.returns(1))
+def _tails(axis: Any, observation: Observation, style: tuple[str, str, str]) -> None:
+    moves = np.abs(observation.returns(1))
     moves = np.sort(moves / moves.std())[::-1]
     shares = np.arange(1, len(moves) + 1) / len(moves)
     axis.loglog(moves[moves > 0], shares[moves > 0], **_line(style))
@@ -603,8 +611,8 @@ def _tails(axis: Any, seen: Observation, style: tuple[str, str, str]) -> None:
     axis.set_xlim(0.1, 40)
 
 
-def _memory(axis: Any, seen: Observation, style: tuple[str, str, str]) -> None:
-    moves = seen.returns(1)
+def _memory(axis: Any, observation: Observation, style: tuple[str, str, str]) -> None:
+    moves = observation.returns(1)
     axis.plot(_LAGS, [autocorrelation(np.abs(moves), lag) for lag in _LAGS], **_line(style, marked=True))
     axis.plot(_LAGS, [autocorrelation(moves, lag) for lag in _LAGS], **{**_line(style), "linewidth": 0.9})
     axis.axhline(0, color="#666666", linewidth=0.8)

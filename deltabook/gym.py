@@ -5,8 +5,8 @@ gymnasium.make("deltabook/Execution-v0")      liquidate a position, reward: impl
 gymnasium.make("deltabook/MarketMaking-v0")   quote both sides, reward: wealth less inventory
                     │
                     ▼
-MarketEnvironment  an episode: deltabook.simulation.Simulation, stepped by market time
-                    ├ Puppet       the strategy that the actions move
+MarketEnvironment  an episode: deltabook.simulation.Simulation, advanced step by step in market time
+                    ├ Puppet       the strategy through which actions send orders
                     └ ViewNumbers  rows of named views as numbers
 ```
 
@@ -61,7 +61,8 @@ def compressed(value: float) -> float:
 class ViewNumbers:
     """The numbers of one symbol in some views: for each view its columns in their order, 0 if there is no row.
 
-    A column whose name ends in ``price`` is its distance from an origin, in ticks; every number is `compressed`.
+    The number of a column whose name ends in ``price`` is a distance from an origin, in ticks; every number is
+    `compressed`.
     """
 
     def __init__(self, symbol: str, views: Sequence[tuple[str, Sequence[Column]]]) -> None:
@@ -114,13 +115,13 @@ class Puppet(Strategy[NoParameters]):
 _SECOND_NS: Final = 1_000_000_000
 _HOUR_S: Final = 3600.0
 _REST_S: Final = 60.0
-"""Market time, in seconds, for which trading continues after an episode, so that nothing closes within one."""
+"""Market time, in seconds, by which trading hours exceed an episode, so that the market does not close within it."""
 _LONGEST_WAIT_S: Final = 60
 """Longest market time, in seconds, that a reset waits for a book with two sides."""
 _SETTLING_S: Final = 1.0
-"""Market time, in seconds, for which an episode continues after its end until its orders are cancelled or executed."""
+"""Market time, in seconds, by which a finished episode is advanced until its orders are cancelled or executed."""
 _MOST_SETTLINGS: Final = 20
-"""Largest number of such times one after another, with long latencies."""
+"""Largest number of these advances; with long latencies several are needed."""
 _UNLIMITED: Final = 10**9
 _LIMITS: Final = RiskLimits(
     max_order_touches=_UNLIMITED, max_position_touches=_UNLIMITED, max_open_orders=1000, orders_per_s=_UNLIMITED,
@@ -133,10 +134,10 @@ Floats = NDArray[np.float32]
 class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-ignore]  # Any where the extra is missing
     """Episodes of ``steps`` decisions within ``seconds`` of market time, each in a market of its own seed.
 
-    An observation is the environment's `own` numbers, then those of ``best_quote`` and of ``views``: the SQL of each
-    view by its name, None for a view that ships. Prices in it are relative to the middle at the reset. ``market``
-    configures the simulation: agents, rate, latency, fees and all other fields, except strategies, views, seed and
-    hours, which the environment chooses.
+    An observation has the environment's `own` numbers, then those of the view ``best_quote`` and of ``views``, a
+    mapping from names to SQL, or to None for views that ship with Deltabook. Its prices are relative to the middle of
+    the best prices at the reset. ``market`` configures the simulation: agents, rate, latency, fees and all other
+    fields, except strategies, views, seed and hours, which the environment sets.
 
     Raises `ConfigurationError` for an invalid configuration.
     """
@@ -210,7 +211,8 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         """Send the action's orders, advance market time by a step, and observe.
 
         An episode terminates when its time is over; the observation contains the remaining time. Raise
-        `gymnasium.error.ResetNeeded` after that, and `SimulationError` if the environment's strategy has failed.
+        `gymnasium.error.ResetNeeded` if the episode is over, and `SimulationError` if the environment's strategy has
+        failed.
         """
         simulation = self.simulation
         if self._step_number >= self._steps:
@@ -230,7 +232,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         return self._observe(), float(reward), is_over, False, self._info()
 
     def close(self) -> None:
-        """Leave the market."""
+        """Close the market of the episode."""
         if self._simulation is not None:
             self._simulation.close()
             self._simulation = None
@@ -267,7 +269,9 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         self.simulation.clock.run_turn()
 
     def _open_lots(self, side: Side) -> int:
-        """Return the lots of a side that may still trade: with a latency, cancellations are on their way."""
+        """Return the lots of a side that may still trade; with a latency, cancelled orders may until the cancellation
+        arrives.
+        """
         orders = self._puppet.context.open_orders(self._symbol)
         return sum(order.remaining_lots for order in orders if order.side is side)
 
@@ -338,7 +342,8 @@ class Execution(MarketEnvironment):
 
     Each step cancels the resting order and sends a new one. The action is two numbers in [-1, 1]:
 
-    * *pace*: multiple of the even pace: -1 sends nothing, 0 as much as would end with the time, 1 twice as much;
+    * *pace*: size of the order: -1 sends nothing, 0 the even share of the remaining lots in the remaining steps, and 1
+      twice as much;
     * *urgency*: price of the order: -1 joins the best ask, 1 is a market order, and between them the price goes from
       the ask to the bid.
 
@@ -414,9 +419,9 @@ class MarketMaking(MarketEnvironment):
     for the bid and for the ask: -1 is at the middle, 1 is ``farthest_ticks`` away from it. A side whose execution would
     make the position exceed ``most_lots`` is left out.
 
-    The reward of a step is the change of wealth (cash and the position at the middle, after fees), in ticks per lot of
-    the quotes, less ``inventory_cost`` for each multiple of ``lots`` in the position: ``Δ(cash + position × middle) /
-    lots - inventory_cost × |position| / lots``. At the end the position is valued at the price that closes it.
+    The reward of a step is ``Δ(cash + position × middle) / lots - inventory_cost × |position| / lots``: the change of
+    wealth (cash after fees, and the position at the middle) in ticks per lot of a quote, less a cost in proportion to
+    the position. At the end the position is valued at the best price that closes it.
     """
 
     own: ClassVar[tuple[str, ...]] = ("position", "time_left", "wealth")

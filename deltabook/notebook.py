@@ -56,7 +56,7 @@ DataLike: TypeAlias = (
 def strategies_of(
     given: StrategyLike | Sequence[StrategyLike],
 ) -> tuple[tuple[str, ...], dict[str, type[Strategy[Any]]]]:
-    """Return the names of strategies for a configuration, and those of them that are classes.
+    """Return the names of strategies for a configuration, and the classes among the strategies by name.
 
     Raises `StrategyNotFound` for anything else, and for a name that occurs twice.
 
@@ -212,7 +212,7 @@ _DEFAULTS: Final[BacktestOptions] = {
 def configuration(
     strategy: StrategyLike | Sequence[StrategyLike], data: DataLike, options: BacktestOptions, **others: int
 ) -> tuple[BacktestConfig, dict[str, type[Strategy[Any]]]]:
-    """Return the configuration of a call, and those of its strategies that are classes.
+    """Return the configuration of a call, and the classes among its strategies by name.
 
     ``others`` are further fields of `BacktestConfig`. Raises `TypeError` for an unknown option, and the errors of
     `run_backtest`.
@@ -294,10 +294,14 @@ def run_backtest(
     """
     config, classes = configuration(strategy, data, options, points=points)
     run = Backtest(config, classes=classes)
-    result = run.run()
+    return _whole(run.run(), run, "the backtest ended before its data")
+
+
+def _whole(result: Result, run: Backtest | Simulation, problem: str) -> Result:
+    """Return a result; raise `StrategyStopped` if all strategies were stopped before the end of the run."""
     if result.failure:
         cause = next((host.error for host in run.hosts if host.error is not None), None)
-        raise StrategyStopped(f"the backtest ended before its data: {result.failure}", result) from cause
+        raise StrategyStopped(f"{problem}: {result.failure}", result) from cause
     return result
 
 
@@ -339,7 +343,8 @@ def simulate(
         agents: ``day``, ``calibrated``, ``lively``, ``calm``, a JSON file of settings, or ``none``.
         settings: ``{"noise.market": 0.1}``: single settings of the agents that replace the preset's.
         rate_per_s: Requests per second of all agents together.
-        agent_delay: Time from the agents' reading of the books to the arrival of their requests, as in ``1ms``.
+        agent_delay: Time from the moment at which the agents read the books to the arrival of their requests, as in
+            ``1ms``.
         instruments: Instruments that are traded.
         opening_s, closing_s: Seconds of the auctions before and after the hours; 0: none.
         halts: Halts of trading, ``[SYMBOL:]AT+TIME[+AUCTION]`` as in ``2h+5m+30s``.
@@ -383,11 +388,7 @@ def simulate(
         points=points,
     )
     run = Simulation(config, directory=None if directory is None else Path(directory), classes=classes)
-    result = run.run(on_progress)
-    if result.failure:
-        cause = next((host.error for host in run.hosts if host.error is not None), None)
-        raise StrategyStopped(f"the simulation ended before its day: {result.failure}", result) from cause
-    return result
+    return _whole(run.run(on_progress), run, "the simulation ended before its day")
 
 
 @shows_options
@@ -442,8 +443,8 @@ def sweep_simulations(
     Args:
         strategy: See `simulate`; ``()`` for the agents alone.
         grid: ``{axis: values}``; all combinations run. An axis is ``seed``, ``hours``, ``agents``, ``rate``,
-            ``agent_delay``, ``collar_bps``, ``latency``, ``compute`` or ``step_us``, a setting of the agents as in
-            ``agents.noise.market``, or else a parameter of a strategy.
+            ``agent_delay``, ``collar_bps``, ``latency``, ``compute``, ``step_us`` or a setting of the agents such as
+            ``agents.noise.market``. Any other name is a parameter of a strategy.
         jobs, master, folder, on_progress: See `sweep`.
         market: Inputs that all points share: see `simulate`.
 
@@ -493,7 +494,7 @@ def _simulation_of(
     step_us: int = 0,
     **others: Any,
 ) -> tuple[SimulationConfig, dict[str, type[Strategy[Any]]]]:
-    """Return the configuration for a simulation's inputs, and those of its strategies that are classes."""
+    """Return the configuration for a simulation's inputs, and the classes among its strategies by name."""
     check_counts(step_us=step_us)
     names, classes = strategies_of(strategy) if strategy else ((), {})
     if unknown := sorted(set(others) - set(SimulationConfig.__struct_fields__)):

@@ -9,7 +9,7 @@ runtime relation snapshots, the log's mark ◀── the epochs        results a
 Sources cannot be recreated: requests, epochs, state, journals of orders. Nothing is removed: a damaged file gets
 another name beside its own (`deltabook.wire.directories`).
 
-Results that follow a damaged one get other names with it: Spark publishes them again from the log, if that goes back
+A damaged result is renamed together with all later ones: Spark publishes them again from the log, if the log goes back
 far enough. State and epochs are sources; if they are damaged, their data must be read from the feed again, in a new
 directory.
 """
@@ -147,7 +147,7 @@ def _repair(journal: Journal, head: SegmentHead, is_dry: bool) -> list[Finding]:
     result = verify(journal.directory, all_outputs)
     problems = [problem for problem in result.problems if problem not in result.derived.values()]
     if not problems and result.derived:
-        # After another boot `verify` takes a damaged end for one that the disk lost; what a start refuses is damage.
+        # After a reboot `verify` treats a damaged end as one that the disk lost; it is damage if a start refuses it.
         try:
             History(journal.directory, all_outputs).now()
         except JournalError as error:
@@ -179,7 +179,10 @@ def _recreate(journal: Journal, head: SegmentHead, derived: dict[str, str]) -> l
 
 
 def _keep(path: Path, is_needed: bool) -> str:
-    """Keep a damaged file under another name; leave its beginning in place if no other file has the same data."""
+    """Keep a damaged file under another name; return that name.
+
+    The file itself also stays in place if ``is_needed``, because no other file has the data at its beginning.
+    """
     if not is_needed or path.suffix == ".snapshot":
         return str(set_aside(path))
     aside = aside_name(path)
@@ -230,7 +233,9 @@ def _lost(problem: object) -> Finding:
 
 
 def _state(directory: Path, log: EpochLogReader) -> list[Finding]:
-    """Check that the state is sound and belongs to the newest epoch, whose segment may still have its hidden name."""
+    """Check that the state is undamaged and belongs to the newest epoch, whose segment may still have its hidden
+    name.
+    """
     path = directory / STATE
     if not path.exists() or not path.stat().st_size:
         return [_lost(f"expected the state of a runtime at {path}, was none")]
@@ -248,7 +253,7 @@ def _state(directory: Path, log: EpochLogReader) -> list[Finding]:
 def _mark(log: EpochLogReader, is_dry: bool) -> tuple[list[Finding], int | None]:
     """Check the mark of the first epoch, which can also be derived from the existing segments.
 
-    Return the first epoch too, None if it is unknown.
+    Return the findings and the first epoch, which is None if it is unknown.
     """
     path = log.directory / FIRST
     there = log.published()
@@ -348,7 +353,7 @@ def _results(directory: Path, log: EpochLogReader, first: int, is_dry: bool) -> 
     if first and not any(snapshot >= first - 1 for snapshot in snapshots.complete(version)):
         return [_lost(f"{problem}; the epochs before {first} no longer exist") for problem in damaged.values()]
     kept = () if is_dry else tuple(str(set_aside(path)) for path in aside)
-    remedy = f"results end at version {version} now; Spark publishes what follows again from the epochs"
+    remedy = f"results end at version {version} now; Spark publishes later versions again from the epochs"
     first_problem, *others = damaged.values()
     return [
         Finding(first_problem, remedy, kept=kept),

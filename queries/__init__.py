@@ -4,10 +4,10 @@
 
     book_depth depth_top5 best_quote vwap_book imbalance broker_volume
                                                             over the live relations bids and asks
-    book_ages broker_levels                                 the same, added by strategies
+    book_ages broker_levels                                 over the same relations; strategies add them
     quotes signed_trades bars_1s bars_1m spread_1s          derived streams over touches and trades
     tape trades_1s vwap_trades                              over the live relation trades
-    trade_moments                                           the same, added by a strategy
+    trade_moments                                           over the same relation; a strategy adds it
     axf bsp bsv mst psp vwap                                DBToaster's finance queries, over a trace file
     └── finance_schema.sql                                  which they include
 """

@@ -1,5 +1,5 @@
--- Axis finder: for each broker, over all pairs of one of its asks and one of its bids whose prices differ by more than
--- 1,000, the sum of the ask's volume less the bid's.
+-- Axis finder: for each broker, the sum of the ask's volume less the bid's volume, over all pairs of one of the broker's
+-- asks and one of its bids whose prices differ by more than 1,000.
 INCLUDE 'finance_schema.sql';
 
 SELECT b.broker_id, SUM(a.volume + (-1 * b.volume)) AS axfinder

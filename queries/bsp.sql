@@ -1,5 +1,5 @@
--- Bid spread: for each broker, over all pairs of its bids, the sum of the later bid's value (price × volume) less the
--- earlier one's.
+-- Bid spread: for each broker, the sum of the later bid's value (price × volume) less the earlier bid's value, over all
+-- pairs of its bids.
 INCLUDE 'finance_schema.sql';
 
 SELECT x.broker_id, SUM((x.volume * x.price) - (y.volume * y.price)) AS bsp

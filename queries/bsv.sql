@@ -1,5 +1,5 @@
--- Bid variance: for each broker, half the sum of the products of the values (price × volume) of every two of its bids,
--- in both orders, and of each bid with itself.
+-- Bid variance: for each broker, half the sum of the products of the values (price × volume) of two bids, over all
+-- ordered pairs of its bids; a pair may have the same bid twice.
 INCLUDE 'finance_schema.sql';
 
 SELECT x.broker_id, SUM(x.volume * x.price * y.volume * y.price * 0.5) AS bsv

@@ -1,5 +1,5 @@
--- Price spread: over all pairs of an ask and a bid that each have more than a ten-thousandth of their side's volume,
--- the sum of the ask's price less the bid's.
+-- Price spread: the sum of the ask's price less the bid's price, over all pairs of an ask and a bid that each have more
+-- than a ten-thousandth of the volume of their side.
 INCLUDE 'finance_schema.sql';
 
 SELECT SUM(a.price + (-1 * b.price)) AS psp

@@ -1,9 +1,9 @@
 -- Trades with the side that caused them: by the quote before the trade or, at the mid of that quote, by the tick test
 -- (Lee and Ready, 1991). A trade above the mid is a buyer's (B), one below it a seller's (S). A trade at the mid, or
--- without a quote on both sides, has the side of the latest change of the symbol's trade price, which may be its own: B
--- if the price rose, S if it fell, and NULL before the first change. A quote is valid from the following nanosecond on,
--- so that the effect of a trade on the touch is not part of its own quote; of several changes at one time the last one
--- counts.
+-- without a quote on both sides, has the side of the latest change of the symbol's trade price, which the trade itself
+-- may have caused: B if the price rose, S if it fell, and NULL before the first change. A quote is valid from the next
+-- nanosecond on, so that a trade is not compared with the quote that it caused; of several changes of a quote at one
+-- time the last one counts.
 INCLUDE 'quotes.sql';
 CREATE STREAM signed_trades RETAIN 100000 ROWS RETAIN INTERVAL '10' MINUTE AS
 SELECT trades.t, trades.match_id, trades.symbol, trades.price, trades.volume, quote.bid_price, quote.ask_price,

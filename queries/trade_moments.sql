@@ -1,3 +1,3 @@
--- The number n of recent trades, and the sums of their prices p and of the squares: n · Σp² - (Σp)² is exactly n² times
--- the variance of the price.
+-- The number n of recent trades, the sum of their prices p, and the sum of the squares of the prices. The variance of
+-- the price is exactly (n · Σp² - (Σp)²) / n².
 SELECT symbol, COUNT(*) AS trades, SUM(price) AS price_sum, SUM(price * price) AS square_sum FROM trades GROUP BY symbol;

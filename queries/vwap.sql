@@ -1,6 +1,6 @@
--- The value (price × volume) of the bids in the best quarter of the bid volume. No bid is above the best price, and in
--- SQL the SUM of no rows is NULL, so the best price itself is left out; with --mode dbtoaster the SUM is 0, and the
--- best price counts. The same is true of mst.sql.
+-- The value (price × volume) of the bids in the best quarter of the bid volume. No bid has a price above the best one,
+-- and in SQL the SUM of no rows is NULL, so the bids at the best price are left out; with --mode dbtoaster the SUM is 0,
+-- and they count. The same is true of mst.sql.
 INCLUDE 'finance_schema.sql';
 
 SELECT SUM(b1.price * b1.volume) AS vwap

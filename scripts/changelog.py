@@ -32,7 +32,7 @@ def released(text: str, version: str, day: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the file, or with ``--check`` only report if it could be written."""
+    """Write the changelog, or with ``--check`` only check that there are changes to release; return the exit code."""
     *flags, version = arguments
     try:
         text = released(PATH.read_text(encoding="utf-8"), version, f"{datetime.now(UTC):%Y-%m-%d}")

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # The cluster in containers, and its tests. Bash 3.2 is enough.
 #
-#   cluster.sh up      secrets, image, containers; waits until all are healthy and says where the pages are
-#   cluster.sh down    stops it; VOLUMES=1 removes its state too
-#   cluster.sh test    runs the tests that need an engine: PYTEST_ARGS passes through
+#   cluster.sh up      creates secrets, image and containers, waits until all are healthy, prints addresses of the pages
+#   cluster.sh down    stops and removes the containers; VOLUMES=1 removes their state too
+#   cluster.sh test    runs the tests that need a Docker engine; PYTEST_ARGS are arguments for pytest
 #
-# WORKERS=2, PROFILES="history monitoring upstreams" and the variables of deploy/docker-compose.yml, of the environment
-# or of deploy/.env, choose what runs. What is up already goes on, unless one of its settings is another now.
-# The tests bring an engine of their own up and down where none answers and DOCKER_LAB names a script that can. Exit
-# code 77: they did not run for want of one; with DOCKER_REQUIRED=1 that is a failure.
+# WORKERS=2, PROFILES="history monitoring upstreams" and the variables of deploy/docker-compose.yml, from the
+# environment or from deploy/.env, choose what runs. A running container is kept unless one of its settings has changed.
+# If no engine answers, the tests start and stop one with the script that DOCKER_LAB names. Without such a script they
+# do not run, and the exit code is 77; with DOCKER_REQUIRED=1 that is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,7 +31,7 @@ step_done() { say "  done in $((SECONDS - step_started)) s"; }
 
 answers() { docker info >/dev/null 2>&1; }
 
-# The engine's plugin, or the same program of the development dependencies.
+# Runs Docker Compose: the plugin of the engine, or else the program in .venv.
 compose() {
     local profile
     local command=(docker compose)
@@ -41,7 +41,7 @@ compose() {
     "${command[@]}" "$@"
 }
 
-# setting NAME DEFAULT: a variable of the environment, else of the file that compose reads by itself.
+# setting NAME DEFAULT: prints a variable of the environment, else of deploy/.env, which compose reads itself.
 setting() {
     local value=${!1-}
     if [ -z "$value" ] && [ -f deploy/.env ]; then
@@ -50,7 +50,7 @@ setting() {
     printf '%s\n' "${value:-$2}"
 }
 
-# The name of the run that is up, if there is one: under another every container would be made anew.
+# Prints the id of the present run, if there is one: with another id, compose would recreate every container.
 run_id() {
     local container
     container=$(compose ps -q exchange 2>/dev/null | head -n1) || return 0
@@ -58,7 +58,7 @@ run_id() {
     docker inspect --format '{{range .Config.Env}}{{println .}}{{end}}' "$container" | sed -n 's/^DELTABOOK_RUN_ID=//p'
 }
 
-# Where a page is, of a service that is up: 127.0.0.1:PORT.
+# page SERVICE PORT: prints the address 127.0.0.1:PORT at which the page of a running service is published.
 page() { compose port "$1" "$2" 2>/dev/null; }
 
 say_pages() {
@@ -88,7 +88,7 @@ up() {
     case " ${PROFILES:-} " in
     *" history "*) export DELTABOOK_EVENT_LOG=${DELTABOOK_EVENT_LOG-/var/lib/deltabook/spark/events} ;;
     esac
-    # A relative path is one from here, in the file of compose one from there.
+    # A relative path in the environment is relative to this folder; one in deploy/.env is relative to deploy.
     local secrets=${DELTABOOK_SECRETS:-}
     if [ -z "$secrets" ]; then
         secrets=$(setting DELTABOOK_SECRETS ./secrets)
@@ -106,8 +106,8 @@ up() {
     step_done
     step "3/3 containers of run $DELTABOOK_RUN_ID, $DELTABOOK_WORKERS workers, until all are healthy"
     compose up -d --no-build --wait --wait-timeout "${WAIT_SECONDS:-600}" ||
-        fail "not every container became healthy; see above (a port that is taken: DELTABOOK_DASHBOARD_PORT and" \
-            "its like choose another), docker compose -f $COMPOSE_FILE ps --all, and logs SERVICE"
+        fail "not every container became healthy; see above (if a port is in use, DELTABOOK_DASHBOARD_PORT and" \
+            "similar variables choose another), docker compose -f $COMPOSE_FILE ps --all, and logs SERVICE"
     step_done
     say "ready after $((SECONDS - started)) s"
     say_pages
@@ -117,20 +117,20 @@ down() {
     answers || fail "expected a Docker engine, was: $(docker info 2>&1 | tail -n1)"
     local volumes=()
     [ -z "${VOLUMES:-}" ] || volumes=(--volumes)
-    # All profiles: what runs may have been started with others than are named now.
+    # All profiles, since the containers may have been started with other profiles than those named now.
     local PROFILES="history monitoring upstreams"
-    # In order, and with the scratch of workers, volumes without a name, which `down` alone would leave behind.
+    # `rm --volumes` removes the anonymous volumes with the workers' scratch files, which `down` alone would leave.
     compose stop --timeout 30
     compose rm --force --volumes
     compose down --remove-orphans ${volumes[@]+"${volumes[@]}"}
 }
 
-# An engine for the tests: the one that answers, or one of the script's. Returns 77 without either.
+# Finds an engine for the tests: the one that answers, or one that the script starts. Returns 77 if there is neither.
 lab=""
 find_engine() {
     answers && return 0
     if [ -x "$DOCKER_LAB" ]; then
-        say "no engine answers; $DOCKER_LAB brings one up"
+        say "no engine answers; $DOCKER_LAB starts one"
         local rc=0
         LAB=${LAB:-/tmp/deltabook-dockerlab} "$DOCKER_LAB" up || rc=$?
         if [ "$rc" = 0 ]; then
@@ -142,7 +142,7 @@ find_engine() {
             return "$rc"
         fi
     fi
-    say "NOT RUN: the tests that need a Docker engine: none answers, $DOCKER_LAB brought none up"
+    say "NOT RUN: the tests that need a Docker engine: none answers, and $DOCKER_LAB has started none"
     [ -z "${DOCKER_REQUIRED:-}" ] || return 1
     return "$SKIPPED"
 }
@@ -152,7 +152,7 @@ run_tests() {
     trap leave_engine EXIT
     local rc=0
     find_engine || return $?
-    # In one process: clusters of several tests at a time would share the machine's memory.
+    # The tests run in one process, because the clusters of several tests together would need too much memory.
     "$PY" -m pytest -n0 -m docker ${PYTEST_ARGS:-} tests/cluster || rc=$?
     say "figures: artifacts/cluster/report.json ($PY -m tests.cluster.report)"
     return "$rc"

@@ -22,14 +22,14 @@ LONGEST_TEST_NAME: Final = 59
 _TEST: Final = re.compile(r" *(?:async )?def (test_\w+)")
 
 NAMES: Final = frozenset({"told", "one", "found", "held", "said"})
-"""Participles and numerals that say nothing of the thing: take the noun (`row`, `match`, `order`, `result`)."""
+"""Participles and numerals that do not describe the object: take the noun (`row`, `match`, `order`, `result`)."""
 
 ALLOWED: Final = {
     # Fields of records in JSON, whose names clients use: of views' lines, and of `deltabook doctor --json`.
     ("deltabook/wire/service.py", "held"),
     ("deltabook/cli/doctor.py", "found"),
 }
-"""Files and names that are allowed, with the reason."""
+"""Files and names that are allowed; the comment has the reason."""
 
 BEFORE_WHO: Final = (
     *("and", "are", "as", "but", "by", "for", "from", "is", "not", "of", "or", "say", "says", "tell", "tells", "than"),
@@ -74,8 +74,11 @@ class Finding(NamedTuple):
     """Place that breaks a rule."""
 
     path: str
+    """Path of the module, relative to the root."""
     line: int
+    """Number of the line, from 1."""
     text: str
+    """Rule that the line breaks."""
 
 
 def findings(path: str, source: str) -> Iterator[Finding]:
@@ -108,10 +111,7 @@ def long_names(path: str, source: str) -> Iterator[Finding]:
 
 
 def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the names that a module binds: variables, attributes, parameters, functions and classes.
-
-    Each once in a function.
-    """
+    """Yield the names that a module binds: variables, attributes, parameters, functions and classes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id

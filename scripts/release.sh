@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes a release of the version in deltabook/__init__.py: the wheel and the source archive in dist/, tried in a clean
-# environment and an empty folder, and the section of CHANGELOG.md. Nothing is uploaded, committed or tagged.
+# Makes a release of the version in deltabook/__init__.py: builds the wheel and the source archive in dist/, tries the
+# wheel in a clean environment and an empty folder, and adds the section of the version to CHANGELOG.md. Nothing is
+# uploaded, committed or tagged.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,7 +29,7 @@ tar -xzf "$archive" -C "$work/unpacked"
 if "$python" -m twine --version >/dev/null 2>&1; then
     "$python" -m twine check --strict "$wheel" "$archive"
 else
-    echo "release: no twine here, which would check how the description is shown"
+    echo "release: twine is not installed; it would check that the description can be rendered"
 fi
 
 echo "release: trying the wheel in a clean environment"

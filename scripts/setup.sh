@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Sets up .venv: the locked packages with their hashes, this project, and a Java if the machine has none that fits. Then
-# compiles the shipped queries to machine code, in a cache outside of this folder, and archives the classes of Spark.
-# Quick when nothing has changed since the last time. PYTHON=... chooses the interpreter. Bash 3.2 is enough.
+# Sets up .venv: the locked packages with their hashes, this project, and a Java if the machine has no suitable one.
+# Then compiles the shipped queries to machine code, in a cache outside of this folder, and archives Spark's classes.
+# Steps whose inputs have not changed since the last time are skipped. PYTHON=... chooses the interpreter. Bash 3.2 is
+# enough.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,7 +23,7 @@ fail() {
     exit 1
 }
 
-# What the packages, and the choice of a Java, depend on.
+# Checksums of the inputs of each step: of the packages, of the choice of a Java, of the kernels and of the classes.
 packages_key() { { pwd -P && uname -sm && cat "$LOCK" pyproject.toml scripts/setup.sh; } | cksum; }
 java_key() { { printf '%s\n' "${JAVA_HOME:-}" "$(command -v java || true)" && cat "$JAVA_LOCK"; } | cksum; }
 kernels_key() {
@@ -53,12 +54,12 @@ find_python() {
 }
 
 pip_install() {
-    # --no-build-isolation: what builds a source archive comes from the lock too, with its hash.
+    # --no-build-isolation: the tools that build a source archive are from the lock too, with their hashes.
     "$VENV/bin/python" -m pip install $PIP_VOICE --disable-pip-version-check --no-input --no-build-isolation "$@" ||
         fail "pip could not install what the lock names (see above); is the package index within reach?"
 }
 
-# The lines of the lock that belong to the packages named.
+# locked NAME...: prints the lines of the lock that belong to these packages.
 locked() {
     awk -v names=" $* " '/^[A-Za-z0-9]/ { split($1, part, "=="); keep = index(names, " " part[1] " ") } keep' "$LOCK"
 }
@@ -85,7 +86,7 @@ make_venv() {
 
 install_packages() {
     say "setting up $VENV; the first time this downloads about 815 MB"
-    # A virtual environment does not work from another place than the one it was made in.
+    # A virtual environment works only in the folder in which it was created.
     if ! fits "$VENV/bin/python" || ! grep -qF "$(pwd -P)/$VENV" "$VENV/bin/activate"; then
         make_venv
     fi
@@ -133,7 +134,7 @@ archive_classes() {
 
 started=$SECONDS
 is_changed=
-# An environment belongs to one checkout; made anew through a link, another's would be emptied.
+# An environment belongs to one checkout: recreating it through a link would empty the environment of another checkout.
 [ ! -L "$VENV" ] || fail "expected $VENV to be this checkout's own, was a link to $(readlink "$VENV"); remove the link"
 if ! is_current "$PACKAGES_STAMP" "$(packages_key)"; then
     install_packages

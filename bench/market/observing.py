@@ -69,7 +69,7 @@ def watch_agents(name: str, settings: AgentSettings, seconds: int, seed: int) ->
         flow.step(int(due))
         due -= int(due)
         if turn >= 0 and not turn % 100:
-            seen.look(book, turn // 100, venue.market.trades)
+            seen.record(book, turn // 100, venue.market.trades)
     seen.sizes = [item.volume for item in venue.seen or () if isinstance(item, Enter | Replace)]
     seen.orders, seen.trades = venue.market.orders - before[0], venue.market.trades - before[1]
     seen.added, seen.deleted = counting.added_orders - before[2], counting.deleted_orders - before[3]

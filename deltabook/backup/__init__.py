@@ -14,9 +14,9 @@ stage, a hidden directory beside the target ──checked──▶ manifest.py (
 target: a directory, or an archive (.tar, .tar.zst) ──backup.py──▶ an empty directory
 ```
 
-Not copied are locks and claims, which belong to processes; their addresses and logs; Spark's checkpoint and scratch,
-which are recreated from epochs and results; and files that are not known to belong to a run, so that no token and no
-list of users gets into a backup. `inspection.py` describes the contents of a run directory or a backup.
+Some files are not copied: locks, claims, addresses and logs belong to processes; Spark's checkpoint and scratch files
+are recreated from epochs and results; and files that are not known to belong to a run are left out, so that no token
+and no list of users gets into a backup. `inspection.py` describes the contents of a run directory or a backup.
 """
 
 from deltabook.backup.backup import BackedUp, back_up, restore

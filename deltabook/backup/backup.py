@@ -69,13 +69,13 @@ def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
         for member in archive:
             data = archive.extractfile(member) if member.isfile() else None
             if data is None:
-                raise BackupError(f"expected files alone in {path}, was {member.name!r}")
+                raise BackupError(f"expected only files in {path}, was {member.name!r}")
             yield member.name, data
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn every error of reading an incomplete archive into a `BackupError`."""
+    """Raise `BackupError` in place of every error that reading an incomplete archive raises."""
     try:
         yield
     except (tarfile.TarError, pa.ArrowException, EOFError) as error:
@@ -127,7 +127,7 @@ def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time
     """
     parts = find_parts(directory)
     if target.exists() or target.is_symlink():
-        raise BackupError(f"expected a target that is not there yet, was {target}")
+        raise BackupError(f"expected a target that does not exist yet, was {target}")
     if target.resolve().is_relative_to(directory.resolve()):
         raise BackupError(f"expected a target outside of {directory}, was {target}")
     stage = target.with_name(f".{target.name}.stage")
@@ -146,7 +146,7 @@ def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time
 
 
 def _together(parts: Sequence[Part], stage: Path) -> list[PartEntry]:
-    """Copy all parts, as of times from which they can resume with one another; return their entries."""
+    """Copy all parts so that the processes can resume together from the copies; return the entries of the parts."""
     for _ in range(_ATTEMPTS):
         entries = [_copied(part, Stage(stage / part.path)) for part in parts]
         unread = unread_epochs([stage / part.path for part in parts if part.kind == "runtime"])
@@ -219,20 +219,20 @@ def _sync(path: Path) -> None:
 
 _CHUNK_BYTES: Final = 1 << 20
 _MOST_MANIFEST_BYTES: Final = 1 << 30
-"""Number of bytes that are read of a manifest."""
+"""Largest size in bytes of a manifest; anything beyond is not read."""
 
 
 def restore(backup: Path, directory: Path) -> Manifest:
     """Restore a backup into a directory that is empty or does not exist; compare every byte with the manifest.
 
-    Raise `BackupError` on failure, and then leave nothing there.
+    Raise `BackupError` on failure, and then leave no file in the directory.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BackupError(f"expected an empty directory or none, was {directory}")
     # The directory is replaced as a whole, so its own name is needed: not `.`, and not that of a symbolic link.
     directory = directory.resolve()
     if directory.is_mount():
-        raise BackupError(f"expected a directory that is no mount point, was {directory}; a new one below it will do")
+        raise BackupError(f"expected a directory that is not a mount point, was {directory}; use a new one below it")
     if directory.is_relative_to(backup.resolve()):
         raise BackupError(f"expected a directory outside of the backup {backup}, was {directory}")
     stage = directory.with_name(f".{directory.name}.restoring")
@@ -270,7 +270,7 @@ def _files(backup: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Yield every file of a backup, the manifest first."""
     if is_archive(backup):
         if not backup.is_file():
-            raise BackupError(f"expected a backup, was {backup}, which is not there")
+            raise BackupError(f"expected a backup, was {backup}, which does not exist")
         yield from _manifest_first(members(backup), backup)
         return
     if not (backup / MANIFEST).is_file():
@@ -284,7 +284,7 @@ def _files(backup: Path) -> Iterator[tuple[str, IO[bytes]]]:
 def _manifest_first(files: Iterator[tuple[str, IO[bytes]]], backup: Path) -> Iterator[tuple[str, IO[bytes]]]:
     for number, (name, data) in enumerate(files):
         if (number == 0) != (name == MANIFEST):
-            raise BackupError(f"expected {MANIFEST} first in {backup}, and once, was {name!r} as file {number}")
+            raise BackupError(f"expected {MANIFEST} first in {backup}, and only once, was {name!r} as file {number}")
         yield name, data
 
 
@@ -295,7 +295,7 @@ def _written(backup: Path, stage: Path) -> Manifest:
     for name, data in files:
         entry = left.pop(name, None)
         if entry is None:
-            raise BackupError(f"expected what the manifest of {backup} lists, was {name!r} as well")
+            raise BackupError(f"expected only files that the manifest of {backup} lists, was {name!r}")
         _write(backup, entry, data, stage)
     if left:
         raise BackupError(f"expected {min(left)} in {backup}, which lacks it and {len(left) - 1} other files")

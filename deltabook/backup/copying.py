@@ -1,15 +1,16 @@
 """Copies of parts that running processes write: the stage on which a copy is assembled, and the order of the files.
 
-The journal of strategies is copied before the list of trades: the journal drops a fill only after the list has it, and
-the list may have more.
+The journal of a strategy is copied before its list of trades: a fill is removed from the journal only after the list
+has it, and the list may have more trades than the journal.
 
 The requests of an exchange are copied last. A journal copied in this order is one that a crash could have left, see
-`exchange_server.journal`. A segment that had a successor by the end of its copy is copied again, since it may have
-grown meanwhile.
+`exchange_server.journal`. If a new segment has appeared by the end of the copy, the segment before it is copied again,
+since it may have grown meanwhile.
 
-The state of a runtime is copied first, since it determines the epoch of the copy. The database is locked by its
-process, and is read as a crash would leave it: the file, then its write-ahead log. A log that has restarted in between
-is recognised by its head; a log that has not restarted has every page that was being written into the file.
+The state of a runtime is copied first, since it determines the epoch of the copy. Its process has locked the database,
+so the files are copied as a crash would leave them: the database, then its write-ahead log. If the head of the log has
+changed meanwhile, the log was restarted, and both are copied again; otherwise the log has every page that was being
+written into the database.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class Stage:
-    """A directory that becomes a copy of a part. If a part changes while it is copied, its copy is started again.
+    """A directory in which a copy of a part is assembled.
 
-    Copies of files that never change are kept then.
+    If the part changes while it is copied, the copy is started again; the copies of files that never change are kept.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -92,10 +93,6 @@ class Stage:
             copied.append(name)
         return copied
 
-    def keep(self, name: str) -> None:
-        """Add a file that was made on the stage to the part."""
-        self._kept.add(self.path(name))
-
     def tidy(self) -> None:
         """Remove files that an earlier attempt has left and this one has not copied."""
         for path in sorted(self.directory.rglob("*")):
@@ -111,7 +108,7 @@ def names_in(directory: Path, *patterns: str) -> list[str]:
 
 
 _BESIDE: Final = ("views.json",)
-"""Files that belong to all strategies together."""
+"""Files in a directory of strategies that belong to all of them."""
 
 
 def copy_algo(part: Part, stage: Stage) -> dict[str, str | int]:
@@ -220,7 +217,7 @@ def copy_runtime(part: Part, stage: Stage) -> dict[str, str | int]:
 
 
 def unread_epochs(copies: Sequence[Path]) -> str | None:
-    """Return which runtime of these copies could not resume with the copy of its upstream, and why; None if all can.
+    """Return why a runtime of these copies could not resume with the copy of its upstream; None if all could.
 
     An upstream is copied later, and may by then have removed epochs that the copy of its consumer has yet to read.
     """
@@ -302,8 +299,8 @@ def _end(name: str) -> int:
 def _copy_epochs(source: Path, stage: Stage, newest: int) -> None:
     """Copy the epochs, the newest first, because the oldest may be removed meanwhile.
 
-    Control records are copied after the mark of the first remaining epoch and before the epochs: if a control record is
-    removed in between, an epoch is as well.
+    Control records are copied after the mark of the first remaining epoch and before the epochs: if a control record
+    was removed before it could be copied, so was an epoch, and the missing epoch is noticed.
     """
     for name in names_in(source, "first"):
         stage.copy(source / name, f"epochs/{name}")

@@ -12,7 +12,7 @@ import msgspec
 from algo_engine.errors import JournalDamaged
 from algo_engine.journal import JOURNAL, read_journal
 from deltabook.backup.backup import is_archive, read_manifest
-from deltabook.backup.manifest import MANIFEST, BackupError, Kind, Part, find_parts
+from deltabook.backup.manifest import MANIFEST, Kind, Part, find_parts
 from exchange_server.errors import JournalError
 from exchange_server.journal.inputs_log import JOURNAL_VERSION, JournalReader
 from exchange_server.journal.snapshots import JournalSnapshots
@@ -41,8 +41,8 @@ class PartReport(msgspec.Struct, frozen=True):
 
 
 def inspect(path: Path) -> list[PartReport]:
-    """Return reports on a run directory, on those directly below a directory, or on those in a backup; raise
-    `BackupError` if ``path`` is none of these.
+    """Return reports on a run directory, on the run directories directly below a directory, or on those in a backup;
+    raise `BackupError` if ``path`` is none of these.
 
     The report on a backup has what its manifest says; `restore` compares the manifest with the bytes.
     """
@@ -93,14 +93,15 @@ def _exchange(directory: Path) -> Facts:
 def _runtime(directory: Path) -> Facts:
     log = EpochLogReader(directory / "epochs")
     newest = log.latest()
+    user = _user(directory / "lock") or "nobody"
     if newest < 0:
-        raise BackupError(f"expected an epoch in {log.directory}, was none")
+        return {"in use by": user, "epochs": "none"}
     footer = log.read(newest).footer
     program = decode_program(log.control_before(newest))
     results = directory / "results"
     version = ResultLog.newest_in(results) if results.is_dir() else 0
     return {
-        "in use by": _user(directory / "lock") or "nobody",
+        "in use by": user,
         "epochs": f"{log.first()} to {newest}",
         **{f"origin {name}": f"{cut.session} {cut.sequence}" for name, cut in sorted(footer.cuts.items())},
         "term": footer.attributes.get("term", "0"),
@@ -132,7 +133,7 @@ def _checkpoint(checkpoint: Path, published: int) -> str:
 
 
 def _user(lock: Path) -> str:
-    """Return the process that holds a lock, as this machine's kernel lists it; empty if none does."""
+    """Return the process on this machine that holds a lock, from the kernel's list of locks; empty if none does."""
     try:
         number = lock.stat().st_ino
         lines: Iterable[str] = _LOCKS.read_text("ascii").splitlines()

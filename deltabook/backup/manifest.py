@@ -1,8 +1,8 @@
 """Manifest of a backup: its parts, which are run directories, and every file with its size and checksum.
 
 A part is copied before the parts that it refers to: strategies before the exchange that has their orders, a runtime
-before its upstreams and before the exchange whose feed it reads. So everything that a copy refers to (an order, an
-epoch, a feed message) had been written before the copy that should have it was made.
+before its upstreams and before the exchange whose feed it reads. So everything to which the first copy refers (an
+order, an epoch, a feed message) has already been written when the second copy is made.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BackupError(RuntimeError):
 
 
 class MovedError(Exception):
-    """The copied files changed while they were copied, so that they have to be copied again."""
+    """Files changed while they were copied, and have to be copied again."""
 
 
 MANIFEST: Final = "backup.json"
@@ -101,14 +101,14 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
     try:
         version = msgspec.json.decode(data, type=_Format).format
         if version != _FORMAT:
-            raise BackupError(f"expected a backup of format {_FORMAT} at {where}, was format {version}")
+            raise BackupError(f"expected a backup of format {_FORMAT} at {where}, was one of format {version}")
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BackupError(f"expected the manifest of a backup at {where}, was: {error}") from None
     for path in (*(entry.path for entry in manifest.files), *(part.path for part in manifest.parts if part.path)):
         pure = PurePosixPath(path)
         if pure.is_absolute() or not pure.parts or ".." in pure.parts or str(pure) != path or path == MANIFEST:
-            raise BackupError(f"expected names below the backup in {where}, was {path!r}")
+            raise BackupError(f"expected paths below the backup in {where}, was {path!r}")
     return manifest
 
 
@@ -149,7 +149,7 @@ class _Consumer(msgspec.Struct):
 
 
 def kind_of(directory: Path) -> Kind | None:
-    """Return the kind of process that a directory is the run directory of; None if it is not a run directory."""
+    """Return the kind of process to which a run directory belongs; None if the directory is not a run directory."""
     if (directory / "inputs").is_dir():
         return "exchange"
     if (directory / "epochs").is_dir():

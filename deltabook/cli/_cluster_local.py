@@ -14,7 +14,7 @@ import click
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import Deferred
 
-from deltabook.cli._options import FloatRange, given_run_id
+from deltabook.cli._options import given_run_id, status_interval_options
 from deltabook.cli._spark_options import MEMORY, logs_json
 from deltabook.cluster.local import LocalCluster, LocalConfig
 from deltabook.wire.process import Reporter, SupervisedProcess, stop_on_signals
@@ -44,8 +44,7 @@ __all__ = ["local"]
 )
 @click.option("--secret-file", default="", metavar="FILE", help="File with the secret of the cluster.")
 @click.option("--metrics/--no-metrics", default=False, help="Serve metrics on the pages.")
-@click.option("--status-interval", type=FloatRange(0), default=5.0, help="Seconds between status lines; 0 writes none.")
-@click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
+@status_interval_options(default=5.0)
 def local(  # noqa: PLR0917 - click passes every option by name
     workers: int,
     cores: int,
@@ -60,8 +59,8 @@ def local(  # noqa: PLR0917 - click passes every option by name
 ) -> None:
     """Run a master and workers on loopback until a signal; `--master spark://127.0.0.1:PORT` uses them.
 
-    The events ready, with the ports, and status are written to standard output. A worker that ends is reported and not
-    restarted. All processes of the cluster end with this one.
+    The events `ready`, which has the ports, and `status` are written to standard output. A worker that ends is reported
+    and not restarted. All processes of the cluster end with this one.
     """
     with _place(directory) as place:
         config = LocalConfig(
@@ -108,7 +107,7 @@ class _ClusterProcess(SupervisedProcess):
 
     def run(self) -> str | None:
         """Run the reactor; return the reason of a failure, None for a clean end."""
-        # The reactor's own handlers notice children that end; the handlers of stop signals are installed afterwards.
+        # The reactor needs its own handler of SIGCHLD, so the handlers of stop signals are installed once it runs.
         self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop)
         self._reactor.callWhenRunning(self._start)
         self._reactor.run()

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from deltabook.cli._options import json_option
 from deltabook.cli._ports import print_json
 from deltabook.cli._terminal import print_table, progress
 
@@ -22,7 +23,7 @@ def _words(position: dict[str, str | int]) -> str:
 @click.command("backup")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("target", metavar="TARGET", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def backup_command(directory: Path, target: Path, as_json: bool) -> None:
     """Copy the run directory DIR, or every run directory directly below DIR, to TARGET, and verify the copy.
 
@@ -48,7 +49,7 @@ def backup_command(directory: Path, target: Path, as_json: bool) -> None:
 @click.command("restore")
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def restore_command(source: Path, directory: Path, as_json: bool) -> None:
     """Restore BACKUP into DIR, which must be empty or not exist, and compare every byte with the backup's manifest."""
     from deltabook.backup import restore
@@ -63,14 +64,14 @@ def restore_command(source: Path, directory: Path, as_json: bool) -> None:
     if any(part.kind == "exchange" for part in manifest.parts):
         click.echo(
             "an exchange was restored: restore its runtimes and strategies from the same backup too, or start them "
-            "with empty directories, as they may have received messages that it no longer has"
+            "with empty directories, as they may have received messages that the exchange no longer has"
         )
     click.echo(f"{len(manifest.files)} files, {manifest.size} bytes, equal to the manifest")
 
 
 @click.command("inspect")
 @click.argument("path", metavar="DIR|BACKUP", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def inspect_command(path: Path, as_json: bool) -> None:
     """Show what a run directory, every run directory directly below DIR, or a backup contains.
 
@@ -90,7 +91,7 @@ def inspect_command(path: Path, as_json: bool) -> None:
 @click.command("repair")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--dry-run", "is_dry", is_flag=True, help="Change nothing; print what would be done.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def repair_command(directory: Path, is_dry: bool, as_json: bool) -> None:
     """Check every file of the run directory DIR, or of those directly below DIR, and rebuild damaged ones.
 

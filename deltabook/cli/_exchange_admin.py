@@ -67,12 +67,12 @@ def status(port: LazyPort, as_json: bool) -> None:
 @admin_options
 def statistics(port: LazyPort, as_json: bool) -> None:
     """Show the totals of the session and a line for each symbol."""
-    asked = port()
-    report = asked.get(admin.STATISTICS_PATH, admin.Statistics)
+    exchange = port()
+    report = exchange.get(admin.STATISTICS_PATH, admin.Statistics)
     symbols = list(report.symbols)
     while len(symbols) < report.total_symbols:
         path = f"{admin.STATISTICS_PATH}?after={quote(symbols[-1].symbol, safe='')}"
-        more = asked.get(path, admin.Statistics).symbols
+        more = exchange.get(path, admin.Statistics).symbols
         if not more:
             break
         symbols += more
@@ -204,15 +204,15 @@ def _to_phase(name: str, phase: Any, line: str) -> click.Command:
 
 halt = _to_phase("halt", "halted", "Halt trading of SYMBOL: orders are refused, cancellations accepted.")
 pause = _to_phase(
-    "pause", "paused", "Pause trading of SYMBOL: limit orders are accepted, and executed when it resumes."
+    "pause", "paused", "Pause trading of SYMBOL: limit orders are accepted, and executed when trading resumes."
 )
-resume = _to_phase("resume", "continuous", "Trade SYMBOL again; an auction is uncrossed first.")
-close = _to_phase("close", "closed", "End the day of SYMBOL; an auction is uncrossed first.")
+resume = _to_phase("resume", "continuous", "Continue trading of SYMBOL; a running auction is uncrossed first.")
+close = _to_phase("close", "closed", "End the day of SYMBOL; a running auction is uncrossed first.")
 
 
 @click.group()
 def auction() -> None:
-    """Start an auction; `resume` uncrosses it and continues trading, `close` uncrosses it and ends the day."""
+    """Start an auction; `exchange resume` uncrosses it and continues trading, `exchange close` ends the day with it."""
 
 
 auction.add_command(_to_phase("open", "auction-open", "Begin an opening auction of SYMBOL."))
@@ -243,7 +243,7 @@ def list_sessions(port: LazyPort, as_json: bool) -> None:
 @click.option("--reason", default="by the operator", help="Reason in the log.")
 @admin_options
 def cut_session(port: LazyPort, as_json: bool, session: str, reason: str) -> None:
-    """Close the connection with the name SESSION in the list."""
+    """Close the connection that `sessions list` shows as SESSION."""
     _change(port, admin.CutSession(session, reason), as_json)
 
 
@@ -256,11 +256,11 @@ def accounts() -> None:
 @admin_options
 def list_accounts(port: LazyPort, as_json: bool) -> None:
     """List the accounts."""
-    asked = port()
+    exchange = port()
     lines: list[admin.AccountLine] = []
     while True:
         path = f"{admin.ACCOUNTS_PATH}?after={quote(lines[-1].name, safe='')}" if lines else admin.ACCOUNTS_PATH
-        answer = asked.get(path, admin.Accounts)
+        answer = exchange.get(path, admin.Accounts)
         lines += answer.accounts
         if not answer.accounts or len(lines) >= answer.total:
             break
@@ -315,7 +315,7 @@ def cancel_orders(port: LazyPort, as_json: bool, account: str | None, every: boo
 
 @click.group(cls=LazyGroup, default="show")
 def replay() -> None:
-    """Show, pause, resume, speed up or skip the replay of a running exchange."""
+    """Show, pause, resume, speed up or seek in the replay of a running exchange."""
 
 
 @replay.command("show", cls=DefaultCommand)
@@ -351,7 +351,7 @@ def resume_replay(port: LazyPort, as_json: bool) -> None:
 @click.argument("speed", metavar="TIMES", callback=parse_speed)
 @admin_options
 def replay_at(port: LazyPort, as_json: bool, speed: float | None) -> None:
-    """Set the speed to TIMES real time, or to `max`."""
+    """Set the speed to TIMES times real time, or to `max`, as fast as possible."""
     _change(port, admin.PlayReplay(speed=speed or 0.0), as_json)
 
 
@@ -360,7 +360,7 @@ def replay_at(port: LazyPort, as_json: bool, speed: float | None) -> None:
 @click.option("--time-ns", type=click.IntRange(1), help="Recorded time to skip to, instead of a record.")
 @admin_options
 def seek_replay(port: LazyPort, as_json: bool, position: int | None, time_ns: int | None) -> None:
-    """Replay at maximum speed up to RECORD, which must be ahead."""
+    """Replay at maximum speed up to RECORD, which must be after the present one."""
     if (position is None) == (time_ns is None):
         raise click.UsageError("expected a RECORD or --time-ns, was " + ("neither" if position is None else "both"))
     _change(port, admin.PlayReplay(position=position, time_ns=time_ns), as_json)

@@ -1,4 +1,4 @@
-"""Commands that read an exchange's files: the journal in a directory, which may be in use, and passwords."""
+"""Commands that need no running exchange: they read a journal, which may be in use, or hash a password."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from deltabook.cli._options import ConfigFileError
+from deltabook.cli._options import ConfigFileError, json_option
 from deltabook.cli._ports import print_json
 from deltabook.cli._terminal import print_table, progress
 from deltabook.wire import admin
@@ -17,7 +17,7 @@ from deltabook.wire.itch import LARGEST_BROKER
 __all__ = ["export_itch", "hash_of", "passwd", "verify"]
 
 _directory = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
 _ITCH: Final = "itch"
 _SHOWN_EVERY: Final = 10_000
 """Number of requests between two updates of the progress on a terminal."""
@@ -40,7 +40,7 @@ def hash_of(directory: Path, at: int | None, message: int | None, feed: str) -> 
 
 @click.command()
 @_directory
-@_json
+@json_option
 def verify(directory: Path, as_json: bool) -> None:
     """Check the journal in DIR: every checksum, and that snapshots, feeds and private streams follow from the requests.
 
@@ -73,7 +73,7 @@ def verify(directory: Path, as_json: bool) -> None:
 @click.command("export-itch")
 @_directory
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
-@_json
+@json_option
 def export_itch(directory: Path, file: Path, as_json: bool) -> None:
     """Write the feed of the journal in DIR as a daily file of ITCH 5.0, in which each message follows its length.
 
@@ -120,7 +120,7 @@ def _has_terminal() -> bool:
 @click.option(
     "--protocol", type=click.Choice(["ouch5", "ouch42", "itch"]), default="ouch5", help="Protocol of NAME's sessions."
 )
-@_json
+@json_option
 def passwd(name: str | None, from_stdin: bool, broker: int, protocol: str, as_json: bool) -> None:
     """Hash a password for the users file; with NAME, print the whole entry."""
     from exchange_server.logins import check_name, hash_password

@@ -3,8 +3,8 @@
 An option has one meaning in all commands, so one table assigns options to the sections of long help texts.
 
 ``--start-on`` of ``deltabook exchange run`` is ``DELTABOOK_EXCHANGE_START_ON`` in the environment and ``start-on`` in
-the table ``[exchange]`` of the file. Click would take the name of the function's parameter, which the code chooses.
-Names of earlier versions are refused, and the error contains the name to use.
+the table ``[exchange]`` of the file. By default click derives both from the name of the function's parameter, which is
+not part of the interface. Names of earlier versions are refused, and the error contains the name to use.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _format_options(command: click.Command, context: click.Context, formatter: c
         title_of["--token-file"] = title_of["--ca-file"]  # the token of a port that the command connects to
     rows: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, _OTHERS)}
     for parameter in command.get_params(context):
-        # click 8.5 lists arguments too, which the usage line already has.
+        # Arguments, which click 8.5 lists too, are left out: the usage line has them.
         record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
         if record is not None:
             titles = [title_of[option] for option in parameter.opts if option in title_of]
@@ -139,7 +139,7 @@ def _format_options(command: click.Command, context: click.Context, formatter: c
 
 
 class DefaultCommand(click.Command):
-    """The default command of a group: it takes the group's place in the environment and in the TOML file."""
+    """Default command of a group: in the environment and in the TOML file, its options are those of the group."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -150,7 +150,9 @@ class DefaultCommand(click.Command):
 
 
 def _tidy_command(command: click.Command) -> None:
-    """Prepare a command that was loaded: sections in its help, no empty defaults, aligned names of options."""
+    """Prepare a loaded command: sections in a long help text, no empty defaults, and names of options in the
+    environment as on the command line.
+    """
     group_help(command)
     align_names(command)
     for parameter in command.params:

@@ -100,7 +100,7 @@ def json_line(event: LogEvent, origin: LogOrigin = _NOWHERE, figures: Mapping[st
 
 
 def _fields(event: LogEvent) -> dict[str, object]:
-    """Return the simple values among an event's fields, by which a log can be searched; none for other libraries."""
+    """Return the fields of an event that are texts or numbers, for searches; none for events of other libraries."""
     if not _is_ours(event):
         return {}
     named = ((name, value) for name, value in event.items() if not name.startswith("log_"))
@@ -122,7 +122,7 @@ class _StandardError:
         self.figures: Callable[[], Mapping[str, int]] = dict
 
     def _level_of(self, event: LogEvent) -> Any:
-        # Twisted logs the start of each factory and every request at level info, which are details here.
+        # Twisted logs the start of each factory and every request at level info; these events are too detailed.
         return self.level if _is_ours(event) or self.level < LogLevel.info else LogLevel.warn
 
     def __call__(self, event: LogEvent) -> None:

@@ -1,4 +1,4 @@
-"""Parsers of option values that several commands share: run ids, addresses, ports, times and formats."""
+"""Options that several commands have, and parsers of their values: run ids, addresses, ports, times and formats."""
 
 from __future__ import annotations
 
@@ -25,12 +25,21 @@ __all__ = [
     "ConfigFileError",
     "FloatRange",
     "OptionError",
+    "access_options",
     "address",
     "check_run_id",
+    "collar_option",
+    "day_option",
+    "first_broker_option",
     "given_run_id",
+    "json_option",
     "new_run_id",
+    "parameters_option",
     "parse_speed",
+    "queue_option",
     "replay_options",
+    "security_options",
+    "status_interval_options",
 ]
 
 
@@ -54,7 +63,7 @@ _FORM: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def new_run_id(now: datetime, suffix: str = "") -> str:
-    """Return a unique run id: the time of its start, and four digits that distinguish runs of the same second.
+    """Return a unique run id: the time of its start, and four hex digits that distinguish runs of the same second.
 
     >>> new_run_id(datetime(2026, 11, 21, 9, 30), "07ff")
     '20261121-093000-07ff'
@@ -104,7 +113,36 @@ def parse_speed(context: click.Context, parameter: click.Parameter, value: str) 
     return speed
 
 
-def replay_options(prefix: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+day_option: Final = click.option(
+    "--day", default="", metavar="YYYY-MM-DD", help="Day of a recording whose times count from midnight."
+)
+queue_option: Final = click.option(
+    "--queue",
+    type=click.Choice(QUEUE_MODELS),
+    default="back",
+    help="Orders that are cancelled when a level of a depth file shrinks: the newest, the oldest, or a share of each.",
+)
+collar_option: Final = click.option(
+    "--collar-bps",
+    type=click.IntRange(0, 10_000),
+    default=0,
+    help="Maximum distance of an execution from the reference price, in basis points; 0 sets no limit.",
+)
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _all_of(*options: _Decorator) -> _Decorator:
+    """Return a decorator that adds options, which a help text lists in their order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def replay_options(prefix: str = "") -> _Decorator:
     """Return a decorator that adds the options of a command that replays one recorded file.
 
     ``prefix`` begins the names of the arguments for the file's format and for the mode.
@@ -123,7 +161,7 @@ def replay_options(prefix: str = "") -> Callable[[Callable[..., Any]], Callable[
             f"{prefix}mode",
             type=click.Choice(REPLAY_MODES),
             default="as-orders",
-            help="Send the records as orders, or reproduce the recorded executions.",
+            help="Reproduce the recorded executions, or send the records as orders.",
         ),
         click.option("--speed", default="1", callback=parse_speed, help="Multiple of real time, or `max`."),
         click.option("--symbol", default="REPLAY", help="Symbol of the replay."),
@@ -133,27 +171,17 @@ def replay_options(prefix: str = "") -> Callable[[Callable[..., Any]], Callable[
             metavar="A,B",
             help="Stocks of an ITCH file to replay; an ITCH file requires at least one.",
         ),
-        click.option("--day", default="", metavar="YYYY-MM-DD", help="Day of a file whose times count from midnight."),
+        day_option,
         click.option(
             "--orderbook",
             type=file,
             help="LOBSTER's order book file of the replayed messages, by which the book is corrected.",
         ),
-        click.option("--trades", type=file, help="File of the trades in the period of a file of depth."),
-        click.option(
-            "--queue",
-            type=click.Choice(QUEUE_MODELS),
-            default="back",
-            help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
-        ),
+        click.option("--trades", type=file, help="File with the trades of the period of a depth file."),
+        queue_option,
     )
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return _all_of(*options)
 
 
 class _Port(click.ParamType[int | None]):
@@ -175,7 +203,7 @@ PORT: Final = _Port()
 
 
 class FloatRange(click.FloatRange):
-    """Range of finite numbers. Click's own type accepts NaN in every range, and infinity in one without that bound."""
+    """Range of finite numbers. Click's own type accepts NaN, and infinity in a range that has no bound on that side."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number; call `fail` for text that is not a finite number within the range."""
@@ -185,3 +213,72 @@ class FloatRange(click.FloatRange):
 
 SECONDS: Final = FloatRange(0)
 """Time in seconds."""
+_FILE: Final = click.Path(dir_okay=False)
+
+json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+parameters_option: Final = click.option(
+    "--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Parameter of a strategy; repeatable."
+)
+first_broker_option: Final = click.option(
+    "--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Broker number of the first strategy."
+)
+
+
+def status_interval_options(name: str = "status_interval", default: float = 1.0) -> _Decorator:
+    """Return a decorator that adds the options of a supervised process: ``name`` and ``exit_with_stdin``."""
+    return _all_of(
+        click.option(
+            "--status-interval",
+            name,
+            type=SECONDS,
+            default=default,
+            help="Seconds between status lines; 0 writes none.",
+        ),
+        click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends."),
+    )
+
+
+def access_options(port: str, *, prefix: str = "", variable: str = "") -> _Decorator:
+    """Return a decorator that adds the options for access to a port of another process: its token, and its CA.
+
+    ``port`` names the port in the help texts. ``prefix`` begins the names of the options, and ``variable`` those of
+    their environment variables if these are not the usual ones.
+    """
+    return _all_of(
+        click.option(
+            f"--{prefix}token-file",
+            envvar=f"{variable}_TOKEN_FILE" if variable else None,
+            type=_FILE,
+            default="",
+            help=f"File with the token of {port}.",
+        ),
+        click.option(
+            f"--{prefix}ca-file",
+            envvar=f"{variable}_CA_FILE" if variable else None,
+            type=_FILE,
+            default="",
+            help=f"PEM file with the CA that issued the certificate of {port}; connects with TLS.",
+        ),
+    )
+
+
+def security_options(port: str, *, prefix: str = "") -> _Decorator:
+    """Return a decorator that adds the options for the security of a port that the command opens: token and TLS.
+
+    ``port`` names the port in the help texts, ``prefix`` begins the names of the options.
+    """
+    return _all_of(
+        click.option(
+            f"--{prefix}token-file",
+            type=_FILE,
+            default="",
+            help=f"File with the token that clients of {port} must send.",
+        ),
+        click.option(f"--{prefix}tls-cert", type=_FILE, default="", help=f"PEM file with the certificate of {port}."),
+        click.option(
+            f"--{prefix}tls-key",
+            type=_FILE,
+            default="",
+            help=f"PEM file with the private key for the certificate of {port}.",
+        ),
+    )

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 import msgspec
 
-from deltabook.cli._options import ConfigFileError, OptionError, address
+from deltabook.cli._options import ConfigFileError, OptionError, access_options, address, json_option
 from deltabook.wire import admin, strategies
 from deltabook.wire.errors import AccessError
-from deltabook.wire.http.blocking import BlockingPort
+from deltabook.wire.http.blocking import BlockingPort, decode_answer
 from deltabook.wire.http.peer import ClientError, HttpPeer, RefusedError
 
 __all__ = [
@@ -45,6 +45,8 @@ _PATHS: Final = {kind: path for path, kind in admin.CHANGES.items()}
 """Path of each kind of change on the admin port."""
 
 T = TypeVar("T")
+File: TypeAlias = Path | str | None
+"""Path of a file; empty or None for none."""
 
 
 class CliPort:
@@ -56,8 +58,8 @@ class CliPort:
         option: str,
         what: str,
         *,
-        token_file: Path | None = None,
-        ca_file: Path | None = None,
+        token_file: File = None,
+        ca_file: File = None,
         timeout_s: float = _TIMEOUT_SECONDS,
     ) -> None:
         """Make a client; ``option`` is the option that has the address HOST:PORT, and ``what`` names the port in
@@ -83,8 +85,16 @@ class CliPort:
             return self._port.ask(method, path, body, wait_s=timeout)[0]
 
     def get(self, path: str, kind: type[T]) -> T:
-        """Return the decoded answer to a GET of a path."""
-        return msgspec.json.decode(self.ask("GET", path), type=kind)
+        """Return the decoded answer to a GET; raise the errors of `ask`, also for an answer of another form."""
+        answer = self.ask("GET", path)
+        with _one_line():
+            return decode_answer(answer, kind, path)
+
+    def post(self, path: str, record: msgspec.Struct, kind: type[T]) -> T:
+        """Send a record, and return the decoded answer; raise the errors of `get`."""
+        answer = self.ask("POST", path, msgspec.json.encode(record))
+        with _one_line():
+            return decode_answer(answer, kind, path)
 
     @contextmanager
     def open(
@@ -120,7 +130,7 @@ class AdminPort(CliPort):
     """Client of one exchange's admin port."""
 
     def __init__(
-        self, where: str | None, directory: Path | None, token_file: Path | None, ca_file: Path | None = None
+        self, where: str | None, directory: Path | None, token_file: File = None, ca_file: File = None
     ) -> None:
         """Make a client; ``where`` is HOST:PORT. Without it, the address of the exchange that runs in ``directory`` is
         used.
@@ -130,8 +140,7 @@ class AdminPort(CliPort):
 
     def change(self, change: admin.Change) -> admin.Done:
         """Request a change; return the answer."""
-        answer = self.ask("POST", _PATHS[type(change)], msgspec.json.encode(change))
-        return msgspec.json.decode(answer, type=admin.Done)
+        return self.post(_PATHS[type(change)], change, admin.Done)
 
 
 def _admin_address(directory: Path | None) -> str:
@@ -147,80 +156,24 @@ def _admin_address(directory: Path | None) -> str:
     port = listening.ports.get("admin")
     if port is None:
         raise ConfigFileError(f"expected an exchange with an admin port on {directory}, was one without --admin-port")
-    host = listening.admin_interface
-    return f"{'127.0.0.1' if host in ANY_INTERFACE else host}:{port}"
-
-
-LazyPort = Callable[[], AdminPort]
-"""Creates the port of a command line when it is first used."""
-
-
-def admin_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select an exchange to a command.
-
-    The command receives ``port``, which creates the `AdminPort`, and ``as_json``.
-    """
-
-    def with_port(
-        where: str | None,
-        directory: Path | None,
-        token_file: Path | None,
-        ca_file: Path | None,
-        as_json: bool,
-        **others: Any,
-    ) -> None:
-        command(port=lambda: AdminPort(where, directory, token_file, ca_file), as_json=as_json, **others)
-
-    with_port.__doc__ = command.__doc__
-    with_port.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    decorated: Callable[..., Any] = with_port
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option(
-            "--ca-file",
-            envvar="DELTABOOK_EXCHANGE_CA_FILE",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="PEM file with the CA of the port's certificate; connects with TLS.",
-        ),
-        click.option(
-            "--token-file",
-            envvar="DELTABOOK_EXCHANGE_TOKEN_FILE",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="File with the token of the port.",
-        ),
-        click.option(
-            "--dir",
-            "directory",
-            envvar="DELTABOOK_EXCHANGE_DIR",
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Directory of the exchange's journal on this machine, instead of --admin.",
-        ),
-        click.option(
-            "--admin",
-            "where",
-            metavar="HOST:PORT",
-            envvar="DELTABOOK_EXCHANGE_ADMIN",
-            help="Admin port of the exchange.",
-        ),
-    ):
-        decorated = option(decorated)
-    return decorated
+    return _reachable(listening.admin_interface, port)
 
 
 class StatusPort(CliPort):
     """Client of one process's status port."""
 
-    def __init__(self, where: str | None, directory: Path | None, token_file: Path | None, ca: Path | None) -> None:
+    def __init__(
+        self, where: str | None, directory: Path | None, token_file: File = None, ca_file: File = None
+    ) -> None:
         """Make a client; ``where`` is HOST:PORT. Without it, the address of the strategies that run in ``directory`` is
         used.
         """
         where = where if where is not None else _status_address(directory)
-        super().__init__(where, "--algo", "a status port of strategies", token_file=token_file, ca_file=ca)
+        super().__init__(where, "--algo", "a status port of strategies", token_file=token_file, ca_file=ca_file)
 
     def kill(self, kill: strategies.Kill) -> strategies.Killed:
         """Trigger the kill switch."""
-        answer = self.ask("POST", strategies.KILL_PATH, msgspec.json.encode(kill))
-        return msgspec.json.decode(answer, type=strategies.Killed)
+        return self.post(strategies.KILL_PATH, kill, strategies.Killed)
 
 
 def _status_address(directory: Path | None) -> str:
@@ -235,42 +188,99 @@ def _status_address(directory: Path | None) -> str:
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigFileError(f"expected the port of strategies in {path}, was {error}") from None
-    return f"{'127.0.0.1' if listening.interface in ANY_INTERFACE else listening.interface}:{listening.port}"
+    return _reachable(listening.interface, listening.port)
 
 
-def status_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def _reachable(interface: str, port: int) -> str:
+    """Return the address at which a process on this machine can be reached that listens on an interface."""
+    return f"{'127.0.0.1' if interface in ANY_INTERFACE else interface}:{port}"
+
+
+class ResultsPort(CliPort):
+    """Client of one runtime's results service."""
+
+    def __init__(self, where: str | None, token_file: File = None, ca_file: File = None) -> None:
+        """Make a client; raise the errors of `CliPort`, and `OptionError` without an address."""
+        if where is None:
+            raise OptionError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
+        super().__init__(where, "--results", "a runtime's results service", token_file=token_file, ca_file=ca_file)
+
+
+LazyPort = Callable[[], AdminPort]
+"""Creates the port that a command line names when it is first used, so that other errors of the line are reported
+first.
+"""
+LazyResults = Callable[[], ResultsPort]
+"""Creates the port that a command line names, like `LazyPort`."""
+Command = Callable[..., Any]
+_DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
+
+
+def _with_port(
+    command: Command,
+    name: str,
+    make: Callable[..., CliPort],
+    *options: Command,
+    address_option: str = "where",
+    is_optional: bool = False,
+) -> Command:
+    """Add options to a command, which receives ``name``: a function that creates the port that the options select.
+
+    The values of the options are the arguments of ``make``; the first one is that of ``address_option``. With
+    ``is_optional``, the command receives None if no address is given.
+    """
+
+    def with_port(token_file: str, ca_file: str, **others: Any) -> None:
+        where = others.pop(address_option)
+        place = (others.pop("directory"),) if "directory" in others else ()
+        port = partial(make, where, *place, token_file, ca_file)
+        command(**{name: None if is_optional and where is None else port}, **others)
+
+    with_port.__doc__ = command.__doc__
+    with_port.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    decorated: Command = with_port
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+def admin_options(command: Command) -> Command:
+    """Add the options that select an exchange to a command.
+
+    The command receives ``port``, a `LazyPort`, and ``as_json``.
+    """
+    return _with_port(
+        command,
+        "port",
+        AdminPort,
+        click.option(
+            "--admin",
+            "where",
+            metavar="HOST:PORT",
+            envvar="DELTABOOK_EXCHANGE_ADMIN",
+            help="Admin port of the exchange.",
+        ),
+        click.option(
+            "--dir",
+            "directory",
+            envvar="DELTABOOK_EXCHANGE_DIR",
+            type=_DIRECTORY,
+            help="Directory of the exchange's journal on this machine, instead of --admin.",
+        ),
+        access_options("the port", variable="DELTABOOK_EXCHANGE"),
+        json_option,
+    )
+
+
+def status_options(command: Command) -> Command:
     """Add the options that select running strategies to a command.
 
     The command receives ``port``, which creates the `StatusPort`.
     """
-
-    def with_port(
-        where: str | None, directory: Path | None, token_file: Path | None, ca: Path | None, **others: Any
-    ) -> None:
-        command(port=lambda: StatusPort(where, directory, token_file, ca), **others)
-
-    with_port.__doc__ = command.__doc__
-    with_port.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    decorated: Callable[..., Any] = with_port
-    file = click.Path(path_type=Path, dir_okay=False)
-    folder = click.Path(path_type=Path, file_okay=False)
-    for option in (
-        click.option(
-            "--ca-file",
-            "ca",
-            envvar="DELTABOOK_STRATEGIES_CA_FILE",
-            type=file,
-            help="PEM file with the CA of the port's certificate; connects with TLS.",
-        ),
-        click.option(
-            "--token-file",
-            envvar="DELTABOOK_STRATEGIES_TOKEN_FILE",
-            type=file,
-            help="File with the token of the port.",
-        ),
-        click.option(
-            "--dir", "directory", type=folder, help="Directory of the strategies on this machine, instead of --algo."
-        ),
+    return _with_port(
+        command,
+        "port",
+        StatusPort,
         click.option(
             "--algo",
             "where",
@@ -278,62 +288,25 @@ def status_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="HOST:PORT",
             help="Status port of the strategies (--http-port of `algo run`).",
         ),
-    ):
-        decorated = option(decorated)
-    return decorated
+        click.option(
+            "--dir",
+            "directory",
+            type=_DIRECTORY,
+            help="Directory of the strategies on this machine, instead of --algo.",
+        ),
+        access_options("the port", variable="DELTABOOK_STRATEGIES"),
+    )
 
 
-_RESULTS_OPTIONS: Final = (
-    click.option(
-        "--ca-file",
-        envvar="DELTABOOK_RESULTS_CA_FILE",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="PEM file with the CA of the service's certificate; connects with TLS.",
-    ),
-    click.option(
-        "--token-file",
-        envvar="DELTABOOK_RESULTS_TOKEN_FILE",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="File with the token of the service.",
-    ),
-    click.option(
-        "--results", envvar="DELTABOOK_RESULTS", metavar="HOST:PORT", help="Results service of a running runtime."
-    ),
-)
-
-
-class ResultsPort(CliPort):
-    """Client of one runtime's results service."""
-
-    def __init__(self, where: str | None, token_file: Path | None = None, ca_file: Path | None = None) -> None:
-        """Make a client; raise the errors of `CliPort`, and `OptionError` without an address."""
-        if where is None:
-            raise OptionError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
-        super().__init__(where, "--results", "a runtime's results service", token_file=token_file, ca_file=ca_file)
-
-
-LazyResults = Callable[[], ResultsPort]
-"""Creates the port that a command line names when it is first used, so that other errors of the line are reported
-first.
-"""
-
-
-def results_options(*, optional: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def results_options(*, optional: bool = False) -> Callable[[Command], Command]:
     """Add the options that select a runtime to a command.
 
     The command receives ``results``, a `LazyResults`; or None if no address is given and the option is ``optional``.
     """
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        def with_port(results: str | None, token_file: Path | None, ca_file: Path | None, **others: Any) -> None:
-            port = partial(ResultsPort, results, token_file, ca_file)
-            command(results=None if optional and results is None else port, **others)
-
-        with_port.__doc__ = command.__doc__
-        with_port.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-        decorated: Callable[..., Any] = with_port
-        for option in _RESULTS_OPTIONS:
-            decorated = option(decorated)
-        return decorated
-
-    return decorate
+    option = click.option(
+        "--results", envvar="DELTABOOK_RESULTS", metavar="HOST:PORT", help="Results service of a running runtime."
+    )
+    access = access_options("the service", variable="DELTABOOK_RESULTS")
+    return lambda command: _with_port(
+        command, "results", ResultsPort, option, access, address_option="results", is_optional=optional
+    )

@@ -11,7 +11,7 @@ agents = "symbols.json"
 ```
 
 A key is the name of an option on the command line. Its value replaces the default of the option; the environment and
-the command line override it. The table of a group with a default command holds the options of that command, too.
+the command line override it. The table of a group with a default command may have the options of that command, too.
 """
 
 from __future__ import annotations
@@ -140,24 +140,27 @@ COMMANDS: Final = {
     "health": ("health:command", "Check whether a process of the system works."),
     "inspect": ("_directories:inspect_command", "Show the contents of a run directory or a backup."),
     "kernels": ("kernels:kernels_command", "Compile the shipped queries to machine code."),
-    "market-report": ("market_report:command", "Measure a market, live, simulated or recorded, beside BTC/USD."),
+    "market-report": (
+        "market_report:command",
+        "Compare a live, simulated or recorded market with BTC/USD.",
+    ),
     "new": ("new:command", "Write a commented, working strategy or view to start from."),
     "query": ("query:command", "Run SQL over files; add, drop, list, explain and watch views."),
     "reader": ("reader:command", "Add further files, streams and feeds to a running runtime."),
     "repair": ("_directories:repair_command", "Rebuild damaged files of a run directory."),
-    "replay": ("replay:command", "Replay a recorded file through an exchange."),
+    "replay": ("exchange:replay_command", "Replay a recorded file through an exchange."),
     "restore": ("_directories:restore_command", "Restore a backup into an empty directory."),
     "runtime": ("runtime:command", "Maintain SQL views of a feed."),
     "simulate": ("simulate:command", "Run a simulated day of agents and strategies."),
     "sweep": ("sweep:command", "Run strategies on recorded days for every combination of parameters."),
     "upstream": ("upstream:command", "List and release the runtimes and feeds that a runtime's log is linked to."),
 }
-"""Location of each sub-command, a module of this package and an attribute of it, and its summary."""
+"""Location (``module:attribute`` in this package) and summary of each sub-command."""
 
 REMEDY: Final = "`deltabook repair DIR` recreates the files that it can, and prints what else to do"
 """Text that follows every error about a damaged file."""
 _PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
-"""Packages that define expected errors; built-in errors that describe a wrong input count as expected too."""
+"""Packages whose errors are expected: their message is shown without the name of their class."""
 _ROLES: Final = frozenset({"algo", "dashboard", "exchange", "runtime"})
 
 

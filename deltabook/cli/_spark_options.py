@@ -133,7 +133,7 @@ def spark_options(*, shards: bool = True) -> Callable[[Callable[..., None]], Cal
 
 
 def _taken(values: dict[str, Any]) -> SparkConfig:
-    """Return the configuration of the values, which are removed from ``values``."""
+    """Remove the values of Spark's options from ``values`` and return their configuration."""
     interface, private = values.pop("spark_ui_interface"), values.pop("private_network")
     check_pages(interface, is_private=private)
     secret = values.pop("spark_secret_file")

@@ -68,7 +68,7 @@ def shown(value: Any, scale: int = 0) -> str:
 
 
 class _Watched:
-    """State of one view on the screen, apart from its rows."""
+    """Description and recent changes of a view on the screen; its rows are in the screen's mirror."""
 
     def __init__(self, about: dict[str, Any]) -> None:
         self.about = about
@@ -85,8 +85,7 @@ class _Watched:
 
 
 class WatchScreen:
-    """Screen of `query watch`: a renderable that rich redraws on a thread of its own while another thread enters
-    frames."""
+    """Screen of `query watch`, which rich redraws on a thread of its own while another thread enters frames."""
 
     def __init__(
         self,

@@ -14,7 +14,19 @@ from rich.table import Table
 from rich.text import Text
 
 from deltabook.cli._groups import LazyGroup
-from deltabook.cli._options import ConfigFileError, FloatRange, OptionError, address, given_run_id
+from deltabook.cli._options import (
+    ConfigFileError,
+    FloatRange,
+    OptionError,
+    access_options,
+    address,
+    first_broker_option,
+    given_run_id,
+    json_option,
+    parameters_option,
+    security_options,
+    status_interval_options,
+)
 from deltabook.cli._ports import StatusPort, print_json, status_options
 from deltabook.cli._terminal import WIDEST, fit, print_table, progress
 from deltabook.wire import strategies
@@ -40,9 +52,7 @@ def command() -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Directory of journals and trades; a restart with the same directory continues its orders.",
 )
-@click.option(
-    "--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Parameter of a strategy; repeatable."
-)
+@parameters_option
 @click.option("--fees", default="", help="Fees of trades: maker=-20,taker=50;SYMBOL:taker=0 or a .toml file.")
 @click.option(
     "--on-restart",
@@ -57,9 +67,7 @@ def command() -> None:
     show_default=True,
     help="Force requests to the disk before or after they are sent.",
 )
-@click.option(
-    "--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Broker number of the first strategy."
-)
+@first_broker_option
 @click.option("--keep-views", is_flag=True, help="Leave the views that strategies added in the runtime at the end.")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Status port; 0 picks a free port.  [default: closed]")
 @click.option(
@@ -68,15 +76,9 @@ def command() -> None:
     default="127.0.0.1",
     help="Address of the status port; other than loopback it requires a token and TLS.",
 )
-@click.option("--token-file", default="", help="File with the token of the status port.")
-@click.option("--tls-cert", default="", help="PEM file with the certificate of the status port.")
-@click.option("--tls-key", default="", help="PEM file with the key of that certificate.")
-@click.option("--results-token-file", default="", help="File with the token of the runtime.")
-@click.option(
-    "--results-ca-file", default="", help="PEM file with the CA of the runtime's certificate; connects with TLS."
-)
-@click.option("--status-interval", type=FloatRange(0), default=1.0, help="Seconds between status lines; 0 writes none.")
-@click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
+@security_options("the status port")
+@access_options("the runtime", prefix="results-")
+@status_interval_options()
 def run(  # noqa: PLR0917 - click passes every option by name
     strategies: tuple[str, ...],
     results: str,
@@ -226,7 +228,7 @@ class _Fitting:
 @click.argument("names", metavar="[STRATEGY]...", nargs=-1)
 @status_options
 @click.option("--reason", default="by hand", help="Reason, shown in the status and in the log.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def kill(port: Callable[[], StatusPort], names: tuple[str, ...], reason: str, as_json: bool) -> None:
     """Cancel all resting orders and refuse new ones until the process is restarted (kill switch).
 
@@ -268,7 +270,7 @@ def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
 @click.option("--exchange-dir", "exchange", required=True, type=_FOLDER, help="Directory of the exchange's journal.")
 @click.option("--fees", default="", help="Fee schedule to check, as given to `algo run`.")
 @click.option("--while-running", is_flag=True, help="Ignore messages that running strategies have not received yet.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def verify(directory: Path, exchange: Path, fees: str, while_running: bool, as_json: bool) -> None:
     """Compare the strategies' orders, fills, positions and money with the exchange's journal.
 

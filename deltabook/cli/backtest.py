@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from deltabook.cli._options import BACKTEST_FORMATS, QUEUE_MODELS, FloatRange
+from deltabook.cli._options import (
+    BACKTEST_FORMATS,
+    FloatRange,
+    first_broker_option,
+    json_option,
+    parameters_option,
+    queue_option,
+)
 from deltabook.cli._terminal import print_table, progress
 
 if TYPE_CHECKING:
@@ -40,28 +47,23 @@ _OPTIONS: Final = (
         "days",
         multiple=True,
         metavar="YYYY-MM-DD",
-        help="Day from whose midnight the files' times count; repeatable: one for each file.",
+        help="Day of recordings whose times count from midnight; repeatable: one for each file.",
     ),
     click.option(
         "--orderbook",
         "orderbooks",
         multiple=True,
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="LOBSTER's order book file of a --data, which corrects its book; repeatable, in the order of the files.",
+        help="LOBSTER's order book file of a --data, which corrects its book; repeatable, in the order of --data.",
     ),
     click.option(
         "--trades",
         "trades",
         multiple=True,
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="Trades of a --data of depth; repeatable, in the order of the files.",
+        help="File with the trades of a --data of depth; repeatable, in the order of --data.",
     ),
-    click.option(
-        "--queue",
-        type=click.Choice(QUEUE_MODELS),
-        default="back",
-        help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
-    ),
+    queue_option,
     click.option(
         "--max-crossed",
         "max_crossed_percent",
@@ -76,13 +78,7 @@ _OPTIONS: Final = (
         metavar="SIZE",
         help="Price of one tick, such as 0.01 for stocks.  [default: 0.0001, Bitstamp 0.01]",
     ),
-    click.option(
-        "--param",
-        "parameters",
-        multiple=True,
-        metavar="[STRATEGY.]KEY=VALUE",
-        help="Parameter of a strategy; repeatable.",
-    ),
+    parameters_option,
     click.option(
         "--latency",
         default="zero",
@@ -115,9 +111,7 @@ _OPTIONS: Final = (
     click.option(
         "--limit", type=click.IntRange(0), default=0, metavar="N", help="Maximum number of records; 0 plays all."
     ),
-    click.option(
-        "--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Broker number of the first strategy."
-    ),
+    first_broker_option,
 )
 
 
@@ -146,9 +140,9 @@ def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
         name, equals, path = text.rpartition("=")
         day = days[number % len(days)] if days else ""
         book = orderbooks[number] if orderbooks else None
-        print_file = trades[number] if trades else None
+        trade_file = trades[number] if trades else None
         files.append(
-            DataFile(Path(path if equals else text), form or "", name or symbol, day, tick, book, print_file, queue)
+            DataFile(Path(path if equals else text), form or "", name or symbol, day, tick, book, trade_file, queue)
         )
     return BacktestConfig(
         strategies=strategies,
@@ -178,9 +172,9 @@ def views_of(places: Iterable[Path]) -> dict[str, str]:
 
 
 def print_result(result: Result, played: str = "records") -> None:
-    """Print the strategies' profits, the run in one line, and its problems.
+    """Print the strategies' profits, a summary of the run in one line, and its problems.
 
-    ``played`` is what `Figures.records` counts.
+    ``played`` is the noun for what `Figures.records` counts.
     """
     from deltabook.backtest.inspection import dropped_line, source_lines
     from deltabook.backtest.presentation import STATISTICS_HEAD, statistics_note, statistics_rows
@@ -239,7 +233,7 @@ def print_result(result: Result, played: str = "records") -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the report, the result as JSON, trades and orders.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(strategies: tuple[str, ...], directory: Path | None, as_json: bool, **options: Any) -> None:
     """Run strategies (built-in names or .py files) on recorded order flow.
 

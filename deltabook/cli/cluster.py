@@ -15,7 +15,7 @@ from typing import Any, Final
 import click
 
 from deltabook.cli._groups import LazyGroup
-from deltabook.cli._options import given_run_id
+from deltabook.cli._options import given_run_id, json_option
 from deltabook.cli._ports import print_json
 from deltabook.cli._spark_options import MEMORY, check_pages, logs_json, parse_settings
 from deltabook.cluster.daemons import DaemonConfig, DaemonRole, become, executor_launch, prepare
@@ -149,7 +149,7 @@ def history() -> None:
 @command.command("executor", short_help="Run an executor on Kubernetes.")
 @click.option("--dir", "directory", default="/tmp", metavar="DIR", help="Working directory.")
 def executor(directory: str) -> None:
-    """Run an executor of Spark on Kubernetes; its pods run this command with the variables that Spark sets."""
+    """Run an executor of Spark on Kubernetes: the command of an executor's pod, whose environment Spark sets."""
     become(executor_launch(os.environ, Path(directory)))
 
 
@@ -158,7 +158,7 @@ def executor(directory: str) -> None:
 @click.option(
     "--host", "hosts", multiple=True, metavar="NAME", help="Additional host name of the services; repeatable."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def secrets(directory: Path, hosts: tuple[str, ...], as_json: bool) -> None:
     """Create tokens, certificates and Spark's secret in DIR, which only its owner can read.
 

@@ -4,40 +4,27 @@ from __future__ import annotations
 
 import click
 
-from deltabook.cli._options import SECONDS, OptionError, address, given_run_id
+from deltabook.cli._options import (
+    OptionError,
+    access_options,
+    address,
+    given_run_id,
+    security_options,
+    status_interval_options,
+)
 
 __all__ = ["command"]
 
 
 @click.command()
 @click.option("--results", default="", metavar="HOST:PORT", help="The runtime's results service.")
-@click.option("--results-token-file", default="", metavar="FILE", help="File with the token that the runtime requires.")
-@click.option(
-    "--results-ca-file",
-    default="",
-    metavar="FILE",
-    help="PEM file with the CA of the runtime's certificate; connects with TLS.",
-)
+@access_options("the runtime", prefix="results-")
 @click.option("--algo", default="", metavar="HOST:PORT", help="Status port of the strategies.")
-@click.option("--algo-token-file", default="", metavar="FILE", help="File with the token of the strategies.")
-@click.option(
-    "--algo-ca-file",
-    default="",
-    metavar="FILE",
-    help="PEM file with the CA of the strategies' certificate; connects with TLS.",
-)
+@access_options("the strategies", prefix="algo-")
 @click.option(
     "--exchange", default="", metavar="HOST:PORT", help="Admin port of the exchange, for phases, ticks and lots."
 )
-@click.option(
-    "--exchange-token-file", default="", metavar="FILE", help="File with the token of the exchange's admin port."
-)
-@click.option(
-    "--exchange-ca-file",
-    default="",
-    metavar="FILE",
-    help="PEM file with the CA of the exchange's certificate; connects with TLS.",
-)
+@access_options("the exchange's admin port", prefix="exchange-")
 @click.option(
     "--peers",
     default="",
@@ -65,11 +52,8 @@ __all__ = ["command"]
     metavar="NAME",
     help="Serve without token and TLS to a private network, in which the page has this host name; repeatable.",
 )
-@click.option("--token-file", default="", metavar="FILE", help="File with the token of the page.")
-@click.option("--tls-cert", default="", metavar="FILE", help="PEM file with the certificate of the page.")
-@click.option("--tls-key", default="", metavar="FILE", help="PEM file with the key of that certificate.")
-@click.option("--status-interval", type=SECONDS, default=1.0, help="Seconds between status lines; 0 writes none.")
-@click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
+@security_options("the page")
+@status_interval_options()
 def command(
     results: str,
     results_token_file: str,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from deltabook.cli._options import BACKTEST_FORMATS, FORMATS, QUEUE_MODELS
+from deltabook.cli._options import BACKTEST_FORMATS, FORMATS, day_option, queue_option
 from deltabook.cli._terminal import print_table, progress
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _ACTIONS: Final = {
     "B": "bids", "S": "asks", "E": "executed", "F": "filled", "D": "deleted", "X": "reduced", "U": "replaced",
     "V": "changed", "T": "trades", "C": "broken",
 }  # fmt: skip
-"""Word for each action in a table."""
+"""Heading of the column with the number of each action."""
 
 
 def _options(formats: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -32,12 +32,10 @@ def _options(formats: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callabl
         click.option(
             "--symbol", default="REPLAY", help="Symbol of a file that contains none; for ITCH, the stocks, as in A,B."
         ),
-        click.option("--day", default="", metavar="YYYY-MM-DD", help="Day from whose midnight the file's times count."),
+        day_option,
         click.option("--orderbook", type=_PATH, help="LOBSTER's order book file of the same messages."),
-        click.option("--trades", type=_PATH, help="File of the trades in the period of a file of depth."),
-        click.option(
-            "--queue", type=click.Choice(QUEUE_MODELS), default="back", help="Which orders of a level are cancelled."
-        ),
+        click.option("--trades", type=_PATH, help="File with the trades of the period of a depth file."),
+        queue_option,
     )
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -52,8 +52,8 @@ _WITHOUT_SPARK: Final = (
 
 
 def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    # The demo sets the options of its children; options in the environment are for commands that a person types. The
-    # variables of the kernel cache are not options of a command.
+    # The demo sets all options of its children, so options in the environment, which are for commands that a person
+    # types, are removed. The variables of the kernel cache are not options of a command, and are passed on.
     handed_on = {FOLDER_VARIABLE, SWITCH_VARIABLE}
     kept = {name: value for name, value in environ.items() if not name.startswith("DELTABOOK_") or name in handed_on}
     return {**kept, "PYTHONUNBUFFERED": "1"}
@@ -78,7 +78,7 @@ def _report(
 @click.option(
     "--seconds",
     type=FloatRange(min=0, min_open=True),
-    help="Run time once every lane publishes.  [default: 30, with --chaos 120]",
+    help="Seconds to run after every lane has published.  [default: 30, with --chaos 120]",
 )
 @click.option(
     "--flow",

@@ -15,6 +15,7 @@ from typing import Final, Literal
 import click
 import msgspec
 
+from deltabook.cli._options import json_option
 from deltabook.wire.advice import IS_CHECKOUT, install_command
 from runtime.spark.java import JavaNotFoundError, find_java
 
@@ -123,7 +124,7 @@ def _available_memory_bytes() -> int:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except OSError:
-        pass  # not Linux: without another package, only the installed memory is known
+        pass  # not Linux: the standard library reports only the installed memory
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -206,7 +207,7 @@ def check_classes(environ: Mapping[str, str], folder: Path | None = None) -> Che
 
 
 def examine(environ: Mapping[str, str], folder: Path) -> list[Check]:
-    """Run every check, in the order in which a person would fix their subjects."""
+    """Run every check, in the order in which problems should be fixed."""
     checks: list[Callable[[], Check]] = [
         check_python,
         lambda: check_java(environ),
@@ -222,7 +223,7 @@ def examine(environ: Mapping[str, str], folder: Path) -> list[Check]:
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
     """Check this machine and its installation, and print how to fix what is missing.

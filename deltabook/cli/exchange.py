@@ -1,7 +1,12 @@
-"""`deltabook exchange`: run the simulated exchange, inspect and control it while it runs, and read its journal."""
+"""`deltabook exchange run` and `deltabook replay`: run the simulated exchange, or one that only replays a file.
+
+The commands that inspect and control a running exchange, and those that read its files, are in `_exchange_admin` and
+`_exchange_files`.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -9,7 +14,17 @@ import click
 import msgspec
 
 from deltabook.cli._groups import DefaultCommand, LazyGroup
-from deltabook.cli._options import PORT, SECONDS, FloatRange, OptionError, given_run_id, replay_options
+from deltabook.cli._options import (
+    PORT,
+    SECONDS,
+    FloatRange,
+    OptionError,
+    collar_option,
+    given_run_id,
+    replay_options,
+    security_options,
+    status_interval_options,
+)
 from deltabook.wire.strict_json import decode_strictly
 from deltabook.wire.symbols import Instrument
 
@@ -17,21 +32,21 @@ if TYPE_CHECKING:
     from exchange_server.agents import AgentSettings
     from exchange_server.config import PortLimits
 
-__all__ = ["command"]
+__all__ = ["command", "replay_command"]
 
 _PLACES: Final = {
     "accounts": ("_exchange_admin:accounts", "List accounts; stop or revive one, cancel its orders."),
     "auction": ("_exchange_admin:auction", "Start an auction."),
     "book": ("_exchange_admin:book", "Show a symbol's book."),
     "bust": ("_exchange_admin:bust", "Declare a trade void."),
-    "close": ("_exchange_admin:close", "End the day."),
+    "close": ("_exchange_admin:close", "End the day of trading."),
     "export-itch": ("_exchange_files:export_itch", "Write a journal's feed as a file of ITCH 5.0."),
     "halt": ("_exchange_admin:halt", "Halt trading."),
     "hash": ("_exchange_admin:show_hash", "Show the hash of the market's state, live or of a journal."),
     "passwd": ("_exchange_files:passwd", "Hash a password for the users file."),
     "pause": ("_exchange_admin:pause", "Pause trading."),
     "replay": ("_exchange_admin:replay", "Show, pause, resume or seek the replay of a recording."),
-    "resume": ("_exchange_admin:resume", "Resume trading, uncrossing an auction."),
+    "resume": ("_exchange_admin:resume", "Resume trading; a running auction is uncrossed first."),
     "sessions": ("_exchange_admin:sessions", "List connections; close one."),
     "snapshot": ("_exchange_admin:snapshot", "Write a snapshot."),
     "statistics": ("_exchange_admin:statistics", "Show the totals of the session and of each symbol."),
@@ -121,12 +136,16 @@ def _limits(path: str) -> PortLimits:
     return cast(PortLimits, _read(path, PortLimits, "a JSON file of limits for --limits")) if path else PortLimits()
 
 
-@command.command("run", cls=DefaultCommand, short_help="Run the exchange; this is the default command.")
-@click.option("--dir", "directory", required=True, type=click.Path(file_okay=False), help="Directory of the journal.")
-@click.option(
+_text_port = click.option(
     "--port", type=PORT, default="0", help="Port of the text protocol; 0 picks a free port, `none` closes it."
 )
-@click.option("--itch-port", type=PORT, default=_NONE, help="Port of the feed as ITCH 5.0 over SoupBinTCP.")
+_itch_port = click.option("--itch-port", type=PORT, default=_NONE, help="Port of the feed as ITCH 5.0 over SoupBinTCP.")
+
+
+@command.command("run", cls=DefaultCommand, short_help="Run the exchange; this is the default command.")
+@click.option("--dir", "directory", required=True, type=click.Path(file_okay=False), help="Directory of the journal.")
+@_text_port
+@_itch_port
 @click.option("--ouch-port", type=PORT, default=_NONE, help="Port for orders in OUCH 5.0 and 4.2; requires --users.")
 @click.option("--glimpse-port", type=PORT, default=_NONE, help="Port of book snapshots as ITCH (GLIMPSE).")
 @click.option(
@@ -148,17 +167,7 @@ def _limits(path: str) -> PortLimits:
     default="127.0.0.1",
     help="Address of the admin port; other than loopback it requires a token and TLS.",
 )
-@click.option(
-    "--admin-token-file",
-    "admin_token_file",
-    default="",
-    metavar="FILE",
-    help="File with the token of the admin port.",
-)
-@click.option("--admin-tls-cert", default="", metavar="FILE", help="PEM file with the certificate of the admin port.")
-@click.option(
-    "--admin-tls-key", default="", metavar="FILE", help="PEM file with the key of the admin port's certificate."
-)
+@security_options("the admin port", prefix="admin-")
 @click.option(
     "--users",
     "users_file",
@@ -214,12 +223,7 @@ def _limits(path: str) -> PortLimits:
 @click.option(
     "--closing-auction", type=SECONDS, default=0.0, help="Seconds of the closing auction after --trading; 0 skips it."
 )
-@click.option(
-    "--collar-bps",
-    type=click.IntRange(0, 10_000),
-    default=0,
-    help="Maximum distance of an execution from the reference price; 0 sets no limit.",
-)
+@collar_option
 @click.option(
     "--max-live-orders",
     type=click.IntRange(1),
@@ -270,14 +274,7 @@ def _limits(path: str) -> PortLimits:
     default=0.0,
     help="Poll without sleeping for this long after a request: lower latency at the cost of a busy core.",
 )
-@click.option(
-    "--status-interval",
-    "status_interval_s",
-    type=SECONDS,
-    default=1.0,
-    help="Seconds between status lines; 0 writes none.",
-)
-@click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
+@status_interval_options("status_interval_s")
 def run(agents: str | None, instruments: str | None, agent_style: str, limits: str, **settings: Any) -> None:
     """Run the simulated exchange.
 
@@ -288,7 +285,7 @@ def run(agents: str | None, instruments: str | None, agent_style: str, limits: s
     from exchange_server.config import ExchangeConfig
 
     replay = {field: settings.pop(option) for option, field in _REPLAY.items()}
-    replay["stocks"] = tuple(filter(None, replay["stocks"].split(",")))
+    replay["stocks"] = _stocks(replay["stocks"])
     plays = replay["file"] is not None
     agents = agents or (_NONE if plays else _DEFAULT)
     settings["agents"] = agents != _NONE
@@ -304,3 +301,38 @@ def run(agents: str | None, instruments: str | None, agent_style: str, limits: s
     except ValueError as error:  # from msgspec, and from the checks of the settings themselves
         raise OptionError(str(error)) from error
     run_exchange(config)
+
+
+def _stocks(given: str) -> tuple[str, ...]:
+    return tuple(filter(None, given.split(",")))
+
+
+@click.command("replay")
+@click.argument("file", type=click.Path(dir_okay=False, exists=True))
+@replay_options()
+@click.option(
+    "--dir", "directory", type=click.Path(file_okay=False), help="Directory of the journal.  [default: a temporary one]"
+)
+@_text_port
+@_itch_port
+@click.option(
+    "--admin-port", type=PORT, default="0", help="Port of `deltabook exchange replay`, which pauses and seeks."
+)
+@click.option("--start-on", "start_on_listeners", default=0, help="Start when this many listeners are connected.")
+@status_interval_options("status_interval_s")
+def replay_command(directory: str | None, **options: Any) -> None:
+    """Replay a recorded file through an exchange.
+
+    The first line of standard output names the ports; the exchange continues to run after the file's end.
+    """
+    from exchange_server.app import run as run_exchange
+    from exchange_server.config import ExchangeConfig, ReplayConfig
+
+    options["stocks"] = _stocks(options["stocks"])
+    replay = {name: options.pop(name) for name in ReplayConfig.__struct_fields__}
+    settings = {**options, "replay": replay, "instruments": (), "agents": False}
+    if directory is not None:
+        run_exchange(msgspec.convert({**settings, "directory": directory}, ExchangeConfig))
+        return
+    with tempfile.TemporaryDirectory(prefix="deltabook-replay-") as temporary:
+        run_exchange(msgspec.convert({**settings, "directory": temporary, "fsync": "never"}, ExchangeConfig))

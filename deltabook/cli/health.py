@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from deltabook.cli._options import ConfigFileError, FloatRange
+from deltabook.cli._options import ConfigFileError, FloatRange, access_options
 from deltabook.cli._ports import CliPort, print_json
 from deltabook.cluster.health import PROBES, Health, HealthRole, judge
 
@@ -21,10 +19,7 @@ __all__ = ["command"]
     metavar="HOST:PORT",
     help="Port of the process.  [default: that of the container image, on localhost]",
 )
-@click.option("--token-file", default="", metavar="FILE", help="File with the token of the port.")
-@click.option(
-    "--ca-file", default="", metavar="FILE", help="PEM file with the CA of the port's certificate; connects with TLS."
-)
+@access_options("the port")
 @click.option("--timeout", "timeout_s", type=FloatRange(0.1, 60), default=5.0, help="Seconds to wait for an answer.")
 @click.option(
     "--most-behind",
@@ -47,29 +42,20 @@ def command(
     as_json: bool,
 ) -> None:
     """Check the health of a process: print one line; the exit code is 0 if it is ready and has not failed, else 1."""
-    health = _asked(role, at, token_file, ca_file, timeout_s=timeout_s, most_behind_s=most_behind_s)
+    port = CliPort(
+        at or f"localhost:{PROBES[role].port}",
+        "--at",
+        f"the {role}",
+        token_file=token_file,
+        ca_file=ca_file,
+        timeout_s=timeout_s,
+    )
+    try:
+        health = judge(role, port.ask("GET", PROBES[role].path), most_behind_s)
+    except ConfigFileError as error:
+        health = Health(role, healthy=False, reason=str(error), status={})
     if as_json:
         print_json(health)
     else:
         click.echo(f"{role}: {'healthy' if health.healthy else 'unhealthy'}: {health.reason}")
     context.exit(0 if health.healthy else 1)
-
-
-def _asked(
-    role: HealthRole, where: str, token_file: str, ca_file: str, *, timeout_s: float, most_behind_s: float
-) -> Health:
-    probe = PROBES[role]
-    where = where or f"localhost:{probe.port}"
-    port = CliPort(
-        where,
-        "--at",
-        f"the {role}",
-        token_file=Path(token_file) if token_file else None,
-        ca_file=Path(ca_file) if ca_file else None,
-        timeout_s=timeout_s,
-    )
-    try:
-        answer = port.ask("GET", probe.path)
-    except ConfigFileError as error:
-        return Health(role, healthy=False, reason=str(error), status={})
-    return judge(role, answer, most_behind_s)

@@ -1,6 +1,6 @@
-"""`deltabook kernels` and `deltabook classes`: prepare in advance files that a start would wait for.
+"""`deltabook kernels` and `deltabook classes`: make files in advance with which later starts are faster.
 
-The kernels of the shipped queries are compiled; the classes that Spark's Java loads are archived.
+The former compiles the kernels of the shipped queries, the latter archives the classes that Spark's Java loads.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ class ShippedSources(NamedTuple):
 
 
 def shipped_sources(folder: Path | None = None) -> ShippedSources:
-    """Return the kernel sources of the shipped queries, each alone and the demo's together, in both lanes; and those of
-    order books and of results."""
+    """Return the sources of all kernels that shipped code needs.
+
+    These are the kernels of each shipped query alone and of the demo's queries together, in both lanes, and those of
+    order books and of results.
+    """
     from deltabook.demo.plan import VIEWS
     from queries import QUERIES_DIR
     from runtime.compiler import MARKET_RELATIONS, compile_program, read_script

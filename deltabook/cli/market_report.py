@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from deltabook.cli._options import FORMATS
+from deltabook.cli._options import FORMATS, day_option
 from deltabook.cli._terminal import print_table, progress
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ __all__ = ["command"]
     help="Recorded file, in place of --dir; repeatable: files of one symbol are concatenated.",
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Format of the files.  [default: detected]")
-@click.option("--day", default="", metavar="YYYY-MM-DD", help="Day from whose midnight the files' times count.")
+@day_option
 @click.option("--tick", default="", metavar="SIZE", help="Price of one tick of the files.")
 @click.option("--symbol", default="", help="Symbol to measure.  [default: the first]")
 @click.option(
@@ -70,38 +70,43 @@ def command(  # noqa: PLR0917 - click passes every option by name
     similar.
     """
     if (directory is None) == (not data):
-        raise click.UsageError("expected --dir or --data, was both or none")
+        raise click.UsageError(f"expected --dir or --data, was {'both' if data else 'neither'}")
     from deltabook.backtest import DataFile
     from deltabook.facts import facts_of, watch_files, watch_journal
 
     with progress("watching the market"):
         if directory is not None:
-            seen = watch_journal(directory, symbol, step_ticks)
+            observation = watch_journal(directory, symbol, step_ticks)
         else:
             files = []
             for given in data:
                 name, equals, path = given.rpartition("=")
                 place = Path(path if equals else given)
                 files.append(DataFile(place, form or "", name or symbol or "REPLAY", day, tick))  # type: ignore[arg-type]
-            seen = watch_files(files, symbol, step_ticks)
-    facts = facts_of(seen)
-    written = _write(out, facts, seen, with_capture=with_capture) if out is not None else []
+            observation = watch_files(files, symbol, step_ticks)
+    facts = facts_of(observation)
+    written = _write(out, facts, observation, with_capture=with_capture) if out is not None else []
     if as_json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n")
         sys.stdout.buffer.flush()
         return
     rows = [[f.name, f"{f.value:,.3g}", f"{f.recorded:,.3g}", f.band, "yes" if f.is_within else "no"] for f in facts]
-    columns = [seen.name, "value", "BTC/USD", "band", "within"]
-    print_table(f"{seen.seconds:,} seconds of {seen.name}", columns, rows, left=[seen.name, "band", "within"])
+    columns = [observation.name, "value", "BTC/USD", "band", "within"]
+    print_table(
+        f"{observation.seconds:,} seconds of {observation.name}",
+        columns,
+        rows,
+        left=[observation.name, "band", "within"],
+    )
     click.echo(f"{sum(fact.is_within for fact in facts)} of {len(facts)} figures are within their bands")
     for file in written:
         click.echo(str(file))
 
 
-def _write(out: Path, facts: list[Fact], seen: Observation, *, with_capture: bool) -> list[Path]:
+def _write(out: Path, facts: list[Fact], observation: Observation, *, with_capture: bool) -> list[Path]:
     from deltabook.facts import draw, watch_capture
 
-    markets = [seen]
+    markets = [observation]
     if with_capture:
         from deltabook.demo.captures import capture_file
 

@@ -100,9 +100,7 @@ def _check_selects(selects: Sequence[NamedSelect], files: Sequence[Path]) -> Non
 
 
 def _identity(stream: StreamDeclaration) -> tuple[object, ...]:
-    """Return the parts in which two declarations of a stream must agree; the directory of its file is not one
-    of them.
-    """
+    """Return the parts in which two declarations of a stream must agree: all but the directory of its file."""
     source = stream.source.name if isinstance(stream.source, DeclaredFile) else stream.source
     return stream.columns, source, stream.delimiter, stream.adaptor, stream.options, stream.is_table
 
@@ -147,7 +145,7 @@ def run(
     """Read the streams of SQL scripts to their end, and print views.
 
     The rows of all derived streams and SELECTs of the scripts are printed. Where Spark runs, it maintains every view,
-    and its rows are printed. Views of the express lane are maintained there too, and both results are compared at every
+    and its results are printed. The express lane maintains its own views too, and both results are compared at every
     version.
     """
     from runtime.engine.ingest import IngestConfig
@@ -307,7 +305,7 @@ def _new_selects(
 @_timeout
 @_json
 def drop(name: str, results: LazyResults, timeout: float, as_json: bool) -> None:
-    """Drop a view or derived stream that no other one reads. The command waits until the change is published."""
+    """Drop a view or stream that no other view or stream reads. The command waits until the change is published."""
     path = f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}?timeout_s={timeout}"
     _print_change("dropped", results().ask("DELETE", path, timeout=timeout), timeout, as_json)
 
@@ -370,8 +368,8 @@ def _compiled(
 ) -> list[tuple[Program, View]]:
     """Return the derived streams, as views, and the views of all files, each with the program of its file.
 
-    The relations of a file are those that it declares, else the market's; in the latter case it may also read the views
-    of earlier such files.
+    The relations of a file are those that it declares. A file that declares none reads the relations of the market and
+    the views of earlier files that declare none.
     """
     from runtime.service.catalogue import begun_program
     from runtime.service.inputs.event_time import MARKET_INPUTS

@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args, get_type_hints
 import click
 import msgspec
 
-from deltabook.cli._options import FloatRange, OptionError, address
+from deltabook.cli._options import FloatRange, OptionError, address, json_option
 from deltabook.cli._ports import LazyResults, results_options
 from deltabook.cli._terminal import print_table
 from deltabook.wire.catalogue import TIMEOUT_SECONDS
@@ -39,7 +39,6 @@ _TYPES: Final = {
 """The runtime's name of each SQL type."""
 _COLUMNS: Final = ("name", "adaptor", "state", "source", "relations", "rows", "bytes", "malformed", "delivery", "since")
 _LEFT: Final = ("name", "adaptor", "state", "source", "relations", "delivery")
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -72,9 +71,11 @@ def command() -> None:
 @click.option(
     "--keep-time", metavar="COLUMN=SPAN", help="Keep the rows of this span before the newest one, by an int64 column."
 )
-@click.option("--at-most-once", is_flag=True, help="Accept that data sent while the runtime is not connected are lost.")
+@click.option(
+    "--at-most-once", is_flag=True, help="Accept the loss of data that is sent while the runtime is not connected."
+)
 @results_options()
-@_json
+@json_option
 def add(  # noqa: PLR0917 - click passes every option by name
     name: str,
     path: str | None,
@@ -115,7 +116,7 @@ def add(  # noqa: PLR0917 - click passes every option by name
 
 @command.command("list", short_help="List what the runtime reads: its own feed first, then readers.")
 @results_options()
-@_json
+@json_option
 def list_readers(results: LazyResults, as_json: bool) -> None:
     """List the feeds, files and streams that the runtime reads, its own feed first."""
     answer = results().ask("GET", "/v1/readers")
@@ -137,7 +138,7 @@ def list_readers(results: LazyResults, as_json: bool) -> None:
     "rows",
     type=click.Choice(["leave", "stay"]),
     default="leave",
-    help="leave: remove the rows that it has read; stay: keep them.",
+    help="Remove the rows that the reader has read (leave), or keep them (stay).",
 )
 @click.option(
     "--timeout",
@@ -146,9 +147,9 @@ def list_readers(results: LazyResults, as_json: bool) -> None:
     help="Seconds to wait until the change is published.",
 )
 @results_options()
-@_json
+@json_option
 def drop(name: str, rows: Literal["leave", "stay"], timeout: float, results: LazyResults, as_json: bool) -> None:
-    """Drop a reader that no view needs."""
+    """Drop a reader whose relations no view reads."""
     query = urllib.parse.urlencode({"rows": rows, "timeout_s": timeout})
     path = f"/v1/readers/{urllib.parse.quote(name, safe='')}?{query}"
     _print_change("dropped", results().ask("DELETE", path, timeout=timeout), as_json)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -18,7 +17,15 @@ from twisted.internet import reactor as _reactor
 from twisted.internet.defer import Deferred
 
 from deltabook.cli._logging import log_with
-from deltabook.cli._options import ConfigFileError, FloatRange, OptionError, address, given_run_id
+from deltabook.cli._options import (
+    ConfigFileError,
+    FloatRange,
+    OptionError,
+    address,
+    given_run_id,
+    security_options,
+    status_interval_options,
+)
 from deltabook.cli._spark_options import spark_options
 from deltabook.wire.access import PortSecurity
 from deltabook.wire.process import Reporter, SupervisedProcess, allow_files, stop_on_signals
@@ -40,22 +47,6 @@ from runtime.spark.config import SparkConfig
 from runtime.upstreams import Symbols
 
 __all__ = ["command"]
-
-
-def security_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of a port's security to a command, which receives them as ``security``."""
-
-    @click.option("--token-file", default="", metavar="FILE", help="File with the token that clients must send.")
-    @click.option("--tls-cert", default="", metavar="FILE", help="PEM file with the certificate of the port.")
-    @click.option("--tls-key", default="", metavar="FILE", help="PEM file with the key of that certificate.")
-    @click.option(
-        "--allow-origin", multiple=True, metavar="URL", help="Origin of web pages that may use the port; repeatable."
-    )
-    @functools.wraps(command)
-    def given(token_file: str, tls_cert: str, tls_key: str, allow_origin: tuple[str, ...], **others: Any) -> None:
-        command(security=PortSecurity(token_file, tls_cert, tls_key, allow_origin), **others)
-
-    return given
 
 
 _FILES_BESIDE: Final = 1024
@@ -126,7 +117,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 @click.option(
     "--system",
     type=click.Path(path_type=Path, file_okay=False),
-    help="--dir of the runtime that reads this runtime; a second reader of the same feed is refused there.",
+    help="--dir of the runtime that has this one as --upstream; it refuses a second upstream for the same feed.",
 )
 @click.option(
     "--upstream-symbols",
@@ -183,7 +174,10 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     default="127.0.0.1",
     help="Address to serve results on; other than loopback it requires a token and TLS.",
 )
-@security_options
+@security_options("the results service")
+@click.option(
+    "--allow-origin", multiple=True, metavar="URL", help="Origin of web pages that may use the service; repeatable."
+)
 @click.option("--requests-per-s", type=FloatRange(1), default=1000.0, help="Requests per second of one client address.")
 @click.option("--most-subscribers", type=click.IntRange(1), default=1000, help="Maximum number of subscribers.")
 @click.option(
@@ -224,7 +218,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     "--epoch-ms",
     type=click.IntRange(1, 60_000),
     default=100,
-    help="Shortest time between epochs; while Spark publishes one, up to ten times as long.",
+    help="Shortest time between epochs; up to ten times as long while Spark publishes an epoch.",
 )
 @click.option(
     "--epoch-messages",
@@ -290,8 +284,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     default=10.0,
     help="Time limit of a clean stop, which commits and publishes all accepted messages; 0 skips it.",
 )
-@click.option("--status-interval", type=FloatRange(0), default=1.0, help="Seconds between status lines; 0 writes none.")
-@click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
+@status_interval_options()
 def command(
     feed: str | None,
     upstream: tuple[str, ...],
@@ -308,7 +301,10 @@ def command(
     http_port: int,
     pg_port: int | None,
     interface: str,
-    security: PortSecurity,
+    token_file: str,
+    tls_cert: str,
+    tls_key: str,
+    allow_origin: tuple[str, ...],
     requests_per_s: float,
     most_subscribers: int,
     tuple_queues: Literal["shared", "own"],
@@ -367,7 +363,7 @@ def command(
         interface=interface,
         http_port=http_port,
         pg_port=pg_port,
-        security=security,
+        security=PortSecurity(token_file, tls_cert, tls_key, allow_origin),
         limits=limits,
         cursors=CursorLimits(cursors=most_cursors, held_bytes=cursor_megabytes << 20, unused_s=cursor_seconds),
         asking=AskLimits(

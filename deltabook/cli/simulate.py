@@ -10,7 +10,14 @@ import click
 import msgspec
 
 from deltabook.cli._logging import log_warnings
-from deltabook.cli._options import SECONDS, FloatRange
+from deltabook.cli._options import (
+    SECONDS,
+    FloatRange,
+    collar_option,
+    first_broker_option,
+    json_option,
+    parameters_option,
+)
 from deltabook.cli._terminal import progress
 from deltabook.cli.backtest import print_result, views_of
 from deltabook.cli.sweep import require_grid, run_and_print, sweep_options
@@ -72,19 +79,12 @@ __all__ = ["command"]
     metavar="[SYMBOL:]AT+TIME[+AUCTION]",
     help="Halt of trading, as in 2h+5m+30s; repeatable.",
 )
-@click.option(
-    "--collar-bps",
-    type=click.IntRange(0, 10_000),
-    default=0,
-    help="Maximum distance of an execution from the reference price; 0 sets no limit.",
-)
+@collar_option
 @click.option("--start", default="2026-01-05T09:30:00", help="Market time at which the simulation starts, in UTC.")
 @click.option(
     "--warm-up-seconds", "warm_up_s", type=SECONDS, default=0.0, help="Market seconds before the strategies connect."
 )
-@click.option(
-    "--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Parameter of a strategy; repeatable."
-)
+@parameters_option
 @click.option(
     "--latency",
     "latencies",
@@ -114,9 +114,7 @@ __all__ = ["command"]
     default=0,
     help="Microseconds of market time between updates of the views; 0 updates them after every batch.",
 )
-@click.option(
-    "--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Broker number of the first strategy."
-)
+@first_broker_option
 @click.option(
     "--dir",
     "journal",
@@ -130,7 +128,7 @@ __all__ = ["command"]
     help="Folder for the report, the result as JSON, trades and orders; with --grid for the points and a heat map.",
 )
 @sweep_options(required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(  # noqa: PLR0917 - click passes every option by name
     strategies: tuple[str, ...],
     instruments: str,
@@ -197,7 +195,10 @@ def command(  # noqa: PLR0917 - click passes every option by name
 
 
 def _by_name(given: tuple[str, ...], default: str) -> tuple[str, dict[str, str]]:
-    """Return the value for all strategies, and the values of single ones: ``NAME=value`` whose name has no colon."""
+    """Return the value for all strategies, and the values of single strategies, which are given as ``NAME=value``.
+
+    A text with a colon before its first ``=`` is a value for all, such as ``fixed:feed=100us``.
+    """
     shared, own = default, {}
     for text in given:
         name, equals, value = text.partition("=")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from deltabook.cli._options import json_option
 from deltabook.cli._spark_options import spark_options
 from deltabook.cli._terminal import print_table, progress
 from deltabook.cli.backtest import backtest_options, config_of
@@ -60,7 +61,7 @@ def sweep_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable[
 
 
 def require_grid(context: click.Context) -> None:
-    """Raise `click.UsageError` if an option of a grid is on the command line; call it if there is no grid."""
+    """Raise `click.UsageError` if a command line without --grid has an option that requires it."""
     spark = {option.name for option in _parameters_of(spark_options(shards=False))}
     for parameter in context.command.params:
         is_of_grid = parameter.name in spark or parameter.name in _BESIDE_GRID
@@ -125,7 +126,7 @@ def _print(result: SweepResult) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the heat map and the points as JSON.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(  # noqa: PLR0917 - click passes every option by name
     strategies: tuple[str, ...],
     grids: tuple[str, ...],

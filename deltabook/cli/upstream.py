@@ -12,7 +12,7 @@ from typing import Final
 import click
 import msgspec
 
-from deltabook.cli._options import ConfigFileError
+from deltabook.cli._options import ConfigFileError, json_option
 from deltabook.cli._terminal import print_table
 from runtime.upstreams import Consumers, SessionClaims
 
@@ -21,24 +21,23 @@ __all__ = ["command"]
 _DIRECTORY: Final = click.argument(
     "directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False, exists=True)
 )
-_JSON: Final = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def command() -> None:
-    """Show and release the links between runtimes that read each other's epochs.
+    """Show and remove the links of a runtime to runtimes that read its epochs, and to the feeds that it reads.
 
-    DIR is a runtime's run directory.
+    DIR is the run directory of the runtime.
     """
 
 
 @command.command()
 @_DIRECTORY
-@_JSON
-def consumers(directory: Path, is_json: bool) -> None:
+@json_option
+def consumers(directory: Path, as_json: bool) -> None:
     """List the runtimes that read the log in DIR. Epochs that they have not committed are kept for them."""
     registered = Consumers(directory).list()
-    if is_json:
+    if as_json:
         click.echo(msgspec.json.encode(registered))
         return
     rows = [(each.identity, each.directory, each.host, each.epoch, _time(each.written_ns)) for each in registered]
@@ -63,11 +62,11 @@ def forget(directory: Path, consumer: str) -> None:
 
 @command.command()
 @_DIRECTORY
-@_JSON
-def sessions(directory: Path, is_json: bool) -> None:
+@json_option
+def sessions(directory: Path, as_json: bool) -> None:
     """List feed sessions that runtimes with --system DIR read."""
     claims = SessionClaims(directory).list()
-    if is_json:
+    if as_json:
         click.echo(msgspec.json.encode(claims))
         return
     rows = [(each.session, each.directory, str(each.holder)) for each in claims]

@@ -1,8 +1,8 @@
 """Spark's own processes of a cluster: their settings, their environment and their command line.
 
-A Python process becomes the Java process (`become`), so that a signal, an exit code and a process id are Spark's own,
-as a container or a supervisor expects. Settings are passed in a file, and the secret in the environment, never in a
-command line.
+`become` replaces the Python process by the Java process, so that signals, the exit code and the process id are Spark's
+own, as a container or a supervisor expects. Settings are passed in a file and the secret in the environment; neither is
+in a command line.
 
 An executor on Kubernetes is started from the variables that Spark writes into its pod. Spark's own images do the same
 in a shell script, which the wheel of pyspark does not have.
@@ -52,7 +52,7 @@ logger.spark.name = org.apache.spark.deploy
 logger.spark.level = info
 """
 _A_DAY_OF_RETRIES: Final = "8640"
-"""Number of retries every 10 s on average in a day."""
+"""Number of retries in a day, at one every 10 s on average."""
 
 
 class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,8 +75,8 @@ class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory: str = "512m"
     """Heap size of its own Java process."""
     ui_proxy: bool = False
-    """True if the master's page forwards to those of workers and applications, even if only the master can be
-    reached.
+    """True if the master's page forwards requests to the pages of workers and applications, for a network in which only
+    the master's page can be reached.
     """
     metrics: bool = False
     """True if its page serves metrics."""
@@ -149,8 +149,8 @@ def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
             **kept,
             "JAVA_HOME": str(java.path),
             "SPARK_HOME": str(home),
-            # This directory does not exist: a folder on the class path would not fit the archive of classes, which
-            # executors map as well.
+            # This directory must not exist: Spark adds it to the class path, and Java does not use the archive of
+            # classes if there is a folder on its class path.
             "SPARK_CONF_DIR": str(directory / "conf"),
             "SPARK_DAEMON_MEMORY": config.memory,
             "SPARK_DAEMON_JAVA_OPTS": f"{java_options(java)} -Dlog4j2.configurationFile=file:{logs}",
@@ -167,7 +167,10 @@ def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
 
 
 def become(launch: Launch) -> None:
-    """Lock the directory and replace this process by the launched one; return only by raising `ClusterError`."""
+    """Lock the directory and replace this process by the launched one.
+
+    The function never returns; it raises `ClusterError` if another process holds the directory.
+    """
     take_directory(launch.directory)
     shutil.rmtree(launch.directory / "scratch", ignore_errors=True)  # left by a process that could not clean up
     os.execve(launch.command[0], launch.command, launch.environ)
@@ -230,7 +233,7 @@ def _worker(config: DaemonConfig, directory: Path) -> dict[str, str]:
     del config, directory
     return {
         "spark.worker.timeout": str(SILENT_SECONDS),
-        # Retry every 5 to 15 s, for a day: the master comes back, and a worker that gave up would not.
+        # Retry every 5 to 15 s, for a day: a master is usually restarted, and a worker that has ended is not.
         "spark.worker.initialRegistrationRetries": _A_DAY_OF_RETRIES,
         "spark.worker.maxRegistrationRetries": _A_DAY_OF_RETRIES,
         "spark.worker.cleanup.enabled": "true",
@@ -287,7 +290,7 @@ _MEMORY: Final = "SPARK_EXECUTOR_MEMORY"
 def executor_launch(environ: Mapping[str, str], directory: Path) -> Launch:
     """Return the process that an executor's pod must start; raise `ClusterError` for a missing variable."""
     if missing := [name for name in (*_ARGUMENTS.values(), _MEMORY) if not environ.get(name)]:
-        raise ClusterError(f"expected the variables that Spark gives an executor's pod, was none of {missing[0]}")
+        raise ClusterError(f"expected the variables that Spark sets in an executor's pod, was none named {missing[0]}")
     home = spark_home()
     numbered = {int(match[1]): value for name, value in environ.items() if (match := _OPTION.fullmatch(name))}
     places = [f"{environ.get('SPARK_CONF_DIR', '/opt/spark/conf')}", f"{home}/jars/*"]

@@ -39,7 +39,7 @@ class Probe(msgspec.Struct, frozen=True):
     port: int
     """Port of the part in a container."""
     judge: Callable[[Mapping[str, Any], float], Verdict]
-    """Judges an answer; its second argument is the largest tolerated lag of results in seconds."""
+    """Function that judges an answer; its second argument is the largest tolerated lag of results in seconds."""
 
 
 def _exchange(status: Mapping[str, Any], most_behind_s: float) -> Verdict:

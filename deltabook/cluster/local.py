@@ -85,9 +85,8 @@ class LocalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LocalCluster:
     """Runs the processes of one cluster. Everything happens on the reactor's thread.
 
-    ``on_failure`` is called at most once, with one line, when a cluster that was ready cannot continue; `stop` must
-    still be called.
-    ``on_line`` receives every line that a process writes, and the name of the process.
+    ``on_failure`` is called at most once, with the reason in one line, when a cluster that was ready cannot continue;
+    `stop` must still be called. ``on_line`` receives the name of a process and every line that it writes.
     """
 
     def __init__(
@@ -255,7 +254,7 @@ class _Process(ProcessProtocol):
         return int(self._transport.pid)
 
     def start(self, reactor: Any, launch: Launch) -> None:
-        """Start the process; it ends when this process does, for whatever reason."""
+        """Start the process so that it ends when this process ends, even if this process is killed."""
         command: Sequence[str] = (sys.executable, str(tied.__file__), *launch.command)
         self._transport = reactor.spawnProcess(self, command[0], command, env=launch.environ, path=launch.directory)
 

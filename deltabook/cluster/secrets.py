@@ -8,8 +8,8 @@ DIR (0700)/ exchange.token runtime.token algo.token   tokens that the ports requ
             ca.key (0600)                             key of the authority; no container gets it
 ```
 
-Containers run as a user of their own, get single files of the folder, and must be able to read them. So the files are
-readable for everybody and the folder only for its owner: no other user of the machine can reach the files.
+A container runs as another user, and must be able to read the single files of the folder that are mounted into it. So
+the files are readable for every user and the folder only for its owner: no other user of the machine can reach them.
 """
 
 from __future__ import annotations
@@ -88,14 +88,16 @@ def make_secrets(directory: Path, hosts: Sequence[str] = (), now: datetime | Non
 
 
 def _check_own(directory: Path) -> None:
-    """Raise `SecretsError` for a folder with other files that other users may open: they would lose access."""
+    """Raise `SecretsError` for a folder that other users may open and that has other files: the users would lose access
+    to these files.
+    """
     if not directory.stat().st_mode & 0o077:
         return
     others = sorted(
         path.name for path in directory.iterdir() if path.name.removesuffix(".new").lstrip(".") not in _OURS
     )
     if others:
-        raise SecretsError(f"expected a folder for secrets alone, was {directory}, which has {others[0]}")
+        raise SecretsError(f"expected a folder with secrets only, was {directory}, which has {others[0]}")
 
 
 class _Folder:
@@ -108,6 +110,7 @@ class _Folder:
         self.kept: list[str] = []
 
     def token(self, name: str) -> None:
+        """Make a file with random text unless it exists; raise `SecretsError` if the file is empty."""
         path = self._directory / name
         if path.exists():
             if not path.read_bytes().strip():
@@ -122,7 +125,7 @@ class _Folder:
         if shown.exists() != hidden.exists():
             missing, there = (shown, hidden) if hidden.exists() else (hidden, shown)
             raise SecretsError(
-                f"expected {missing} beside {there}, was not there; without both remove every .pem and .key"
+                f"expected {missing} beside {there}, was missing; remove every .pem and .key to make a new authority"
             )
         if shown.exists():
             self.kept += ["ca.pem", "ca.key"]

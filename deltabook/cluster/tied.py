@@ -1,7 +1,7 @@
 """Runs a program that is signalled to end when its parent has ended: ``python tied.py PROGRAM ARGUMENT…``.
 
-A process that is killed cannot stop its children. Linux can signal a child then, even after it has executed other
-programs; on other systems this script only runs the program.
+A process that is killed cannot stop its children, but Linux can signal a child at the end of its parent, even after the
+child has executed another program. On other systems this script only executes the program.
 """
 
 from __future__ import annotations

@@ -19,10 +19,12 @@ from deltabook.wire.errors import AccessError
 __all__ = ["Access", "PortSecurity", "check_way_of_token", "is_loopback", "misuse_of_trusted", "read_token"]
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_LEAST_TOKEN: Final = 16
+_LONGEST_TOKEN: Final = 1_000
 
 
 def misuse_of_trusted(path: Path) -> str:
-    """Return a message if other users than its owner may write a file with secrets, otherwise an empty text.
+    """Return a message if users other than its owner may write a file with secrets, otherwise an empty text.
 
     A user who can write such a file can grant themselves access. The owner's private group, which has the user's
     number, counts as the owner. Owners are not compared: in a container a mounted file keeps the number that its owner
@@ -36,12 +38,8 @@ def misuse_of_trusted(path: Path) -> str:
     return f"expected {path} to be writable by its owner alone (chmod go-w), was mode {stat.S_IMODE(mode):04o}"
 
 
-_LEAST_TOKEN: Final = 16
-_LONGEST_TOKEN: Final = 1_000
-
-
 def is_loopback(host: str) -> bool:
-    """Return True if an address is this machine's own, also one of IPv4 in IPv6."""
+    """Return True if an address is one of this machine's loopback addresses, including IPv4 addresses in IPv6."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -51,9 +49,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_way_of_token(token: str, address: str, *, is_encrypted: bool) -> None:
-    """Raise `AccessError` if a token would be sent unencrypted to another machine, HOST:PORT, where others could read
-    it on its way.
-    """
+    """Raise `AccessError` if a token would be sent unencrypted to another machine; ``address`` is HOST:PORT."""
     host = address.rpartition(":")[0].strip("[]")
     if token and not is_encrypted and not is_loopback(host):
         raise AccessError(
@@ -78,11 +74,11 @@ def read_token(path: str) -> str:
     return token
 
 
-def _without_port(asked: str) -> str:
+def _without_port(address: str) -> str:
     """Return the host in ``HOST``, ``HOST:PORT`` or ``[ADDRESS]:PORT``."""
-    if asked.startswith("["):
-        return asked[1:].partition("]")[0]
-    return asked.partition(":")[0]
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    return address.partition(":")[0]
 
 
 class Access:
@@ -108,15 +104,26 @@ class Access:
         """Return True if a request comes from a page that may use the port."""
         return origin in self._origins
 
-    def refusal(
-        self, host: str, authorization: str | None, origin: str | None, asked: str | None = None
-    ) -> tuple[int, str] | None:
-        """Return why a request from an address is refused, with the HTTP status; None if it is admitted.
+    def refusal_of(self, request: Any, *, admits_own_pages: bool = False) -> tuple[int, str] | None:
+        """Return why a request of Twisted's is refused, as `refusal` does.
 
-        ``origin`` is the page that a browser names for a request from another page or one that changes something: only
-        known origins are admitted. ``asked`` is the host and port by which the client addresses this port: a foreign
-        page whose domain name leads to this machine could otherwise read the answers, so without a token only names of
-        this machine are admitted.
+        With ``admits_own_pages``, pages that this port serves may send an origin.
+        """
+        origin, requested = request.getHeader("origin"), request.getHeader("host")
+        if admits_own_pages and origin == f"{'https' if request.isSecure() else 'http'}://{requested}":
+            origin = None
+        host = str(getattr(request.getClientAddress(), "host", ""))
+        return self.refusal(host, request.getHeader("authorization"), origin, requested)
+
+    def refusal(
+        self, host: str, authorization: str | None, origin: str | None, requested: str | None = None
+    ) -> tuple[int, str] | None:
+        """Return the HTTP status and the reason with which a request is refused; None if it is admitted.
+
+        ``host`` is the address of the client. ``origin`` is the page that sends the request: browsers name it if the
+        page is from another port, or the request changes something, and only known origins are admitted. ``requested``
+        is the host and port by which the client addresses this port. Without a token it must be a name of this machine
+        or one of `names`: otherwise a foreign page whose domain name leads to this machine could read the answers.
         """
         if origin is not None and origin not in self._origins:
             return 403, f"expected a program, was a page of {origin[:80]}"
@@ -127,8 +134,8 @@ class Access:
             )
         if not self._names and not is_loopback(host):
             return 403, f"expected a request from this machine, was {host or 'an unknown address'}"
-        if asked is not None and not is_loopback(name := _without_port(asked)) and name not in self._names:
-            return 403, f"expected a request to localhost or a loopback address, was one to {asked[:80]}"
+        if requested is not None and not is_loopback(name := _without_port(requested)) and name not in self._names:
+            return 403, f"expected a request to localhost or a loopback address, was one to {requested[:80]}"
         return None
 
 
@@ -144,15 +151,16 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     origins: tuple[str, ...] = ()
     """Origins of pages of other ports that may use this one."""
     private_names: tuple[str, ...] = ()
-    """Names of the port in a private network, where neither a token nor TLS is needed off loopback; empty: the network
-    is not private. A request must still name one of them, or a name of this machine: otherwise a foreign page whose
-    domain name leads to the port could read the answers in a browser that reaches it.
+    """Names of the port in a private network, in which it needs neither a token nor TLS; empty: the network is not
+    private. A request must still name one of them, or a name of this machine, as the host: otherwise a foreign page
+    whose domain name leads to the port could read the answers in a browser that reaches it.
     """
 
     def check(self, interface: str) -> None:
         """Raise `AccessError` for a port that would be open to strangers, or whose files are invalid.
 
-        A token without TLS could be read on its way, so both are required.
+        Unless its network is private, a port that is not on loopback requires both a token and TLS, as a token that is
+        sent unencrypted can be read.
         """
         if bool(self.tls_cert) != bool(self.tls_key):
             missing, given = ("key", "certificate") if self.tls_cert else ("certificate", "key")
@@ -182,7 +190,9 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return reactor.listenSSL(port, site, self.context_factory(), interface=interface)
 
     def context_factory(self) -> Any:
-        """Return a factory of contexts for TLS 1.2 or newer; raise `AccessError`, also if the key does not fit the
+        """Return a factory of contexts for TLS 1.2 or newer.
+
+        Raise `AccessError` for a certificate or key that cannot be read, and for a key that does not fit the
         certificate.
         """
         # Without TLS, OpenSSL is not loaded.

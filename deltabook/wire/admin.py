@@ -1,7 +1,8 @@
 """Messages of the admin port of an exchange over HTTP: reports, the changes that an operator may make, and live frames.
 
-``GET`` of one of the paths answers with the struct of its name; ``POST`` to one of the paths of `CHANGES` takes its
-struct and answers with a `Done`. Both are JSON; a refusal is one line of text. ``GET /metrics`` is for Prometheus.
+``GET`` of a path ``NAME_PATH`` answers with the struct ``Name``: `STATUS_PATH` with a `Status`, `BOOK_PATH` with a
+`Book`, and `HASH_PATH` with a `StateHash`. ``POST`` to one of the paths of `CHANGES` takes its struct and answers with
+a `Done`. All of them are JSON; a refusal is one line of text. ``GET /metrics`` is for Prometheus.
 
 ``GET`` of `LIVE_PATH` answers with a frame for a page that follows one symbol, one for each request. Its prices and
 quantities are decimal strings, exact and with all the decimals of tick and lot, so that a page need not calculate.
@@ -396,7 +397,7 @@ class LiveTrade(msgspec.Struct, frozen=True, array_like=True):
     day_ns: int
     """Market time in nanoseconds since midnight UTC."""
     price: str | None
-    """Price; None if the message does not have it, and the order that does is too old (ITCH)."""
+    """Price; None if the message has no price, and the order to which it refers is too old to be known (ITCH)."""
     quantity: str
 
 
@@ -436,10 +437,11 @@ class Live(msgspec.Struct, frozen=True):
     spread: str | None
     """Best ask less best bid; None unless there are both."""
     bids: tuple[LiveLevel, ...]
-    """Levels, best first, as in `asks`."""
+    """Levels of the bids, best first."""
     asks: tuple[LiveLevel, ...]
+    """Levels of the asks, best first."""
     trades: tuple[LiveTrade, ...]
-    """Trades, oldest first, as far as they are among the feed's newest messages."""
+    """Trades among the newest messages of the feed, oldest first."""
     next_after: int
     """Value of ``after`` for the next request."""
     figures: LiveFigures

@@ -1,8 +1,8 @@
 """Messages over HTTP that add views to a running runtime, and drop them.
 
-``POST /v1/views`` takes an `AddViews`, ``DELETE /v1/views/NAME?timeout_s=N`` takes no body; both answer with a
-`Changed` once the change is published (200), or after the timeout (202); the change is then published later. A refusal
-is one line of text.
+``POST /v1/views`` takes an `AddViews`, ``DELETE /v1/views/NAME?timeout_s=N`` takes no body. Both answer with a
+`Changed`: with status 200 once the change is published, or with 202 after the timeout if the change is not published
+yet, but will be. A refusal is one line of text.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Directories of a run: the owner of a locked directory, and the names of damaged files.
 
-A lock file names its owner to a process that is refused. A damaged file is never removed, but renamed.
+A process that cannot lock a directory reads the owner from the lock file. A damaged file is never removed, but renamed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     since_ns: int = 0
     """Time at which the process took the directory, in nanoseconds since the UTC epoch; 0 if unknown."""
     boot: str = ""
-    """Boot id of the machine: while it is the same, nothing that was written is lost; empty if unknown."""
+    """Boot id of the machine, empty if unknown: written data that was not synced can be lost only by a reboot."""
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since_ns // 10**9, UTC) if self.since_ns else None
@@ -61,8 +61,8 @@ def this_process(*, term: int = 0, run: str = "", since_ns: int = 0) -> Claim:
 
 
 def claimed_by(data: bytes) -> str:
-    """Return the process that a claim names, as text; for an invalid claim, as for a moment while one is written, ``an
-    unknown process``.
+    """Return the process that a claim names, as text; ``an unknown process`` for an invalid claim, such as one that is
+    still being written.
     """
     try:
         return str(msgspec.json.decode(data, type=Claim))

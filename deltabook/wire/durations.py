@@ -1,4 +1,4 @@
-"""Durations of a frequent operation: counts by powers of two, which a monitor reads as a histogram."""
+"""Histogram of the durations of a frequent operation, with buckets of doubling width, for a monitor."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Durations:
         return sum(self.counts)
 
     def quantile_us(self, share: float) -> int:
-        """Return the microseconds within which this share of the durations lies, to a factor of 2; 0 if there are none.
+        """Return a quantile in microseconds, rounded up to a power of 2; 0 if there are no durations.
 
         >>> durations = Durations()
         >>> for milliseconds in (3, 3, 900):

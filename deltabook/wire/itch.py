@@ -1,9 +1,9 @@
-"""NASDAQ TotalView-ITCH 5.0: the table of all messages, functions that encode and decode one, and brokers as
-participants.
+"""NASDAQ TotalView-ITCH 5.0: the table of all messages, functions that encode and decode one, brokers as participants,
+and the message that ends a snapshot of GLIMPSE.
 
 Integers are big-endian and unsigned, alphas are ASCII, left-justified and padded with blanks, times are nanoseconds
 since midnight in six bytes. Prices stay the integers of the wire, with four or eight implied decimals. To decode many
-messages at once, use `MESSAGES` and read whole columns by `ItchField.offset` and `ItchField.width`.
+messages at once, use `MESSAGES` and read whole columns by `MessageField.offset` and `MessageField.width`.
 
 >>> delete = encode_message("D", stock_locate=7, timestamp=34_200_000_000_000, order_reference_number=1001)
 >>> len(delete), frame(delete)[:3]
@@ -14,91 +14,46 @@ messages at once, use `MESSAGES` and read whole columns by `ItchField.offset` an
 A broker is a market participant of four characters. Ids up to 9999 are their decimal digits, which people can read;
 higher ids are a letter and three characters out of ``0-9A-Z``, like the identifiers of real participants: each of these
 belongs to some broker.
+
+A snapshot of GLIMPSE is the book as ITCH messages, and a last message with the number at which to join the feed:
+
+>>> parse_snapshot_end(encode_snapshot_end(61_235))
+61235
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
-from enum import StrEnum
+from collections.abc import Iterator
 from typing import Final
 
-import msgspec
+from deltabook.wire import _messages
+from deltabook.wire._messages import DecodedMessage, Kind, MessageField, MessageTable, Value
+from deltabook.wire.errors import WireError
 
 __all__ = [
     "LARGEST_BROKER",
     "LONGEST",
     "MESSAGES",
+    "SNAPSHOT_END",
     "DecodedMessage",
-    "ItchError",
-    "ItchField",
-    "ItchMessage",
     "Kind",
+    "MessageField",
     "attribution_of",
     "broker_of",
     "decode_message",
     "encode_message",
+    "encode_snapshot_end",
     "frame",
     "frames",
+    "parse_snapshot_end",
 ]
 
-Value = int | str
-
 _LENGTH: Final = struct.Struct(">H")
-_COMMON: Final = ("stock_locate", "tracking_number", "timestamp")
+_DEFAULTS: Final[dict[str, Value]] = {"stock_locate": 0, "tracking_number": 0, "timestamp": 0, "reserved": " "}
+"""Values of fields that `encode_message` does not require."""
 
-
-class ItchError(ValueError):
-    """Bytes or values do not follow ITCH 5.0; the message has the expected and the actual value."""
-
-
-class Kind(StrEnum):
-    """Type of a field's bytes."""
-
-    ALPHA = "alpha"
-    UINT = "uint"
-    PRICE4 = "price4"
-    PRICE8 = "price8"
-    TIMESTAMP = "timestamp"
-
-
-class ItchField(msgspec.Struct, frozen=True):
-    """One field of a message."""
-
-    name: str
-    """Name of the field; the same name means the same in every message."""
-    offset: int
-    """Offset of the field in bytes; the message's type byte is at 0."""
-    width: int
-    """Width of the field in bytes."""
-    kind: Kind
-    """Type of the field's bytes."""
-
-
-class ItchMessage(msgspec.Struct, frozen=True):
-    """One type of message."""
-
-    type: str
-    """Letter of the message."""
-    name: str
-    """Name of the message in the specification."""
-    length: int
-    """Length in bytes, with the type byte and without the length prefix."""
-    fields: tuple[ItchField, ...]
-    """Fields except the type byte, in order and without gaps."""
-
-
-class DecodedMessage(msgspec.Struct, frozen=True):
-    """A message as values."""
-
-    type: str
-    """Letter of the message."""
-    fields: dict[str, Value]
-    """Fields by name, in order; alphas are without trailing blanks."""
-
-
-# The table omits the 11 bytes that all messages share: "name:width" for an alpha, "name:uN" for an integer of N bytes,
-# "name:p4" and "name:p8" for prices. NASDAQ TotalView-ITCH 5.0, April 2023.
+# The columns are type, name and fields; see `_messages.table`. NASDAQ TotalView-ITCH 5.0, April 2023.
 _TABLE: Final = """
 S  System Event                            event_code:1
 R  Stock Directory                         stock:8 market_category:1 financial_status_indicator:1 round_lot_size:u4 \
@@ -135,96 +90,29 @@ O  Direct Listing With Capital Raise       stock:8 open_eligibility_status:1 min
 maximum_allowable_price:p4 near_execution_price:p4 near_execution_time:u8 lower_price_range_collar:p4 \
 upper_price_range_collar:p4
 """
-_KINDS: Final = {"u": Kind.UINT, "p": Kind.PRICE4}
-
-
-def _field(text: str, offset: int) -> ItchField:
-    name, _, width = text.partition(":")
-    if width.isdigit():
-        return ItchField(name, offset, int(width), Kind.ALPHA)
-    return ItchField(name, offset, int(width[1:]), Kind.PRICE8 if width == "p8" else _KINDS[width[0]])
-
-
-def _message(line: str) -> ItchMessage:
-    words = line[43:].split()
-    fields = [
-        ItchField("stock_locate", 1, 2, Kind.UINT),
-        ItchField("tracking_number", 3, 2, Kind.UINT),
-        ItchField("timestamp", 5, 6, Kind.TIMESTAMP),
-    ]
-    for word in words:
-        fields.append(_field(word, fields[-1].offset + fields[-1].width))
-    return ItchMessage(line[0], line[3:43].strip(), fields[-1].offset + fields[-1].width, tuple(fields))
-
-
-MESSAGES: Final[Mapping[str, ItchMessage]] = {
-    message.type: message for message in map(_message, _TABLE.strip().splitlines())
-}
+MESSAGES: Final[MessageTable] = _messages.table(
+    _TABLE, name_end=43, common="stock_locate:u2 tracking_number:u2 timestamp:t6 "
+)
 """All 23 messages, by letter."""
 LONGEST: Final = max(message.length for message in MESSAGES.values())
 """Length of the longest message in bytes."""
-
-
-def _layout(message: ItchMessage) -> struct.Struct:
-    letters = {1: "B", 2: "H", 4: "I", 6: "HI", 8: "Q"}
-    return struct.Struct(
-        ">c" + "".join(f"{f.width}s" if f.kind is Kind.ALPHA else letters[f.width] for f in message.fields)
-    )
-
-
-_LAYOUTS: Final = {letter: _layout(message) for letter, message in MESSAGES.items()}
 
 
 def encode_message(type_: str, /, **values: Value) -> bytes:
     """Return a message without length prefix.
 
     Names are those of `MESSAGES`; the three fields that all messages share default to 0, and ``reserved`` is blank.
-    Raises `ItchError` for an unknown type, a missing or unknown name, and a value that does not fit.
+    Raises `WireError` for an unknown type, a missing or unknown name, and a value that does not fit.
     """
-    message = MESSAGES.get(type_)
-    if message is None:
-        raise ItchError(f"expected a type out of {' '.join(MESSAGES)}, was {type_!r}")
-    packed: list[int | bytes] = [type_.encode("ascii")]
-    given = len(values)
-    for field in message.fields:
-        value = values.get(field.name)
-        if value is None:
-            if field.name not in _COMMON and field.name != "reserved":
-                raise ItchError(f"expected {field.name} in a message {type_}, was not given")
-            given += 1
-            value = " " if field.kind is Kind.ALPHA else 0
-        if field.kind is Kind.ALPHA:
-            packed.append(_alpha(field, value, type_))
-        elif field.kind is Kind.TIMESTAMP:
-            number = _number(field, value, type_)
-            packed += (number >> 32, number & 0xFFFFFFFF)
-        else:
-            packed.append(_number(field, value, type_))
-    if given != len(message.fields):
-        unknown = ", ".join(sorted(set(values) - {field.name for field in message.fields}))
-        raise ItchError(f"expected fields of a message {type_}, was {unknown}")
-    return _LAYOUTS[type_].pack(*packed)
+    fields = MESSAGES[type_].fields if type_ in MESSAGES else ()
+    defaults = {field.name: _DEFAULTS[field.name] for field in fields if field.name in _DEFAULTS}
+    return _messages.encode(MESSAGES, type_, {**defaults, **values})
 
 
 def decode_message(data: bytes) -> DecodedMessage:
-    """Return a message without its length prefix as values; raise `ItchError` for an unknown type or a wrong length."""
-    letter = data[:1].decode("latin-1")
-    message = MESSAGES.get(letter)
-    if message is None:
-        raise ItchError(f"expected a type out of {' '.join(MESSAGES)}, was {letter!r} in {data[:64]!r}")
-    if len(data) != message.length:
-        raise ItchError(f"expected {message.length} bytes for a message {letter}, was {len(data)} in {data[:64]!r}")
-    unpacked = iter(_LAYOUTS[letter].unpack(data)[1:])
-    fields: dict[str, Value] = {}
-    for field in message.fields:
-        value = next(unpacked)
-        if field.kind is Kind.ALPHA:
-            fields[field.name] = value.decode("latin-1").rstrip(" ")
-        elif field.kind is Kind.TIMESTAMP:
-            fields[field.name] = value << 32 | next(unpacked)
-        else:
-            fields[field.name] = value
-    return DecodedMessage(letter, fields)
+    """Return a message without its length prefix as values; raise `WireError` for an unknown type or a wrong length."""
+    message, fields = _messages.decode(MESSAGES, data)
+    return DecodedMessage(message.type, fields)
 
 
 def frame(message: bytes) -> bytes:
@@ -233,28 +121,14 @@ def frame(message: bytes) -> bytes:
 
 
 def frames(data: bytes) -> Iterator[bytes]:
-    """Yield the messages of framed bytes; raise `ItchError` if they end inside one."""
+    """Yield the messages of framed bytes; raise `WireError` if they end inside one."""
     at = 0
     while at < len(data):
         stop = at + 2 + _LENGTH.unpack_from(data, at)[0] if at + 2 <= len(data) else at + 2
         if stop > len(data):
-            raise ItchError(f"expected a whole message at byte {at}, was {data[at : at + 64]!r}")
+            raise WireError(f"expected a whole message at byte {at}, was {data[at : at + 64]!r}")
         yield data[at + 2 : stop]
         at = stop
-
-
-def _number(field: ItchField, value: Value, letter: str) -> int:
-    if isinstance(value, str) or not 0 <= value < 1 << 8 * field.width:
-        raise ItchError(
-            f"expected an integer of 0 to {(1 << 8 * field.width) - 1} for {field.name} of {letter}, was {value!r}"
-        )
-    return value
-
-
-def _alpha(field: ItchField, value: Value, letter: str) -> bytes:
-    if not isinstance(value, str) or not value.isascii() or len(value) > field.width:
-        raise ItchError(f"expected at most {field.width} ASCII characters for {field.name} of {letter}, was {value!r}")
-    return value.encode("ascii").ljust(field.width)
 
 
 _DECIMAL: Final = 10_000
@@ -291,3 +165,26 @@ def broker_of(attribution: str) -> int | None:
     if len(text) != 4 or not "A" <= text[0] <= "Z" or not all(character in _DIGITS for character in text):
         return None
     return _DECIMAL + (ord(text[0]) - ord("A")) * _PER_LETTER + int(text[1:], 36)
+
+
+SNAPSHOT_END: Final = b"G"
+"""Letter of the message that ends a snapshot."""
+_SEQUENCE_DIGITS: Final = 20
+
+
+def encode_snapshot_end(sequence: int) -> bytes:
+    """Return the message that ends a snapshot; raise `WireError` for a number that does not fit.
+
+    ``sequence`` is the number of the first message of the feed that the snapshot does not contain.
+    """
+    if not 0 < sequence < 10**_SEQUENCE_DIGITS:
+        raise WireError(f"expected a sequence of 1 to {_SEQUENCE_DIGITS} digits, was {sequence}")
+    return SNAPSHOT_END + str(sequence).rjust(_SEQUENCE_DIGITS).encode("ascii")
+
+
+def parse_snapshot_end(message: bytes) -> int:
+    """Return the number at which to join the feed; raise `WireError` for another message."""
+    digits = message[1:].strip(b" ")
+    if message[:1] != SNAPSHOT_END or len(message) != 1 + _SEQUENCE_DIGITS or not digits.isdigit():
+        raise WireError(f"expected {SNAPSHOT_END!r} and {_SEQUENCE_DIGITS} digits, was {message[:40]!r}")
+    return int(digits)

@@ -1,9 +1,9 @@
 """Metrics that every process exports in the same way: its role, its clock and its resources, in addition to its own.
 
-Names begin with ``deltabook_ROLE_`` and end with the counted thing and its unit: ``_total`` counts up from the start of
-the process or of its data, ``_seconds`` and ``_bytes`` are units, other metrics are a number of things. Metrics that
-all roles share have no role in their names. Labels have few values, whose number is bounded by the code that makes
-them.
+Names begin with ``deltabook_ROLE_`` and end with what is measured and its unit: ``_total`` is a count since the start
+of the process or of its data, ``_seconds`` and ``_bytes`` are units, and a name without them is a number of things.
+Metrics that all roles share have no role in their names. The number of a label's values is small, and is bounded by the
+code that sets them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from prometheus_client.registry import Collector
 from deltabook import __version__
 from deltabook.wire.durations import Durations
 
-__all__ = ["METRICS_PATH", "Exposition", "counter", "gauge", "histogram", "labelled", "volume"]
+__all__ = ["METRICS_PATH", "Exposition", "counter", "gauge", "histogram", "histograms", "labelled", "volume"]
 
 METRICS_PATH: Final = "/metrics"
 """Path of the metrics on every port."""
@@ -41,8 +41,8 @@ class Exposition(Collector):
     def __init__(
         self, role: str, run_id: str, collect: Callable[[], Iterator[Metric]], now_s: Callable[[], float] = time.time
     ) -> None:
-        """Make the answer; ``collect`` yields the role's own metrics; ``now_s`` is the clock that a monitor compares
-        with its own.
+        """Prepare the answer; ``collect`` yields the metrics of the role, and ``now_s`` is the clock that is exported,
+        so that a monitor can compare it with its own.
         """
         self._labels = {"version": __version__, "run": run_id, "role": role}
         self._collect, self._now_s = collect, now_s

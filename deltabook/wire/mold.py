@@ -39,7 +39,7 @@ __all__ = [
 END_OF_SESSION: Final = 0xFFFF
 """Count of the packet after which nothing follows."""
 PAYLOAD_LIMIT_BYTES: Final = 1400
-"""Largest size of a datagram in bytes, header included: every usual link carries it in one piece."""
+"""Largest size of a datagram in bytes, header included, so that usual networks do not fragment it."""
 
 _HEAD: Final = struct.Struct(">10sQH")
 _LENGTH: Final = struct.Struct(">H")

@@ -1,7 +1,7 @@
 """NASDAQ OUCH 4.2: the tables of its messages and its codes, and functions that encode and decode a message.
 
-This version is like `ouch5`, but orders are named by tokens of 14 characters, prices have four bytes, and there are no
-options.
+This version differs from `ouch5`: a token of 14 characters identifies an order, prices have four bytes, and there are
+no options.
 
 >>> encode_request("X", order_token="A1", shares=0)
 b'XA1            \\x00\\x00\\x00\\x00'
@@ -12,8 +12,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from deltabook.wire import _ouch
-from deltabook.wire._ouch import DecodedOuch, MessageTable, Value
+from deltabook.wire import _messages
+from deltabook.wire._messages import DecodedMessage, MessageTable, Value
 
 __all__ = [
     "IMMEDIATE",
@@ -42,8 +42,8 @@ MARKET_HOURS: Final = 99_998
 SYSTEM_HOURS: Final = 99_999
 """Time in force of an order for as long as the system runs."""
 
-# The columns are type, name and fields; see `_ouch.table`.
-REQUESTS: Final[MessageTable] = _ouch.table("""
+# The columns are type, name and fields; see `_messages.table`.
+REQUESTS: Final[MessageTable] = _messages.table("""
 O  Enter Order              order_token:14 buy_sell_indicator:1 shares:u4 stock:8 price:u4 time_in_force:u4 firm:4 \
 display:1 capacity:1 intermarket_sweep_eligibility:1 minimum_quantity:u4 cross_type:1 customer_type:1
 U  Replace Order            existing_order_token:14 replacement_order_token:14 shares:u4 price:u4 time_in_force:u4 \
@@ -54,7 +54,7 @@ N  Trade Now                order_token:14
 """)
 """Messages of clients, by letter."""
 
-REPLIES: Final[MessageTable] = _ouch.table("""
+REPLIES: Final[MessageTable] = _messages.table("""
 S  System Event             timestamp:u8 event_code:1
 A  Accepted                 timestamp:u8 order_token:14 buy_sell_indicator:1 shares:u4 stock:8 price:u4 \
 time_in_force:u4 firm:4 display:1 order_reference_number:u8 capacity:1 intermarket_sweep_eligibility:1 \
@@ -153,13 +153,13 @@ def encode_request(type_: str, /, **values: Value) -> bytes:
 
     Raise `WireError` for values that do not fit.
     """
-    return _ouch.encode(REQUESTS, type_, values)
+    return _messages.encode(REQUESTS, type_, values)
 
 
-def decode_request(data: bytes) -> DecodedOuch:
+def decode_request(data: bytes) -> DecodedMessage:
     """Return a client's message as values; raise `WireError` for bytes of another form."""
-    message, fields = _ouch.decode(REQUESTS, data)
-    return DecodedOuch(message.type, fields)
+    message, fields = _messages.decode(REQUESTS, data)
+    return DecodedMessage(message.type, fields)
 
 
 def encode_reply(type_: str, /, **values: Value) -> bytes:
@@ -167,10 +167,10 @@ def encode_reply(type_: str, /, **values: Value) -> bytes:
 
     Raise `WireError` for values that do not fit.
     """
-    return _ouch.encode(REPLIES, type_, values)
+    return _messages.encode(REPLIES, type_, values)
 
 
-def decode_reply(data: bytes) -> DecodedOuch:
+def decode_reply(data: bytes) -> DecodedMessage:
     """Return the exchange's message as values; raise `WireError` for bytes of another form."""
-    message, fields = _ouch.decode(REPLIES, data)
-    return DecodedOuch(message.type, fields)
+    message, fields = _messages.decode(REPLIES, data)
+    return DecodedMessage(message.type, fields)

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from deltabook.wire import _ouch
-from deltabook.wire._ouch import DecodedOuch, Kind, MessageTable, OuchField, Value
+from deltabook.wire import _messages
+from deltabook.wire._messages import DecodedMessage, Kind, MessageField, MessageTable, Value
 from deltabook.wire.errors import WireError
 
 __all__ = [
@@ -48,8 +48,8 @@ MARKET_PRICE: Final = 0x7FFFFFFF
 """Price of a market order; every price of $200,000 or more means one."""
 LARGEST_QUANTITY: Final = 999_999
 
-# The columns are type, name and fields; see `_ouch.table`. NASDAQ OUCH 5.0, April 2023.
-REQUESTS: Final[MessageTable] = _ouch.table("""
+# The columns are type, name and fields; see `_messages.table`. NASDAQ OUCH 5.0, April 2023.
+REQUESTS: Final[MessageTable] = _messages.table("""
 O  Enter Order              user_ref_num:u4 side:1 quantity:u4 symbol:8 price:u8 time_in_force:1 display:1 capacity:1 \
 inter_market_sweep_eligibility:1 cross_type:1 cl_ord_id:14 +
 U  Replace Order            orig_user_ref_num:u4 user_ref_num:u4 quantity:u4 price:u8 time_in_force:1 display:1 \
@@ -60,7 +60,7 @@ M  Modify Order             user_ref_num:u4 side:1 quantity:u4
 Q  Account Query            \n""")
 """Messages of clients, by letter."""
 
-REPLIES: Final[MessageTable] = _ouch.table("""
+REPLIES: Final[MessageTable] = _messages.table("""
 S  System Event             timestamp:u8 event_code:1
 A  Order Accepted           timestamp:u8 user_ref_num:u4 side:1 quantity:u4 symbol:8 price:u8 time_in_force:1 \
 display:1 order_reference_number:u8 capacity:1 inter_market_sweep_eligibility:1 cross_type:1 order_state:1 \
@@ -119,8 +119,8 @@ class Option(IntEnum):
 
 _UINT, _ALPHA, _SIGNED = Kind.UINT, Kind.ALPHA, Kind.SIGNED
 
-OPTIONS: Final[Mapping[int, OuchField]] = {
-    tag: OuchField(tag.name.lower(), 0, width, kind)
+OPTIONS: Final[Mapping[int, MessageField]] = {
+    tag: MessageField(tag.name.lower(), 0, width, kind)
     for tag, width, kind in (
         (Option.SECONDARY_ORDER_REFERENCE, 8, _UINT),
         (Option.FIRM, 4, _ALPHA),
@@ -262,9 +262,9 @@ def encode_options(options: Mapping[int, Value]) -> bytes:
         if field is None:
             raise WireError(f"expected an option out of {', '.join(map(str, map(int, OPTIONS)))}, was {tag}")
         data = (
-            _ouch.alpha(field, value, "an option")
+            _messages.alpha(field, value, "an option")
             if field.kind is Kind.ALPHA
-            else _ouch.number(field, value, "an option").to_bytes(field.width, signed=field.kind is Kind.SIGNED)
+            else _messages.number(field, value, "an option").to_bytes(field.width, signed=field.kind is Kind.SIGNED)
         )
         parts.append(_HEAD.pack(field.width + 1, tag) + data)
     appendage = b"".join(parts)
@@ -274,8 +274,8 @@ def encode_options(options: Mapping[int, Value]) -> bytes:
 def decode_options(data: bytes) -> dict[int, Value]:
     """Return the options of an appendage, which its length precedes, by tag.
 
-    Raise `WireError` for bytes of another form. Options of unknown tags raise it too: a request with an unknown
-    option cannot be carried out as it asks.
+    Raise `WireError` for bytes of another form, and for an unknown tag: a request with an unknown option cannot be
+    carried out as the client intends.
     """
     if len(data) < 2 or _LENGTH.unpack_from(data)[0] != len(data) - 2:
         raise WireError(f"expected an appendage of as many bytes as its length says, was {data[:64]!r}")
@@ -302,7 +302,7 @@ def decode_options(data: bytes) -> dict[int, Value]:
 
 
 def _encode(messages: MessageTable, type_: str, options: Mapping[int, Value] | None, values: dict[str, Value]) -> bytes:
-    data = _ouch.encode(messages, type_, values)
+    data = _messages.encode(messages, type_, values)
     if messages[type_].has_options:
         return data + encode_options(options or {})
     if options:
@@ -310,10 +310,10 @@ def _encode(messages: MessageTable, type_: str, options: Mapping[int, Value] | N
     return data
 
 
-def _decode(messages: MessageTable, data: bytes) -> DecodedOuch:
-    message, fields = _ouch.decode(messages, data)
+def _decode(messages: MessageTable, data: bytes) -> DecodedMessage:
+    message, fields = _messages.decode(messages, data)
     options = decode_options(data[message.length - 2 :]) if message.has_options else {}
-    return DecodedOuch(message.type, fields, options)
+    return DecodedMessage(message.type, fields, options)
 
 
 def encode_request(type_: str, /, *, options: Mapping[int, Value] | None = None, **values: Value) -> bytes:
@@ -324,7 +324,7 @@ def encode_request(type_: str, /, *, options: Mapping[int, Value] | None = None,
     return _encode(REQUESTS, type_, options, values)
 
 
-def decode_request(data: bytes) -> DecodedOuch:
+def decode_request(data: bytes) -> DecodedMessage:
     """Return a client's message as values; raise `WireError` for bytes of another form."""
     return _decode(REQUESTS, data)
 
@@ -337,7 +337,7 @@ def encode_reply(type_: str, /, *, options: Mapping[int, Value] | None = None, *
     return _encode(REPLIES, type_, options, values)
 
 
-def decode_reply(data: bytes) -> DecodedOuch:
+def decode_reply(data: bytes) -> DecodedMessage:
     """Return the exchange's message as values; raise `WireError` for bytes of another form.
 
     AIQ Canceled is also accepted without its strategy, as older servers send it.

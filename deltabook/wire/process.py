@@ -27,7 +27,10 @@ Figures = Callable[[], dict[str, int | float | str | None]]
 
 
 class Reporter:
-    """Reports ready once, then figures at an interval, finally stopped; used on the reactor's thread only."""
+    """Reporter of a process's events: ready once, then figures at an interval, and finally stopped or failed.
+
+    It is used on the reactor's thread only.
+    """
 
     def __init__(
         self,
@@ -39,8 +42,8 @@ class Reporter:
         *,
         run_id: str = "",
     ) -> None:
-        """Make a reporter; ``clock`` is a reactor or a `task.Clock`; with an interval of 0 only the last figures are
-        reported.
+        """Make a reporter; ``clock`` is a reactor or a `task.Clock`. With an interval of 0, figures are reported only
+        when the process stops.
         """
         self._role, self._stream, self._interval_seconds, self._figures = role, stream, interval_seconds, figures
         self._run_id = run_id
@@ -121,14 +124,16 @@ class InputEnd:
 def count_steadily(reactor: Any) -> None:
     """Make a reactor's timers use a clock that cannot be set; call it before anything is scheduled.
 
-    Twisted uses the wall clock: set back by an hour, it would delay every timer by an hour.
+    Twisted uses the wall clock: if that is set back by an hour, every timer is an hour late.
     """
     reactor.seconds = time.monotonic
 
 
 def stop_on_signals(reactor: Any, stop: Callable[[str], None]) -> None:
-    """Stop cleanly on SIGTERM and SIGINT; the reactor must run already, or without handlers of its own, which would
-    stop without a reason.
+    """Call ``stop`` with the signal's name on SIGTERM and SIGINT.
+
+    Call this once the reactor runs, or run the reactor without signal handlers of its own: at its start it would
+    replace these handlers by its own ones, which do not call ``stop``.
     """
 
     def received(number: int, frame: object) -> None:
@@ -152,7 +157,7 @@ def allow_files(count: int) -> int:
 class SupervisedProcess(ABC):
     """Base of a process that runs the reactor until a signal, the end of standard input, or a failure.
 
-    An end that fails is a failure too.
+    The process has also failed if `_end` fails.
     """
 
     _log = Logger()

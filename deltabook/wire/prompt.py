@@ -15,8 +15,9 @@ def prompt_write(transport: Any) -> Write:
 
     Twisted buffers a write until the reactor has asked the system, in its next turn, whether the socket is writable:
     that takes three system calls for each write, and all other work of the present turn comes first. The returned
-    function writes to the socket itself. Data that the socket does not take, and data that comes while something is
-    buffered, goes through the transport; so do all writes of transports that are not TCP connections.
+    function writes to the socket directly. Three kinds of data still go through the transport: data that the socket
+    does not accept, data that is written while the transport has buffered data, and all data of a transport that is not
+    a TCP connection.
 
     Use it for short bursts only: a sender of much data must use the transport, which gives other connections their
     turns.
@@ -38,7 +39,7 @@ def prompt_write(transport: Any) -> Write:
         try:
             sent = send(data)
         except OSError:
-            sent = 0  # full or broken: the reactor finds out which
+            sent = 0  # the socket is full or broken: the transport handles both
         if sent < len(data):
             transport.write(data[sent:])
 

@@ -37,14 +37,14 @@ class FileConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
 
 
 class SocketConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="socket"):
-    """A server that the runtime connects to, repeatedly until it answers."""
+    """A server to which the runtime connects; it tries again until the server answers."""
 
     host: Annotated[str, Meta(min_length=1, max_length=255)]
     """Name or address of the server."""
     port: Annotated[int, Meta(ge=1, le=65535)]
     """Port of the server."""
     delivery: Literal["", "at-most-once"] = ""
-    """Delivery; ``at-most-once`` accepts that a plain stream sends nothing again, and a feed leaves the field empty."""
+    """Delivery: ``at-most-once`` for a plain stream, whose server cannot send data again; empty for a feed."""
 
 
 Connection = FileConnection | SocketConnection

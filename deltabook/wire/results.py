@@ -47,9 +47,9 @@ class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to
     view: str
     """Name of the view, empty in a heartbeat."""
     from_epoch: int = 0
-    """Version from which the changes lead."""
+    """Version of the view before the changes."""
     to_epoch: int = 0
-    """Version to which the changes lead."""
+    """Version of the view after the changes."""
     feed: dict[str, tuple[str, int]] = {}
     """Session and sequence that the version covers, by origin."""
     time_ns: int = 0
@@ -57,8 +57,8 @@ class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to
     reason: str = ""
     """Reason of an error, or of a snapshot that replaces changes."""
     step: int = 0
-    """Version of a view of the express lane, ascending while a process of the runtime lives. An epoch has many
-    versions, and ``to`` is the latest epoch that the version contains completely. 0: the epoch is the version.
+    """Number of the version of a view of the express lane, which rises until the runtime is restarted. An epoch has
+    many versions, and ``to`` is the latest epoch that the version contains completely. 0: the epoch is the version.
     """
 
 
@@ -91,7 +91,7 @@ def encode_frame(header: FrameHeader, rows: pa.Table | None = None, *, body: byt
 
 
 class FrameDecoder:
-    """Takes bytes as they arrive and returns complete frames; stores at most one incomplete frame.
+    """Decoder of a stream of frames, which is fed bytes as they arrive; it stores at most one incomplete frame.
 
     >>> decoder = FrameDecoder()
     >>> data = encode_frame(FrameHeader("heartbeat", ""))

@@ -1,4 +1,4 @@
-"""Messages over HTTP about a runtime, its views and ad-hoc questions, beside the changes of views (`results`).
+"""Messages over HTTP about a runtime, its views and ad-hoc questions; those with the changes of views are in `results`.
 
 ``GET`` of `STATUS_PATH` answers with a `RuntimeStatus`, of `STATISTICS_PATH` with a `Statistics`, of `VIEWS_PATH` with
 `ViewLine`s, of ``/v1/views/NAME`` with a `Result`. ``POST`` to ``/v1/views/NAME/cursor`` takes a `NewCursor` and
@@ -72,12 +72,12 @@ class ColumnLine(msgspec.Struct, frozen=True):
 
 
 class RecordLine(msgspec.Struct, frozen=True):
-    """State of an express view's record on Spark, which maintains the view too, as the version of record."""
+    """State of an express view's record: the result of the same view on Spark, which counts if the two differ."""
 
     epoch: int
     """Newest epoch that Spark has published."""
     behind_epochs: int
-    """Number of epochs that the express lane's version has and Spark's has not."""
+    """Number of epochs that the express lane has published and Spark has not."""
     comparison: Literal["none", "equal", "differs", "failed"]
     """Result of the last comparison of the two, at an epoch that both have. ``none``: there was none yet. ``failed``:
     the view has failed on Spark.
@@ -110,7 +110,7 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     since: int
     """First epoch of the view."""
     failed: str | None
-    """Reason why it ended; null if it did not."""
+    """Reason why the view has failed; null if it has not."""
     sql: str = ""
     """SELECT of the view, as it was given."""
     record: RecordLine | None = None
@@ -120,7 +120,7 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """Full result of a view at its newest version, with repeated rows.
+    """Full result of a view at its newest version; a row that the result has several times is repeated.
 
     Rows are sorted by their columns from the left, NULL first.
     """
@@ -196,7 +196,7 @@ class OriginLine(msgspec.Struct, frozen=True):
     ring_slots: int
     """Size of the ring of raw buffers that wait to be parsed in order, in slots of 64 buffers."""
     held_bytes: int
-    """Bytes that wait for the rest of their tuple."""
+    """Bytes of incomplete tuples, whose rest has not been received yet."""
     failure: str
     """Reason why the origin has failed; empty if it has not."""
 
@@ -207,12 +207,12 @@ class EngineLine(msgspec.Struct, frozen=True):
     queries_running: int
     queries_failed: int
     tasks: int
-    """Number of calls of pipelines that took inputs, so far."""
+    """Number of calls of pipelines with inputs since the runtime started."""
     tasks_per_s: float
     tuples_per_s: float
     """Tuples per second that pipelines have emitted, over the last seconds."""
     expired_inputs: int
-    """Number of inputs skipped because their query had ended."""
+    """Number of inputs of pipelines that were skipped because their query had ended."""
     busiest: str
     """Pipeline whose calls took the most time; empty if there was none."""
     barriers: int
@@ -284,8 +284,8 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     feed_sequence: int
     """Number of the feed's message up to which everything is applied."""
     lag_ms: float | None
-    """Milliseconds from an epoch's end to its results on Spark; if Spark has published nothing lately, the time for
-    which the oldest unpublished epoch has waited. Null if none waits, and while Spark does not run.
+    """Milliseconds from an epoch's end to its results on Spark; if Spark has published nothing lately, the time since
+    the end of the oldest unpublished epoch. Null if there is no such epoch, and while Spark does not run.
     """
     express_lag_ms: float | None
     """Milliseconds from a message's arrival to the express lane's version with it."""

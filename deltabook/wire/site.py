@@ -1,8 +1,8 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""HTTP site for few clients, with limits on bodies, on connections and on the time a request may take to arrive.
+"""HTTP site for few clients, with limits on bodies, on connections and on the time that a request may take to arrive.
 
-It serves the files of a page with headers that confine the page to its own port.
+The module also reads the files of a page, and has the headers that confine the page to the port that serves it.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _STATUSES: Final = {
 
 
 def answer_and_close(transport: Any, status: int, text: str, clock: Any, *, is_sending: bool = False) -> None:
-    """Answer a request that no resource will see with one line of text, and close the connection once that is sent.
+    """Answer a request that reaches no resource with one line of text, and close the connection once that is sent.
 
-    A client that ``is_sending`` has `_LINGER_S` to close it first: if the connection were closed while bytes of the
-    client arrive, the system would discard the answer.
+    If the client ``is_sending``, the connection is closed after `_LINGER_S`, or earlier by the client: if it were
+    closed while bytes of the client arrive, the system would discard the answer.
     """
     body = text.encode() + b"\n"
     head = f"HTTP/1.1 {status} {_STATUSES[status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -72,7 +72,7 @@ def answer_and_close(transport: Any, status: int, text: str, clock: Any, *, is_s
         transport.loseConnection()
 
     def abort() -> None:
-        if transport.connected:  # TLS has nothing left to abort once its connection is lost, and raises
+        if transport.connected:  # with TLS, aborting a lost connection raises an error
             transport.abortConnection()
 
     clock.callLater(_LINGER_S, abort)
@@ -81,18 +81,18 @@ def answer_and_close(transport: Any, status: int, text: str, clock: Any, *, is_s
 def answer_before_closing(connection: Any, clock: Any, most_body_bytes: int) -> None:
     """Answer clients of a site in three cases in which Twisted closes their connection without an answer, or waits.
 
-    * A client closes its side of the connection: answers that were written are still sent, by a WebSocket too. A
-      request that is still being answered is given up: until something is sent, the client looks like one that has
-      closed both sides.
+    * A client closes its side of the connection: buffered answers and messages of a WebSocket are still sent. A
+      request that is being answered is dropped, because until something is sent the client cannot be distinguished
+      from one that has closed both sides.
     * A line of a request is too long: the answer is 414 or 431.
-    * A header announces a body of more than ``most_body_bytes``: the answer is 413, before the body has arrived. The
-      length may have more digits than Python converts.
+    * A header announces a body of more than ``most_body_bytes``: the answer is 413, before the body has arrived. A
+      length of very many digits, which Python refuses to convert, is recognised by their number.
     """
     channel = connection._channel
     header_received = channel.headerReceived
 
     def refuse_early(status: int, text: str) -> None:
-        # The rest of the request is read and discarded.
+        # The rest of the request is read and discarded: closing with unread bytes would discard the answer.
         channel.dataReceived = channel.lineReceived = channel.lineLengthExceeded = lambda data: None
         answer_and_close(channel.transport, status, text, clock, is_sending=True)
 
@@ -113,8 +113,8 @@ def answer_before_closing(connection: Any, clock: Any, most_body_bytes: int) -> 
     channel.lineLengthExceeded, channel.headerReceived = line_exceeded, header_checked
 
     def input_ended() -> None:
-        if (of_socket := getattr(channel, "input_ended", None)) is not None:
-            of_socket()
+        if (socket_ended := getattr(channel, "input_ended", None)) is not None:
+            socket_ended()
         elif channel.requests or connection._channel is not channel:
             channel.transport.abortConnection()
         else:
@@ -166,16 +166,16 @@ class _BoundedRequest(SiteRequest):
 class BoundedSite(Site):
     """Site with a limit on open connections; a request must arrive in `_REQUEST_S`.
 
-    When every connection is taken, a new one replaces the connection that has been without a whole request for
-    longest: clients that open connections and never finish a request cannot keep others out. The new connection is
-    refused only if all others have a request that is being answered. A client that is cut off in the middle of a
-    request is answered first: 503 if its place was taken, 408 if it was too slow.
+    If there are as many connections as allowed, a new one replaces the connection that has waited longest for a whole
+    request: clients that open connections and never finish a request cannot keep others out. The new connection is
+    refused only if the requests of all others are being answered. A client that is disconnected in the middle of a
+    request is answered first: with 503 if another client replaced it, with 408 if it was too slow.
     """
 
     noisy = False
 
     def __init__(self, root: Resource, most_connections: int = _MOST_CONNECTIONS) -> None:
-        # Twisted would parse forms in bodies, which are not used here.
+        # By default Twisted parses bodies as forms; no client sends forms.
         super().__init__(
             root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S, parsePOSTFormSubmission=False
         )
@@ -291,8 +291,9 @@ class PageFile(msgspec.Struct, frozen=True):
 
 
 def page_files(package: str) -> dict[str, PageFile]:
-    """Return the files by path: those in a package's folder ``page``; ``page.html`` is ``/``, ``page.css`` has the
-    shared style.
+    """Return the files in the folder ``page`` of a package, by path on the port.
+
+    The path of ``page.html`` is ``/``, and ``page.css`` begins with the shared style.
     """
     folder = files(package) / "page"
     by_path = {f"/{file.name}": read_file(file) for file in folder.iterdir() if file.name.partition(".")[2] in _TYPES}

@@ -85,7 +85,7 @@ _BLANKS: Final = " \0"
 
 
 class Packet(NamedTuple):
-    """One packet. It is a tuple, because an order stream has very many."""
+    """One packet, as a tuple, since a stream has very many packets."""
 
     type: bytes
     """Letter of the packet's type."""
@@ -170,10 +170,10 @@ class PacketSplitter:
         return packets
 
     def first(self, data: bytes) -> tuple[Packet | None, bytes]:
-        """Return the first packet, or None while it is incomplete, and the bytes after it.
+        """Return the first packet and the bytes after it; None and no bytes while the packet is incomplete.
 
-        Raise `WireError` for an invalid length. This is for a reader that passes the rest on: until the packet
-        is complete, all bytes are stored.
+        Raise `WireError` for an invalid length. This is for a caller that reads one packet itself and passes all later
+        bytes on to another reader.
         """
         data = self._partial + data
         self._partial = b""

@@ -1,4 +1,4 @@
-"""Events that a long-running process writes to its standard output: a JSON object a line, on a terminal a line of text.
+"""Events that a long-running process writes to its standard output, each in a line: JSON, or text on a terminal.
 
 A supervisor reads these lines to learn the ports, to show figures and to distinguish a clean end from a crash. Logs go
 to standard error and are never mixed with them.
@@ -96,7 +96,7 @@ def _figure(value: float | str) -> str:
 
 
 def write_event(stream: IO[bytes], event: Event) -> None:
-    """Write one event as one line and flush it; a reader that has closed is not an error."""
+    """Write one event as one line and flush it; a stream that is closed at either end is not an error."""
     try:
         line = event_text(event).encode() if stream.isatty() else _encoder.encode(event)
         stream.write(line + b"\n")

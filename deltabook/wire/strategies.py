@@ -126,7 +126,7 @@ class Strategies(msgspec.Struct, frozen=True):
     now_ns: int
     """The process's clock in nanoseconds since the UTC epoch."""
     run: str
-    """Name of this process; another process numbers its fills from the start."""
+    """Identity of this run of the process; after a restart, fills are numbered from 1 again."""
     views_connected: bool
     """True if the runtime's changes arrive."""
     last_fill: int

@@ -84,7 +84,7 @@ class Subscribe(_Request, frozen=True, rename={"from_epoch": "from"}):
     from_epoch: _Epoch | dict[str, _Epoch] | None = None
     """Newest known epoch of all views or of each, if ``by`` is epoch; without it a snapshot comes first."""
     run: Annotated[str, Meta(max_length=64)] = ""
-    """Value of `Hello.run` when that epoch was sent, if ``by`` is epoch."""
+    """Value of `Hello.run` on the connection that sent the epochs of ``from``, if ``by`` is epoch."""
     credit: _Credit = 1
     """Number of `Frames` that may be sent before the first `Next`."""
 
@@ -117,8 +117,8 @@ class Hello(_Event, frozen=True):
     """The first message of a connection."""
 
     run: str
-    """Identity of the run directory, whose epochs are not those of another one; empty if there are no epochs to
-    follow.
+    """Identity of the run directory: epoch numbers are only comparable within one directory. Empty if there are no
+    epochs to follow.
     """
     time_ns: int
     """The runtime's clock in nanoseconds since the UTC epoch; a page that reads it as a float loses the last digits."""

@@ -1,7 +1,7 @@
 """JSON that other programs and people write: an object that has a name twice is refused.
 
-RFC 8259 leaves open which of two equal names counts, and most readers take the last one. A request in which another
-reader would see something else, or a file in which a line was copied and the older one not removed, is an error.
+RFC 8259 leaves open which of two equal names counts, and most parsers take the last one. Such an object is an error
+here: another parser may read a request differently, and in a file a line was probably copied and not changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def decode_strictly(data: bytes | str, kind: Any) -> Any:
     try:
         record = msgspec.json.decode(data, type=kind)
         text = data if isinstance(data, str) else data.decode()
-        # Numbers remain text: Python converts no integer of thousands of digits.
+        # Numbers remain text, because Python refuses to convert an integer of thousands of digits.
         json.loads(text, strict=False, object_pairs_hook=_refuse_repeated, parse_int=str, parse_float=str)
     except UnicodeError as error:
         raise msgspec.DecodeError(f"JSON is not UTF-8: {error}") from None

@@ -1,7 +1,7 @@
-"""Instruments: the worth of a tick and of a lot.
+"""Instruments: the price of a tick and the quantity of a lot.
 
-Money is never a float internally: prices are ticks and quantities are lots; the sizes here are only used where a person
-reads or types a figure.
+Money is never a float internally: prices are integer ticks and quantities integer lots. The sizes of tick and lot are
+only used where a person reads or types a figure.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class OrderOptions(msgspec.Struct, frozen=True, gc=False):
     hidden: bool = False
     """Option ``hidden``: the order rests, and is in no feed."""
     minimum: int | None = None
-    """Option ``min=N``, with ``ioc``: at least this many lots execute at once, or none."""
+    """Option ``min=N``, together with ``ioc``: at least this many lots execute at once, or none does."""
     display: int | None = None
     """Option ``show=N``: an iceberg, which displays this many lots at a time."""
     stop_ticks: int | None = None
@@ -183,8 +183,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     """Request of an interactive client."""
 
     client_id: int
-    """Number of the request, strictly increasing per broker; a number that is not above the last is a
-    retransmission.
+    """Number of the request, strictly increasing per broker: a request whose number is not above that of the broker's
+    last request is a retransmission.
     """
     order_id: int
     """The exchange's order id for X, D and U, 0 for B, S and M."""

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""WebSocket made from an HTTP request, with a bound on everything that is received and sent."""
+"""WebSocket made from an HTTP request, with a limit on received messages and a signal when the send buffer is full."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _HANDSHAKE: Final = (b"connection", b"host", b"upgrade")
 
 
 class NotUpgradedError(ValueError):
-    """A request for a WebSocket that does not conform to RFC 6455."""
+    """The request is not a request for a WebSocket by RFC 6455; the message gives the reason."""
 
 
 class Receiver(Protocol):
@@ -111,7 +111,7 @@ class WebSocket:
     # Called by `deltabook.wire.site.answer_before_closing`
 
     def input_ended(self) -> None:
-        """Send what was written, and disconnect: the peer has closed its side of the connection."""
+        """Send the messages that are buffered, and disconnect, after the peer has closed its side of the connection."""
         self.close(PROTOCOL_ERROR, "expected a close frame before the end, was none")
 
     # Twisted's protocol interface, called by the channel
@@ -128,7 +128,9 @@ class WebSocket:
         self._decode(data)
 
     def take_early(self) -> None:
-        """Handle the bytes that came together with the request, which the channel keeps for the next request."""
+        """Handle bytes of the peer that arrived together with its request: the channel has buffered them as the
+        beginning of a next request.
+        """
         early, self._channel._dataBuffer = self._channel._dataBuffer, []
         if early:
             if not self._is_closing and not self._is_full:
@@ -270,7 +272,7 @@ def upgraded(request: Request, clock: Any, longest_bytes: int, receiver: Callabl
 
 
 def _checked(request: Request) -> list[tuple[bytes, bytes]]:
-    """Return the headers of the handshake, which wsproto decodes without a check."""
+    """Return the headers of the handshake; raise `NotUpgradedError` for invalid ones, which wsproto does not check."""
     headers = [
         (name, value)
         for name, values in request.requestHeaders.getAllRawHeaders()

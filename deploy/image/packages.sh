@@ -1,6 +1,6 @@
 #!/bin/sh
 # packages.sh VENV LOCK: makes a virtual environment with the locked packages.
-# What builds packages is in a second one, /opt/build, that does not get into the image.
+# The tools that build packages are in a second environment, /opt/build, which is not part of the image.
 set -eu
 venv=$1 lock=$2
 build_tools="hatchling packaging pathspec pluggy setuptools tomlkit trove-classifiers"
@@ -16,12 +16,12 @@ locked() {
 locked 0 "$build_tools" >/tmp/build.lock
 locked 1 "hatchling pathspec pluggy setuptools tomlkit trove-classifiers" >/tmp/run.lock
 /opt/build/bin/python -m pip install -q --require-hashes -r /tmp/build.lock
-# What comes as source is built by the tools above, which are in another environment than the one it goes to.
+# Source packages are built by the tools in /opt/build, which are therefore put on the path of the other environment.
 PYTHONPATH=$(/opt/build/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
     /opt/build/bin/python -m pip --python "$venv/bin/python" install -q --require-hashes --no-build-isolation \
     --use-pep517 \
     -r /tmp/run.lock
 
 site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-# This project is installed beside it: see the Dockerfile.
+# The environment imports this project from /opt/project, where the Dockerfile installs it.
 echo "/opt/project/${site#"$venv"/}" >"$site/deltabook.pth"

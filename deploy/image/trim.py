@@ -1,6 +1,6 @@
-"""Takes out of an environment what no container needs: tests, machine learning, native code of other platforms.
+"""Removes files that no container needs from an environment: tests, machine learning, native code of other platforms.
 
-``python trim.py ENVIRONMENT`` prints what that saved. Measured: a quarter of a gigabyte of 1.2.
+``python trim.py ENVIRONMENT`` prints the sizes before and after. It saves about 0.25 of 1.2 gigabytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FOLDERS: Final = ("pyarrow/include", "pyspark/data", "pyspark/examples")
 _FLIGHT: Final = "pyarrow/*flight*"
 """Arrow's network service, which nothing here imports."""
 _TESTS: Final = frozenset({"test", "tests"})
-"""Folders of packages that hold tests and nothing that runs."""
+"""Names of folders with the tests of packages, which nothing imports."""
 _LEARNING: Final = ("algebra_", "arpack", "blas-", "breeze", "cats-kernel", "lapack", "netlib", "spark-mllib_", "spire")
 """Jars of Spark's machine learning, which no other of its parts loads."""
 _STORE: Final = "rocksdbjni-"
@@ -42,7 +42,7 @@ def trim(site: Path) -> None:
     for name in _FOLDERS:
         shutil.rmtree(site / name)
     for folder in [path for path in site.rglob("*") if path.name in _TESTS and path.is_dir()]:
-        shutil.rmtree(folder, ignore_errors=True)  # one within another has gone with it
+        shutil.rmtree(folder, ignore_errors=True)  # a folder within another one was removed with it
     for path in site.glob(_FLIGHT):
         path.unlink()
     for jar in sorted((site / "pyspark" / "jars").glob("*.jar")):

@@ -56,12 +56,7 @@ class _Root(Resource):
     def render(self, request: Request) -> bytes:
         """Answer a request with status 200, or with an error status and one line of text."""
         path = unquote(request.path.decode("ascii", "replace"))
-        refusal = self._access.refusal(
-            str(getattr(request.getClientAddress(), "host", "")),
-            request.getHeader("authorization"),
-            request.getHeader("origin"),
-            request.getHeader("host"),
-        )
+        refusal = self._access.refusal_of(request)
         if refusal is not None and refusal[0] == 401:
             if path in self._page and request.method in {b"GET", b"HEAD"}:
                 # The page contains no market data, and it is the page that asks its user for the token.

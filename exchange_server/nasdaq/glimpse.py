@@ -12,7 +12,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Final
 
-from deltabook.wire.glimpse import encode_snapshot_end
+from deltabook.wire.itch import encode_snapshot_end
 from deltabook.wire.soupbin import SEQUENCED, LoginRequest, encode_packet
 from exchange_server.exchange import Exchange
 from exchange_server.logins import LoginGate

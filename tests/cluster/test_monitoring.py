@@ -23,7 +23,7 @@ RULES: Final = (MONITOR / "alerts.yml").read_text(encoding="utf-8")
 BOARD: Final = json.loads((ROOT / "deploy" / "grafana" / "dashboards" / "deltabook.json").read_text(encoding="utf-8"))
 IMAGE: Final = "deltabook-prometheus:test"
 QUIET_AT: Final = ("0s", "1m", "5m", "10m", "15m")
-WITHOUT_DATA: Final = {"Upstreams", "Alerts that are on"}
+WITHOUT_DATA: Final = {"Upstreams", "Firing alerts"}
 """Panels of things that this cluster has not, or had better not have."""
 FIGURES: Final = {"$__rate_interval": "30s", "$runtime": ".*"}
 """What Grafana puts in the place of its variables."""

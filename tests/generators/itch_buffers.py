@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from deltabook.wire.itch import ItchError, decode_message
+from deltabook.wire.errors import WireError
+from deltabook.wire.itch import decode_message
 from deltabook.wire.soupbin import encode_packet
 from runtime.formats import FormattedBatch, InOrder, InputFormatter, RawBuffer
 from runtime.formats.itch import ITCH_FIELDS
@@ -53,7 +54,7 @@ def expected_rows(messages: Sequence[bytes], packet_types: Sequence[str | None] 
         else:
             try:
                 decoded = decode_message(message)
-            except ItchError:
+            except WireError:
                 continue
             row |= {"message_type": decoded.type, **decoded.fields}
         rows.append(row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from deltabook.wire import ouch5, ouch42
-from deltabook.wire._ouch import DecodedOuch
+from deltabook.wire._messages import DecodedMessage
 from deltabook.wire.soupbin import UNSEQUENCED, PacketSplitter, encode_packet
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching.inputs import AnyInput, Enter, MarketRules, OpenAccount, Wire
@@ -70,7 +70,7 @@ def replace(orig: int, ref: int, quantity: int = 100, price: int = 100_100, **va
     return ouch5.encode_request("U", **(fields | values))
 
 
-def short(told: list[DecodedOuch], *names: str) -> list[tuple[Any, ...]]:
+def short(told: list[DecodedMessage], *names: str) -> list[tuple[Any, ...]]:
     """Return each message's letter with those of these fields that it has."""
     return [(each.type, *(each.fields[name] for name in names if name in each.fields)) for each in told]
 
@@ -144,14 +144,14 @@ class Desk:
         assert all(packet.type == b"S" for packet in packets)
         return [packet.payload for packet in packets]
 
-    def take(self, name: str) -> list[DecodedOuch]:
+    def take(self, name: str) -> list[DecodedMessage]:
         """Return the messages to an account since the last call, decoded."""
         account = self.market.account_named(name)
         assert account is not None
         decode = ouch5.decode_reply if account.protocol == "ouch5" else ouch42.decode_reply
         return [decode(message) for message in self.raw(name)]
 
-    def ask(self, name: str, *messages: bytes) -> list[DecodedOuch]:
+    def ask(self, name: str, *messages: bytes) -> list[DecodedMessage]:
         """Send requests, and return the decoded replies."""
         assert self.send(name, *messages) == ""
         return self.take(name)

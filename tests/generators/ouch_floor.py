@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
 from deltabook.wire import ouch5, ouch42
-from deltabook.wire._ouch import DecodedOuch
+from deltabook.wire._messages import DecodedMessage
 from deltabook.wire.soupbin import (
     CLIENT_HEARTBEAT,
     UNSEQUENCED,
@@ -71,11 +71,11 @@ class Client:
         """Return the packets since the last call."""
         return list(self.wire.take())
 
-    def told(self) -> list[DecodedOuch]:
+    def told(self) -> list[DecodedMessage]:
         """Return the sequenced messages since the last call, decoded as 5.0."""
         return [ouch5.decode_reply(message) for message in messages(self.take())]
 
-    def told_42(self) -> list[DecodedOuch]:
+    def told_42(self) -> list[DecodedMessage]:
         """Return the sequenced messages since the last call, decoded as 4.2."""
         return [ouch42.decode_reply(message) for message in messages(self.take())]
 

@@ -18,7 +18,7 @@ from tests.harness.reachability import SourceTree
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("algo_engine", "deltabook", "exchange_server", "queries", "runtime")
 
-CODECS: Final = ("glimpse", "itch", "mold", "ouch42", "ouch5", "results", "soupbin", "text")
+CODECS: Final = ("itch", "mold", "ouch42", "ouch5", "results", "soupbin", "text")
 """Modules of `deltabook.wire` that docs/wire.md and docs/ouch.md offer to clients, in both directions."""
 PRIMITIVES: Final = ("runtime.native.machine", "runtime.native.plain")
 """What the sources of kernels call by name, compiled and interpreted."""

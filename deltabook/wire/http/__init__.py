@@ -5,6 +5,6 @@ HttpPeer ──┬─▶ BlockingPort   blocking.py   command line, `runtime.cli
 peer.py    └─▶ ReactorPort    reactor.py    dashboard, algorithm engine, on Twisted's reactor
 ```
 
-Both send the token, trust the authority, limit the answer's size and raise the errors of `peer`. Nothing is imported
-here, so that a blocking client does not load Twisted.
+Both clients send the peer's token, verify its certificate, limit the size of an answer and raise the errors of `peer`.
+Nothing is imported here, so that a blocking client does not load Twisted.
 """

@@ -14,7 +14,7 @@ import msgspec
 from deltabook.wire.errors import AccessError
 from deltabook.wire.http.peer import MOST_REASON_BYTES, ClientError, HttpPeer, ProtocolError
 
-__all__ = ["BlockingPort"]
+__all__ = ["BlockingPort", "decode_answer"]
 
 _T = TypeVar("_T")
 
@@ -41,24 +41,24 @@ class BlockingPort:
             self._drop()
 
     def get(self, path: str, kind: type[_T]) -> _T:
-        """Return the record of an answer.
+        """Return the decoded answer to a GET of a path.
 
-        Raise `ClientError` if there is no answer, or it is a refusal or of another form.
+        Raise `ClientError` if there is no answer, or if the answer is a refusal or not a `kind`.
         """
-        return self._decoded(self.ask("GET", path)[0], kind, path)
+        return decode_answer(self.ask("GET", path)[0], kind, path)
 
     def change(self, method: str, path: str, record: msgspec.Struct | None, kind: type[_T], wait_s: float = 0.0) -> _T:
         """Send a request that changes something, and return its answer, which may take ``wait_s`` seconds."""
         body = None if record is None else msgspec.json.encode(record)
-        return self._decoded(self.ask(method, path, body, wait_s=wait_s)[0], kind, path)
+        return decode_answer(self.ask(method, path, body, wait_s=wait_s)[0], kind, path)
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, *, accept: str = "", wait_s: float = 0.0
     ) -> tuple[bytes, Message]:
-        """Send a request, and return the whole answer and its headers.
+        """Send a request, and return the whole answer and its headers; raise `ClientError` for none, or a refusal.
 
-        Raise `ClientError` if there is none, or it is a refusal. Only a GET is sent again on a new connection,
-        after an error other than a timeout on a kept one.
+        A GET that fails on a kept connection is sent once more on a new one, unless it failed by a timeout: the port
+        may have closed the kept connection. Other methods are never sent twice.
         """
         headers = self.peer.headers(has_body=body is not None, accept=accept)
         with self._lock:
@@ -141,7 +141,7 @@ class BlockingPort:
 
     def _lost(self, error: Exception) -> ClientError:
         if isinstance(error, _NOT_HTTP) and not isinstance(error, OSError):
-            return self.peer.is_another()
+            return self.peer.wrong_port()
         return self.peer.lost(str(error) or type(error).__name__)
 
     def _drop(self) -> None:
@@ -149,13 +149,15 @@ class BlockingPort:
             self._kept.close()
             self._kept = None
 
-    def _decoded(self, data: bytes, kind: type[_T], path: str) -> _T:
-        try:
-            return msgspec.json.decode(data, type=kind)
-        except ValueError as error:  # msgspec's, or that of text that is not UTF-8
-            raise ProtocolError(
-                f"expected {getattr(kind, '__name__', kind)} from {path}, was {data[:80]!r}: {error}"
-            ) from None
+
+def decode_answer(data: bytes, kind: type[_T], path: str) -> _T:
+    """Return the record in the answer of a path; raise `ProtocolError` for anything else."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except ValueError as error:  # msgspec's, or that of text that is not UTF-8
+        raise ProtocolError(
+            f"expected {getattr(kind, '__name__', kind)} from {path}, was {data[:80]!r}: {error}"
+        ) from None
 
 
 def _is_over(connection: http.client.HTTPConnection) -> bool:

@@ -25,7 +25,7 @@ ARROW: Final = "application/vnd.apache.arrow.stream"
 """Content type of rows as an Arrow stream."""
 MOST_REASON_BYTES: Final = 2000
 """Largest number of bytes of a refusal that are read."""
-_PATHS_OF_OURS: Final = ("expected one of /", "expected to get one of /")
+_UNKNOWN_PATH: Final = ("expected one of /", "expected to get one of /")
 """Beginnings of the text with which a port of this system refuses an unknown path."""
 
 
@@ -55,7 +55,7 @@ class NotFoundError(RefusedError, LookupError):
 
 
 class GoneError(RefusedError, LookupError):
-    """The cursor or epoch no longer exists: a cursor expired or was evicted, an epoch was retired."""
+    """The cursor or epoch no longer exists: the cursor has expired or was evicted, or the epoch was retired."""
 
 
 _KINDS: Final = {404: NotFoundError, 410: GoneError}
@@ -99,7 +99,7 @@ class HttpPeer(msgspec.Struct, frozen=True):
         return peer if where is None else peer.at(address)
 
     def at(self, where: str) -> HttpPeer:
-        """Return the same peer at another address; raise the errors of `of`."""
+        """Return a peer with the same credentials at HOST:PORT; raise the errors of `of`."""
         split_address(where)
         check_way_of_token(self.token, where, is_encrypted=self.is_secure)
         return msgspec.structs.replace(self, where=where)
@@ -119,16 +119,16 @@ class HttpPeer(msgspec.Struct, frozen=True):
         return headers
 
     def lost(self, reason: object) -> ConnectionFailedError:
-        """Return the error of a request whose answer is incomplete."""
+        """Return the error of a request without an answer, or with an incomplete one."""
         return ConnectionFailedError(f"expected {self.what} at {self.where}, was: {reason}")
 
-    def is_another(self) -> ProtocolError:
+    def wrong_port(self) -> ProtocolError:
         """Return the error of a port that serves another purpose."""
         return ProtocolError(f"expected {self.what} at {self.where}, was another port")
 
     def refusal(self, status: int, body: bytes) -> ClientError:
         """Return the error of a refusal."""
         reason = body[:MOST_REASON_BYTES].decode("utf-8", "replace").strip() or f"HTTP {status}"
-        if status == 404 and reason.startswith(_PATHS_OF_OURS):
-            return self.is_another()  # a port of the system lists its paths
+        if status == 404 and reason.startswith(_UNKNOWN_PATH):
+            return self.wrong_port()
         return _KINDS.get(status, RefusedError)(status, reason)

@@ -37,7 +37,7 @@ class ReactorPort:
         Raises `AccessError` for a file without certificates.
         """
         self.peer = peer
-        """Peer; the same peer at another address may replace it, see `HttpPeer.at`."""
+        """Peer of the next request. It may be replaced by the same peer at another address (`HttpPeer.at`)."""
         policy: dict[str, Any] = {"contextFactory": _policy(peer.ca_file)} if peer.is_secure else {}
         pool = HTTPConnectionPool(reactor, persistent=is_persistent)
         self._agent: Any = agent or Agent(reactor, connectTimeout=connect_s, pool=pool, **policy)
@@ -51,8 +51,9 @@ class ReactorPort:
         return response
 
     def read(self, response: Any) -> Deferred[bytes]:
-        """Return the body of a response; fail with `ProtocolError` if it is too long. Cancelling closes the
-        connection.
+        """Return the body of a response; fail with `ProtocolError` if it is too long.
+
+        Cancelling the result closes the connection.
         """
         body = _Body()
         response.deliverBody(body)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltabook.wire.itch import MESSAGES, ItchField, Kind
+from deltabook.wire.itch import MESSAGES, Kind, MessageField
 from runtime.formats.batches import characters
 from runtime.formats.errors import SchemaError
 from runtime.formats.fields import Field
@@ -28,7 +28,7 @@ Integers = npt.NDArray[np.int64]
 
 MESSAGE_TYPE: Final = "message_type"
 PACKET_TYPE: Final = "packet_type"
-WIDE: Final[dict[str, ItchField]] = {field.name: field for message in MESSAGES.values() for field in message.fields}
+WIDE: Final[dict[str, MessageField]] = {field.name: field for message in MESSAGES.values() for field in message.fields}
 """Fields of messages of all types, by name; their offsets differ by type."""
 
 _NEIGHBOURS: Final = "AFPUECXD"

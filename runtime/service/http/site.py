@@ -202,9 +202,7 @@ class ResultsSite(Site):
             most = self.limits.requests_per_s
             text = f"expected at most {most:g} requests a second, was more: try again in {wait_s:.3f} s"
             return Refusal(429, text, {"retry-after": str(math.ceil(wait_s))})
-        refused = self.access.refusal(
-            host, request.getHeader("authorization"), request.getHeader("origin"), request.getHeader("host")
-        )
+        refused = self.access.refusal_of(request)
         if refused is None:
             return None
         return Refusal(*refused, {"www-authenticate": "Bearer"} if refused[0] == 401 else None)

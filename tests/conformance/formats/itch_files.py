@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 from itch.parser import MessageParser
 
-from deltabook.wire.itch import MESSAGES, ItchField, Kind, encode_message, frame
+from deltabook.wire.itch import MESSAGES, Kind, MessageField, encode_message, frame
 from runtime.formats.itch import ITCH_FIELDS, itch_schema
 from tests.conformance.formats.sample import Sample
 
@@ -31,7 +31,7 @@ def random_message(rng: random.Random, letter: str) -> bytes:
     return encode_message(letter, **values)
 
 
-def _random_value(rng: random.Random, field: ItchField) -> int | str:
+def _random_value(rng: random.Random, field: MessageField) -> int | str:
     if field.kind is Kind.ALPHA:
         return "".join(rng.choices(_LETTERS, k=rng.randint(0, field.width))).rstrip()
     top = (1 << 8 * field.width) - 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deltabook.wire.glimpse import parse_snapshot_end
+from deltabook.wire.itch import parse_snapshot_end
 from deltabook.wire.mold import encode_request
 from deltabook.wire.soupbin import LoginRequest
 from exchange_server.matching.inputs import Cancel, Enter

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deltabook.wire._ouch import DecodedOuch
+from deltabook.wire._messages import DecodedMessage
 from deltabook.wire.ouch5 import decode_reply
 from deltabook.wire.soupbin import LoginAccepted, LoginRejected
 from exchange_server.errors import ExchangeConfigurationError
@@ -117,7 +117,7 @@ def test_row_25_a_users_orders_end_with_its_connection(tmp_path: Path, how: str,
     floor.close()
 
 
-def floor_told(floor: OuchFloor) -> list[DecodedOuch]:
+def floor_told(floor: OuchFloor) -> list[DecodedMessage]:
     """What ALPHA was told beside the day's beginning, whenever it was."""
     client = floor.connect("ALPHA", sequence=2)
     client.take()

@@ -16,8 +16,7 @@ from pathlib import Path
 import itch.parser
 import pytest
 
-from deltabook.wire.glimpse import parse_snapshot_end
-from deltabook.wire.itch import frame
+from deltabook.wire.itch import frame, parse_snapshot_end
 from deltabook.wire.mold import encode_request
 from deltabook.wire.soupbin import SEQUENCED, LoginRequest, PacketSplitter, encode_login, encode_packet
 from tests.generators.itch_book import ItchBook

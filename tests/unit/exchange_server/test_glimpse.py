@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from deltabook.wire.glimpse import parse_snapshot_end
-from deltabook.wire.itch import decode_message
+from deltabook.wire.itch import decode_message, parse_snapshot_end
 from deltabook.wire.soupbin import LoginAccepted, LoginRejected, LoginRequest, PacketSplitter, parse_login_reply
 from exchange_server.matching.inputs import Cancel, Enter, OpenAccount, Phase, Reduce
 from exchange_server.matching.order import HIDDEN, ICEBERG

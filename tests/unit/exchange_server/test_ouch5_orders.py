@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from deltabook.wire._ouch import DecodedOuch
+from deltabook.wire._messages import DecodedMessage
 from deltabook.wire.ouch5 import Option, RejectReason
 from exchange_server.matching.inputs import Enter, Kill, MassCancel, Phase, PhaseName, Tick
 from exchange_server.matching.order import MARKET, STOP, AccountLimits, RefuseReason
@@ -25,7 +25,7 @@ def desk() -> Iterator[Desk]:
     desk.market._check()
 
 
-def rejected(told: list[DecodedOuch]) -> RejectReason:
+def rejected(told: list[DecodedMessage]) -> RejectReason:
     assert [each.type for each in told] == ["J"], told
     return RejectReason(int(told[0].fields["reason"]))
 

@@ -77,7 +77,7 @@ def test_a_mount_point_is_refused(copy: Path, monkeypatch: pytest.MonkeyPatch) -
     place = copy.with_name("place")
     place.mkdir()
     monkeypatch.setattr(Path, "is_mount", lambda path: path == place)
-    with pytest.raises(BackupError, match=r"expected a directory that is no mount point, was .*place"):
+    with pytest.raises(BackupError, match=r"expected a directory that is not a mount point, was .*place"):
         restore(copy, place)
     assert list(place.iterdir()) == []
     restore(copy, place / "run")
@@ -119,7 +119,7 @@ def test_a_name_that_leads_out_of_the_place_is_refused(copy: Path, name: str) ->
     manifest = msgspec.json.decode((copy / MANIFEST).read_bytes(), type=Manifest)
     manifest = msgspec.structs.replace(manifest, files=[FileEntry(name, 0, "")])
     (copy / MANIFEST).write_bytes(msgspec.json.encode(manifest))
-    with pytest.raises(BackupError, match="expected names below the backup"):
+    with pytest.raises(BackupError, match="expected paths below the backup"):
         restore(copy, copy.with_name("place"))
 
 
@@ -131,7 +131,7 @@ def test_a_truncated_or_foreign_archive_is_refused(copy: Path) -> None:
     with pytest.raises(BackupError, match="expected"):
         restore(path, copy.with_name("place"))
     (copy / "link").symlink_to("state.db")
-    with pytest.raises(BackupError, match="expected files alone"):
+    with pytest.raises(BackupError, match="expected only files"):
         restore(archived(copy, MANIFEST, "link"), copy.with_name("place"))
     with pytest.raises(BackupError, match=f"expected {MANIFEST} first"):
         restore(archived(copy, "state.db", MANIFEST), copy.with_name("place"))
@@ -152,7 +152,7 @@ def test_a_target_that_is_there_or_inside_is_refused(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     run.close()
     (tmp_path / "there.tar").touch()
-    with pytest.raises(BackupError, match="expected a target that is not there yet"):
+    with pytest.raises(BackupError, match="expected a target that does not exist yet"):
         back_up(run.directory, tmp_path / "there.tar")
     with pytest.raises(BackupError, match="expected a target outside"):
         back_up(run.directory, run.directory / "copy")

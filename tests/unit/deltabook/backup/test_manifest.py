@@ -88,6 +88,13 @@ def test_run_directories_and_backups_say_what_they_hold(system: Path, tmp_path: 
     assert {part["path"] for part in json.loads(found.stdout)} == {*facts, "strategies"}
 
 
+def test_a_runtime_without_an_epoch_hides_no_other_part(system: Path) -> None:
+    (system / "new" / "epochs").mkdir(parents=True)
+    facts = {Path(report.path).name: report.facts for report in inspect(system)}
+    assert facts["new"] == {"in use by": "nobody", "epochs": "none", "bytes": facts["new"]["bytes"]}
+    assert facts["main"]["epochs"] == "0 to 2"
+
+
 def test_damage_is_reported_and_the_rest_is_still_checked(system: Path) -> None:
     (system / "an_exchange" / "inputs" / "000000000000001.inputs").write_bytes(b"x" * 100)
     facts = {Path(report.path).name: report.facts for report in inspect(system)}

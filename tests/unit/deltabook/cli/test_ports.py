@@ -80,6 +80,7 @@ def test_a_file_that_is_no_token_is_refused_without_its_content(tmp_path: Path) 
             "expected an exchange's admin port at .*, was another port$",
         ),
         (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 5\r\n\r\nnone\n", r"none \(--token-file\)$"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "^expected Status from /v1/status, was b'{}': "),
     ],
 )
 def test_a_port_that_answers_otherwise_is_one_line(said: bytes, words: str) -> None:

@@ -180,5 +180,5 @@ def test_an_executor_of_kubernetes_is_what_spark_says(tmp_path: Path) -> None:
     text = " ".join(launch.command)
     assert "KubernetesExecutorBackend --driver-url spark://CoarseGrainedScheduler@driver:1 --executor-id 3" in text
     assert text.endswith("--hostname 10.0.0.3 --resourceProfileId 0 --podName exec-3")
-    with pytest.raises(ClusterError, match="was none of SPARK_DRIVER_URL"):
+    with pytest.raises(ClusterError, match="was none named SPARK_DRIVER_URL"):
         executor_launch(os.environ, tmp_path)

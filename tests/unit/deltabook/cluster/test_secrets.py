@@ -113,7 +113,7 @@ def test_a_certificate_with_the_key_of_another_is_made_again(tmp_path: Path) -> 
 def test_an_open_folder_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     tmp_path.chmod(0o755)
-    with pytest.raises(SecretsError, match=f"expected a folder for secrets alone, was {tmp_path}, which has letters"):
+    with pytest.raises(SecretsError, match=f"expected a folder with secrets only, was {tmp_path}, which has letters"):
         make_secrets(tmp_path, now=NOW)
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
     assert [path.name for path in tmp_path.iterdir()] == ["letters"]
@@ -125,7 +125,7 @@ def test_an_open_folder_of_something_else_is_left_as_it_is(tmp_path: Path) -> No
         ("runtime.token", b"\n", "expected a secret in .*runtime.token, was nothing"),
         ("ca.pem", b"nonsense", "expected a certificate in PEM in .*ca.pem"),
         ("ca.key", b"nonsense", "expected a private key in PEM without a password in .*ca.key"),
-        ("ca.key", None, "expected .*ca.key beside .*ca.pem, was not there"),
+        ("ca.key", None, "expected .*ca.key beside .*ca.pem, was missing"),
     ],
     ids=["empty", "certificate", "key", "missing"],
 )

@@ -1,4 +1,4 @@
-"""Single ITCH messages: the table, encoding, decoding, framing; brokers as four characters and back."""
+"""Single ITCH messages: the table, encoding, decoding, framing; brokers as four characters; the end of a snapshot."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from itch.messages import messages as reference_messages
 
+from deltabook.wire.errors import WireError
 from deltabook.wire.itch import (
     LARGEST_BROKER,
     LONGEST,
     MESSAGES,
     DecodedMessage,
-    ItchError,
     Kind,
     attribution_of,
     broker_of,
     decode_message,
     encode_message,
+    encode_snapshot_end,
     frame,
     frames,
+    parse_snapshot_end,
 )
 
 LENGTHS = dict(
@@ -121,12 +123,12 @@ class TestEncoding:
         ],
     )
     def test_what_does_not_fit_is_refused(self, letter: str, values: dict[str, int | str], text: str) -> None:
-        with pytest.raises(ItchError, match=text):
+        with pytest.raises(WireError, match=text):
             encode_message(letter, **values)
 
     @pytest.mark.parametrize("data", [b"", b"Z" * 12, b"S" * 11, b"S" * 13, b"\xff" * 12])
     def test_unknown_types_and_wrong_lengths_are_refused(self, data: bytes) -> None:
-        with pytest.raises(ItchError):
+        with pytest.raises(WireError):
             decode_message(data)
 
 
@@ -138,7 +140,7 @@ class TestFraming:
     @pytest.mark.parametrize("cut", [1, 2, 3, 13])
     def test_bytes_that_end_inside_a_message_are_refused(self, cut: int) -> None:
         data = frame(encode_message("S", event_code="O"))
-        with pytest.raises(ItchError, match="expected a whole message at byte 0"):
+        with pytest.raises(WireError, match="expected a whole message at byte 0"):
             list(frames(data[:cut]))
 
 
@@ -161,3 +163,22 @@ def test_what_is_nobodys_attribution_is_no_broker(text: str) -> None:
 
 def test_the_ends_of_the_range() -> None:
     assert [attribution_of(n) for n in (0, 9_999, 10_000, LARGEST_BROKER)] == ["0", "9999", "A000", "ZZZZ"]
+
+
+def test_the_end_of_a_snapshot_is_g_and_twenty_digits() -> None:
+    assert encode_snapshot_end(61_235) == b"G               61235"
+    assert parse_snapshot_end(b"G00000000000000061235") == 61_235
+    assert parse_snapshot_end(b"G61235               ") == 61_235
+    assert parse_snapshot_end(encode_snapshot_end(10**20 - 1)) == 10**20 - 1
+
+
+@pytest.mark.parametrize("message", [b"", b"G", b"F" + b"1" * 20, b"G" + b" " * 20, b"G" + b"x" * 20, b"G" + b"1" * 21])
+def test_another_end_of_a_snapshot_is_refused(message: bytes) -> None:
+    with pytest.raises(WireError, match="20 digits"):
+        parse_snapshot_end(message)
+
+
+@pytest.mark.parametrize("sequence", [0, -1, 10**20])
+def test_an_end_with_a_wrong_number_is_refused(sequence: int) -> None:
+    with pytest.raises(WireError):
+        encode_snapshot_end(sequence)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltabook.wire import ouch5, ouch42
-from deltabook.wire._ouch import MessageTable
+from deltabook.wire._messages import MessageTable
 from deltabook.wire.errors import WireError
 
 # letter, length, then offset:width of every field
