@@ -37,7 +37,7 @@ from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.outputs import Now
 from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.outputs import encoders_of, protocols_of
-from exchange_server.process import Wakefulness, choose_reactor, settle
+from exchange_server.process import Wakefulness, choose_reactor, freeze_objects
 from exchange_server.replay import Loader, Player, crossed_rows, open_recording, source_format
 from exchange_server.upkeep import JournalUpkeep
 
@@ -222,7 +222,7 @@ class App:
         if config.admin_port is not None:
             self._reports.ports = ports
         self._write_ports(ports)
-        settle()
+        freeze_objects()
         self._status.ready(ports)
         self._upkeep.start()
         self._day.start()

@@ -124,7 +124,7 @@ class SoupServer(Factory, ABC):
     # -- logins --------------------------------------------------------------------------------------------------
 
     def position(self, connection: SoupConnection, login: LoginRequest, session: str, records: Records) -> int | None:
-        """Return the number of the first requested message; None if the login was rejected for an impossible one.
+        """Return the number of the first requested message; None if that is impossible and the login was rejected.
 
         Number 0 requests the messages from now on.
         """
