@@ -1,6 +1,6 @@
 """Plays a recorded flow through `BacktestEngine` of nautilus_trader; it must be called with an interpreter that has it.
 
-It reads ``t,id,action,volume,price`` (B S add, E executes in part, F in full, D deletes; times in ms). Each line becomes
+It reads ``t,id,action,volume,price`` (B S add, E executes in part, F in full, D deletes; times in ms). A line becomes
 an `OrderBookDelta` of an L3 book before the clock starts. A strategy reads the best prices after every delta; at every
 thousandth change it cancels its order and bids one lot at the best bid. It prints messages, seconds (of `run` alone),
 touches and orders as one line of JSON. It imports nothing of this project.

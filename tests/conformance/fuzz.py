@@ -181,7 +181,9 @@ def run_seeds(
 @click.option("--streams", default=1, show_default=True, help="Number of streams for each query.")
 @click.option("--start", default=0, show_default=True, help="First seed.")
 @click.option(
-    "--jobs", default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2, help="Number of processes."
+    "--jobs",
+    default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2,
+    help="Number of processes.",
 )
 @click.option("--seed", type=int, help="Only the query of this seed.")
 @click.option("--shape", default="", help="Only queries of this shape of the grammar, such as temporal.")

@@ -14,7 +14,13 @@ from tests.mutations.running import run_breaks
 @click.argument("name", metavar="LIST", type=click.Choice(sorted(LISTS)))
 @click.option("--row", type=int, help="Only the breaks of this row.")
 @click.option("--only", default="", metavar="TEXT", help="Only breaks whose file or tests contain this text.")
-@click.option("--start", type=click.IntRange(min=0), default=0, show_default=True, help="Number of the first of these breaks, from 0.")
+@click.option(
+    "--start",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Number of the first of these breaks, from 0.",
+)
 @click.option("--breaks", "most", type=click.IntRange(min=1), help="Largest number of breaks; by default all.")
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Number of breaks at once.")
 def main(name: str, row: int | None, only: str, start: int, most: int | None, jobs: int) -> None:

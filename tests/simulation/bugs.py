@@ -4,8 +4,8 @@
 
     python -m tests.simulation.bugs [--seeds 1000] [--jobs 2] [--only WORDS]
 
-A simulation that finds nothing may be unable to find anything. Each bug of `bugs.toml` is put into a copy of the tree, where the seeds
-are run from the first one on until one of them fails.
+A simulation that finds nothing may be unable to find anything. So each bug of `bugs.toml` is put into a copy of the
+tree, where seeds are run from the first one on until one of them fails.
 """
 
 from __future__ import annotations

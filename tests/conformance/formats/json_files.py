@@ -155,7 +155,7 @@ class JsonFiles:
 
 
 def _library_type(arrow_type: Any) -> Any:
-    """Return a type for the library's reader: it does not know dates in JSON, so that they are read as text and cast."""
+    """Return a type for the library's reader, which knows no dates in JSON: they are read as text, and cast."""
     if pa.types.is_date(arrow_type):
         return pa.string()
     if pa.types.is_list(arrow_type):
