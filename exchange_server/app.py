@@ -300,7 +300,7 @@ def run(config: ExchangeConfig, *, stdout: IO[bytes] | None = None) -> None:
     """Run an exchange until it is stopped; raise `ExchangeError` with the reason in one line if it cannot continue."""
     reactor = choose_reactor(config.reactor)
     app = App(config, reactor, stdout or sys.stdout.buffer)
-    # Before the process announces itself: a reader of the announcement may stop it at once.
+    # Signals are handled before the process announces itself: a reader of the announcement may stop it at once.
     stop_on_signals(reactor, app.stop)
     try:
         app.start()

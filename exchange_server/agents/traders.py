@@ -291,7 +291,7 @@ class Value:
         """Logarithm of the ratio of volatility to its median."""
         self._passing: dict[int, tuple[float, float, float, float]] = {}
         """Coefficients by number of turns: decay and spread of the volatility, square root of the turns, and return
-        to the reference price. A batch bounds the number of turns.
+        to the reference price. The size of a batch bounds the number of turns, and so of entries.
         """
 
     def advance(self, turns: int, random: Random) -> None:

@@ -145,9 +145,9 @@ class NumberedFile(ABC):
 
     @property
     def surplus_bytes(self) -> int:
-        """Number of bytes of further records that the file had when it was opened and that were not appended since.
+        """Number of bytes of records that the file had when it was opened, and that have not been appended again.
 
-        0 for bytes that do not begin with the next record: such bytes were never published.
+        It is 0 if these bytes do not begin with the next record, since they were then never published.
         """
         surplus_bytes = max(0, self._found_bytes - self.size_bytes)
         begin = self._disk.pread(self._descriptor(), _SCAN_BYTES, self.size_bytes) if surplus_bytes else b""
