@@ -73,8 +73,8 @@ class MarketState:
         self.collar_bps = rules.collar_bps
         self.next_order_id = rules.first_order_id
         self.other_ids = 0
-        """Number of ids given to no accepted order, such as to displayed parts of icebergs, less the accepted orders that
-        have an id of a recording.
+        """Number of ids given to no accepted order, such as to displayed parts of icebergs, less the accepted orders
+        that have an id of a recording.
         """
         self.next_match_id = 1
         self.executions: deque[Execution] = deque(maxlen=MOST_EXECUTIONS)
