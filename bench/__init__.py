@@ -4,6 +4,7 @@
 python -m bench [NAME...] ──▶ bench/NAME: run(quick) ──▶ a table, and bench/out/NAME.json
 ingest/: formats, epochs, sources, memory            views/: the views, alone and through Spark
 flow.py makes feed lines            report.py: records, medians, the machine
+processes.py starts child processes that answer in lines of JSON
 ```
 """
 

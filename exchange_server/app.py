@@ -37,7 +37,7 @@ from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.outputs import Now
 from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.outputs import encoders_of, protocols_of
-from exchange_server.process import Wakefulness, choose_reactor, settle
+from exchange_server.process import Wakefulness, choose_reactor, freeze_objects
 from exchange_server.replay import Loader, Player, crossed_rows, open_recording, source_format
 from exchange_server.upkeep import JournalUpkeep
 
@@ -222,7 +222,7 @@ class App:
         if config.admin_port is not None:
             self._reports.ports = ports
         self._write_ports(ports)
-        settle()
+        freeze_objects()
         self._status.ready(ports)
         self._upkeep.start()
         self._day.start()
@@ -300,7 +300,7 @@ def run(config: ExchangeConfig, *, stdout: IO[bytes] | None = None) -> None:
     """Run an exchange until it is stopped; raise `ExchangeError` with the reason in one line if it cannot continue."""
     reactor = choose_reactor(config.reactor)
     app = App(config, reactor, stdout or sys.stdout.buffer)
-    # Before the process announces itself: a reader of the announcement may stop it at once.
+    # Signals are handled before the process announces itself: a reader of the announcement may stop it at once.
     stop_on_signals(reactor, app.stop)
     try:
         app.start()

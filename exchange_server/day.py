@@ -64,14 +64,14 @@ class MarketClock:
         return max(0.0, (time_ns - self.now_ns()) / 1e9 / self._speed)
 
 
-_LOOK_S: Final = 0.05
+_CHECK_S: Final = 0.05
 """Largest delay of an expiry while nothing else happens."""
 _IMBALANCE_NS: Final = 10**9
 """Market time between two imbalances of an auction, in nanoseconds."""
 
 
 class DaySchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Durations of the phases of a day, in seconds of market time; the day begins with the flow."""
+    """Durations of the phases of a day, in seconds of market time; the day begins when agents and replay start."""
 
     opening_s: float = 0.0
     """Duration of the opening auction in seconds; 0 for no auction."""
@@ -82,7 +82,7 @@ class DaySchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Day:
-    """Submits the inputs that depend on time: ticks, when an order expires and each second of an auction, and phases.
+    """Submits the inputs that depend on time: phases, and ticks when an order expires and in each second of an auction.
 
     A symbol that an operator has moved to another phase than the schedule's stays in it until the end of the day.
     After a restart the duration of the present phase begins again. `stop` is called with the reason when the journal
@@ -108,7 +108,7 @@ class Day:
 
     def start(self) -> None:
         """Start to submit ticks."""
-        self._call = self._timers.callLater(_LOOK_S, self._look)
+        self._call = self._timers.callLater(_CHECK_S, self._check)
 
     def begin(self) -> None:
         """Begin the schedule at the phase that the market is in."""
@@ -130,15 +130,15 @@ class Day:
         seconds = self._seconds.get(self._phase)
         self._due_ns = None if seconds is None else self._exchange.clock.now_ns() + int(seconds * 1e9)
 
-    def _look(self) -> None:
-        self._call = self._timers.callLater(_LOOK_S, self._look)
+    def _check(self) -> None:
+        self._call = self._timers.callLater(_CHECK_S, self._check)
         now_ns = self._exchange.clock.now_ns()
         if self._due_ns is not None and now_ns >= self._due_ns:
             self._next_phase()
-        elif self._exchange.market.next_due_ns <= now_ns or self._says_imbalance(now_ns):
+        elif self._exchange.market.next_due_ns <= now_ns or self._is_imbalance_due(now_ns):
             self._submit([Tick(self._exchange.next_time_ns())])
 
-    def _says_imbalance(self, now_ns: int) -> bool:
+    def _is_imbalance_due(self, now_ns: int) -> bool:
         if now_ns < self._imbalance_ns:
             return False
         self._imbalance_ns = now_ns + _IMBALANCE_NS

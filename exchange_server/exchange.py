@@ -148,8 +148,8 @@ class Exchange:
     def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
         """Return the time of the next input: now, or a recorded time, and later than every earlier time.
 
-        Reserves this time and the `count` - 1 nanoseconds after it. Call when an input is submitted, so that times
-        rise.
+        This time and the `count` - 1 nanoseconds after it are reserved. The caller submits its inputs before another
+        time is requested, so that times rise.
         """
         last = self._last_time_ns
         time_ns = at_least_ns or self.clock.now_ns()

@@ -111,7 +111,7 @@ class Faces:
             if isinstance(server, SoupServer):
                 server.end_sessions(gone)
         if self._ouch is not None:
-            self._ouch.settle()
+            self._ouch.apply_user_settings()
 
     def listen(
         self, purpose: str, port: int, server: Any, interface: str, security: PortSecurity | None = None

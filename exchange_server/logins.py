@@ -327,7 +327,7 @@ class LoginGate:
         self._verified.clear()
 
     def check(self, name: str, password: str, host: str, then: Then) -> None:
-        """Call `then` with the user, or with None and the reason: at once if it is known, else later.
+        """Call `then` with the user, or with None and the reason: at once if the result is known, else later.
 
         The reason is the same for an unknown name and for a wrong password.
         """
@@ -373,7 +373,7 @@ class LoginGate:
         self._failures[source] = (count + 1, since_s)
 
 
-_LOOK_S: Final = 1.0
+_CHECK_S: Final = 1.0
 
 Changed = Callable[[Collection[str]], None]
 """Callback with the names of users whose sessions must end: removed users, and users with another password or
@@ -382,7 +382,7 @@ protocol.
 
 
 class UsersWatch:
-    """Checks a users file every second, by time, size and number, and passes its users to a gate.
+    """Checks every second if a users file has another time, size or inode, and passes its users to a gate.
 
     A file that is unreadable or invalid changes nothing; the log names the error, once for each change.
     """
@@ -392,7 +392,7 @@ class UsersWatch:
     def __init__(self, path: Path, clock: Any) -> None:
         """Read the file; raise `ExchangeConfigurationError` if it is invalid."""
         self._path, self._clock = path, clock
-        self._seen = self._look()
+        self._seen = self._status()
         self.gate = LoginGate(load_users(path), clock)
         """Gate that accepts the users of the file."""
         self._call: Any = None
@@ -401,7 +401,7 @@ class UsersWatch:
     def start(self, changed: Changed) -> None:
         """Start to watch; ``changed`` is called after each change that was adopted."""
         self._changed = changed
-        self._call = self._clock.callLater(_LOOK_S, self._again)
+        self._call = self._clock.callLater(_CHECK_S, self._check)
 
     def stop(self) -> None:
         """Stop watching."""
@@ -409,16 +409,16 @@ class UsersWatch:
             self._call.cancel()
         self._call = None
 
-    def _look(self) -> tuple[int, int, int] | None:
+    def _status(self) -> tuple[int, int, int] | None:
         try:
             status = self._path.stat()
         except OSError:
             return None
         return status.st_mtime_ns, status.st_size, status.st_ino
 
-    def _again(self) -> None:
-        self._call = self._clock.callLater(_LOOK_S, self._again)
-        seen = self._look()
+    def _check(self) -> None:
+        self._call = self._clock.callLater(_CHECK_S, self._check)
+        seen = self._status()
         if seen == self._seen:
             return
         self._seen = seen

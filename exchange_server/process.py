@@ -12,7 +12,7 @@ from twisted.internet.error import ReactorAlreadyInstalledError
 from deltabook.wire.process import count_steadily
 from exchange_server.errors import ExchangeConfigurationError
 
-__all__ = ["ReactorName", "Wakefulness", "choose_reactor", "settle"]
+__all__ = ["ReactorName", "Wakefulness", "choose_reactor", "freeze_objects"]
 
 ReactorName = Literal["default", "epoll", "poll", "select", "asyncio"]
 
@@ -43,7 +43,7 @@ def choose_reactor(name: ReactorName) -> Any:
     return reactor
 
 
-def settle() -> None:
+def freeze_objects() -> None:
     """Freeze existing objects and make garbage collection rare; call when all long-lived objects exist.
 
     Books are large, and nearly all of their objects are freed by reference counts: a collection that visits them
@@ -55,7 +55,7 @@ def settle() -> None:
     gc.set_threshold(*_THRESHOLDS)
 
 
-_LOOK_S: Final = 0.01
+_CHECK_S: Final = 0.01
 """Time between two checks for new requests, in seconds, while the reactor may sleep."""
 
 
@@ -68,9 +68,9 @@ class Counted(Protocol):
 class Wakefulness:
     """Lets the reactor poll without sleeping for `awake_s` after the latest request, and sleep otherwise.
 
-    The system takes 30-40 µs to wake a sleeping process, three times the time of an order here; faster answers cost a
-    busy processor while requests come. Requests after a pause of more than `awake_s` find the reactor asleep; it
-    stays awake from the next check on.
+    The system takes 30-40 µs to wake a sleeping process, three times as long as an order takes here. Polling avoids
+    this delay, and keeps a processor busy while requests come. After a pause of more than `awake_s` the reactor sleeps
+    until the first check that finds new requests.
     """
 
     def __init__(self, exchange: Counted, reactor: Any, awake_s: float) -> None:
@@ -100,4 +100,4 @@ class Wakefulness:
         if inputs != self._inputs:
             self._inputs = inputs
             self._until_s = self._reactor.seconds() + self._awake_s
-        self._call = self._reactor.callLater(0 if self.is_awake else _LOOK_S, self._turn)
+        self._call = self._reactor.callLater(0 if self.is_awake else _CHECK_S, self._turn)

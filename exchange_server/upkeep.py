@@ -12,7 +12,7 @@ from exchange_server.errors import ExchangeError
 
 __all__ = ["JournalUpkeep"]
 
-_LOOK_S: Final = 1.0
+_CHECK_S: Final = 1.0
 _LEAST_REST: Final = 50
 """Smallest ratio of the time between two snapshots to the time for which taking one stops the market."""
 
@@ -61,7 +61,7 @@ class JournalUpkeep:
         if self._sync_interval_s is not None:
             self._later("sync", self._sync_interval_s, self._sync)
         if self._snapshot_inputs or self._snapshot_interval_s:
-            self._later("look", _LOOK_S, self._look)
+            self._later("check", _CHECK_S, self._check)
 
     def stop(self) -> None:
         """Stop syncs and snapshots at an interval."""
@@ -86,7 +86,7 @@ class JournalUpkeep:
     def _failed(self, failure: Failure) -> None:
         self._stop(failure.getErrorMessage())
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         inputs = self._exchange.inputs - self._inputs
         age_s = self._timers.seconds() - self._since_s
         is_due = (self._snapshot_inputs and inputs >= self._snapshot_inputs) or (
@@ -95,7 +95,7 @@ class JournalUpkeep:
         if inputs and is_due and age_s >= self._taken_s * _LEAST_REST:
             self._begin_snapshot()
         else:
-            self._later("look", _LOOK_S, self._look)
+            self._later("check", _CHECK_S, self._check)
 
     def _begin_snapshot(self) -> None:
         """Take a snapshot between two requests, and write it in a thread while the market continues."""
@@ -111,8 +111,8 @@ class JournalUpkeep:
         def written(_: object) -> None:
             self._has_written(self._taken_s)
 
-        self._in_thread(write).addCallbacks(written, self._missed).addBoth(
-            lambda _: self._later("look", _LOOK_S, self._look)
+        self._in_thread(write).addCallbacks(written, self._log_failure).addBoth(
+            lambda _: self._later("check", _CHECK_S, self._check)
         )
 
     def _has_written(self, taken_s: float) -> None:
@@ -123,7 +123,7 @@ class JournalUpkeep:
             seconds=taken_s,
         )
 
-    def _missed(self, failure: Failure) -> None:
+    def _log_failure(self, failure: Failure) -> None:
         self._log.error("no snapshot: {reason}", reason=failure.getErrorMessage())
 
     def snapshot(self) -> None:

@@ -53,30 +53,30 @@ class _Kept(msgspec.Struct, frozen=True):
 def run(quick: bool) -> list[Record]:
     """Measure all points and return their figures; points for which there was no time are left out, and printed."""
     if sys.platform != "linux":
-        raise RuntimeError(f"expected Linux, whose /proc says what processes spend, was {sys.platform}")
+        raise RuntimeError(f"expected Linux, whose /proc has the processor times, was {sys.platform}")
     plan, begun = QUICK if quick else FULL, time.monotonic()
 
-    def say(text: str) -> None:
+    def report(text: str) -> None:
         sys.stdout.write(f"bench: cluster: {time.monotonic() - begun:4.0f} s: {text}\n")
         sys.stdout.flush()
 
-    say("the flow is recorded")
+    report("the flow is recorded")
     recording = recorded(_CACHE, plan.symbols, plan.live_orders, plan.requests)
     if recording.messages[0] < plan.messages:
         raise RuntimeError(f"expected a recording of {plan.messages} messages, was {recording.messages[0]}")
     parts = measure_parts(recording.whole, min(_PARTS_MESSAGES, plan.messages))
-    points = _points(plan, recording, begun, say)
+    points = _points(plan, recording, begun, report)
     costs = calibrate(points, plan.symbols)
     found = document.Findings(points, parts, costs, errors(points, plan.symbols, plan.burst), plan)
     document.show(found)
     if not quick and len(points) == len(plan.points):
         document.write(_PAGE, found, machine())
         draw(found, _PICTURE)
-        say(f"{_PAGE.relative_to(_ROOT)} and {_PICTURE.relative_to(_ROOT)} are written")
+        report(f"{_PAGE.relative_to(_ROOT)} and {_PICTURE.relative_to(_ROOT)} are written")
     return list(_figures(found))
 
 
-def _points(plan: Plan, recording: Recording, begun: float, say: document.Say) -> list[Measured]:
+def _points(plan: Plan, recording: Recording, begun: float, report: document.Progress) -> list[Measured]:
     """Return the points of earlier runs, and those for which there is time; raise `RuntimeError` if there is none."""
     _KEPT.mkdir(parents=True, exist_ok=True)
     mark, fresh = _fingerprint(plan), os.environ.get("BENCH_FRESH", "") not in {"", "0"}
@@ -85,36 +85,36 @@ def _points(plan: Plan, recording: Recording, begun: float, say: document.Say) -
         path = _KEPT / f"{point.name}.json"
         kept = None if fresh else _kept(path, mark)
         if kept is None and time.monotonic() - begun > plan.budget_s:
-            say(f"no time is left for {point.name}: run it again to go on from here")
+            report(f"no time is left for {point.name}: run the benchmark again to measure it")
             continue
         if kept is None:
-            kept = _measured(point, plan, recording, say)
+            kept = _measured(point, plan, recording, report)
             if kept is None:
                 continue
             path.write_bytes(msgspec.json.format(msgspec.json.encode(_Kept(mark, kept)), indent=2) + b"\n")
         else:
-            say(f"{point.name}: kept from before, see {path.relative_to(_ROOT)}")
+            report(f"{point.name}: measured by an earlier run, see {path.relative_to(_ROOT)}")
         points.append(kept)
     if not any(point.point.workers for point in points):
         raise RuntimeError(f"expected at least one point with workers, was {[p.point.name for p in points]}")
     return points
 
 
-def _measured(point: Point, plan: Plan, recording: Recording, say: document.Say) -> Measured | None:
+def _measured(point: Point, plan: Plan, recording: Recording, report: document.Progress) -> Measured | None:
     """Measure a point, and again if it fails; return None if it fails again, because the other points are still
     useful.
     """
     for _ in range(_TRIES):
         folder = Path(tempfile.mkdtemp(prefix="bench-cluster-"))
         try:
-            return measure(point, plan, recording, folder / "point", lambda text: say(f"{point.name}: {text}"))
+            return measure(point, plan, recording, folder / "point", lambda text: report(f"{point.name}: {text}"))
         except (RuntimeError, OSError) as error:
             logs = _KEPT / f"{point.name}.failed"
             shutil.rmtree(logs, ignore_errors=True)
             logs.mkdir()
             for path in folder.rglob("*.log"):
                 shutil.copy(path, logs / "-".join(path.relative_to(folder).parts))
-            say(f"{point.name}: failed, see {logs.relative_to(_ROOT)}: {' '.join(str(error).split())[:600]}")
+            report(f"{point.name}: failed, see {logs.relative_to(_ROOT)}: {' '.join(str(error).split())[:600]}")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return None
@@ -141,7 +141,7 @@ def _fingerprint(plan: Plan) -> str:
 
 
 def _figures(found: document.Findings) -> Iterator[Record]:
-    points, parts, costs, off = found.points, found.parts, found.costs, found.off
+    points, parts, costs, model_errors = found.points, found.parts, found.costs, found.model_errors
     reference = next((p for p in points if not p.point.workers), None)
     about = "local[2], one runtime"
     for measured in points:
@@ -161,14 +161,14 @@ def _figures(found: document.Findings) -> Iterator[Record]:
     for name, value in msgspec.structs.asdict(costs).items():
         yield record(f"cluster.model.{name}", [value], name.rsplit("_", 1)[1])
     for what in ("rate", "p50_ms", "p99_ms"):
-        seen = [abs(error.percent) for error in off if error.what == what]
-        unseen = [abs(error.percent_without) for error in off if error.what == what]
+        seen = [abs(error.percent) for error in model_errors if error.what == what]
+        unseen = [abs(error.percent_without) for error in model_errors if error.what == what]
         yield record(f"cluster.model.{what}.error_percent", seen, "%")
         yield record(f"cluster.model.{what}.error_unseen_percent", unseen, "%")
     one_shard_us = statistics.median(parts.one_shard_us)
     yield record("cluster.in_process.one_shard_us", parts.one_shard_us, "µs", f"{ONE_SHARD}, processor time a message")
     for scenario in BIG:
-        said = answer(costs, scenario, one_shard_us)
-        yield record(f"cluster.model.{scenario.key}.messages_per_s", [said.most_rate], "messages/s", said.limit)
-        yield record(f"cluster.model.{scenario.key}.p50_ms", [said.at_rate.p50_ms], "ms")
-        yield record(f"cluster.model.{scenario.key}.p99_ms", [said.at_rate.p99_ms], "ms")
+        result = answer(costs, scenario, one_shard_us)
+        yield record(f"cluster.model.{scenario.key}.messages_per_s", [result.most_rate], "messages/s", result.limit)
+        yield record(f"cluster.model.{scenario.key}.p50_ms", [result.at_rate.p50_ms], "ms")
+        yield record(f"cluster.model.{scenario.key}.p99_ms", [result.at_rate.p99_ms], "ms")

@@ -111,14 +111,14 @@ def errors(points: Sequence[Measured], symbols: int, burst_messages: int) -> lis
     for measured in points:
         others = [other for other in points if other is not measured]
         apart = calibrate(others, symbols) if others else None
-        with_, without = (_said(each, measured, symbols, burst_messages) for each in (costs, apart))
+        modelled, without = (_modelled(each, measured, symbols, burst_messages) for each in (costs, apart))
         values = {"rate": measured.rates, "p50_ms": measured.p50_ms, "p99_ms": measured.p99_ms}
         for what, taken in values.items():
-            found.append(Error(measured.point.name, what, statistics.median(taken), with_[what], without[what]))
+            found.append(Error(measured.point.name, what, statistics.median(taken), modelled[what], without[what]))
     return found
 
 
-def _said(costs: Costs | None, measured: Measured, symbols: int, burst_messages: int) -> dict[str, float]:
+def _modelled(costs: Costs | None, measured: Measured, symbols: int, burst_messages: int) -> dict[str, float]:
     if costs is None:
         return dict.fromkeys(("rate", "p50_ms", "p99_ms"), float("nan"))
     layout = layout_of(measured, symbols)

@@ -19,9 +19,9 @@ from bench.cluster.point import Measured
 from bench.cluster.scenarios import BIG, RATE, answer, sensitivity
 from bench.strategies.tables import placed
 
-__all__ = ["PLACES", "Findings", "Say", "show", "tables", "write"]
+__all__ = ["PLACES", "Findings", "Progress", "show", "tables", "write"]
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 PLACES: Final = ("setting", "points", "processor", "costs", "errors", "scenarios", "sensitivity")
 """Places of the tables in the page."""
 _COSTS: Final = {
@@ -49,7 +49,7 @@ class Findings(msgspec.Struct, frozen=True):
     """Figures of the views without Spark."""
     costs: Costs
     """Costs calibrated on the points."""
-    off: list[Error]
+    model_errors: list[Error]
     """Errors of the model at the points."""
     plan: Plan
     """Plan of the run."""
@@ -62,7 +62,7 @@ def tables(found: Findings, machine: str) -> dict[str, str]:
         "points": _points(found.points),
         "processor": _processor(found.points),
         "costs": _costs(found.costs),
-        "errors": _errors(found.off),
+        "errors": _errors(found.model_errors),
         "scenarios": _scenarios(found.costs, statistics.median(found.parts.one_shard_us)),
         "sensitivity": _sensitivity(found.costs),
     }
@@ -148,7 +148,7 @@ def _costs(costs: Costs) -> str:
     return _table(("what", "cost"), rows)
 
 
-def _errors(off: Sequence[Error]) -> str:
+def _errors(errors: Sequence[Error]) -> str:
     words = {"rate": "messages/s", "p50_ms": "p50, ms", "p99_ms": "p99, ms"}
     rows = [
         [
@@ -159,10 +159,10 @@ def _errors(off: Sequence[Error]) -> str:
             f"{error.percent:+.0f} %",
             f"{error.percent_without:+.0f} %",
         ]
-        for error in off
+        for error in errors
     ]
     for what, title in words.items():
-        mine = [error for error in off if error.what == what]
+        mine = [error for error in errors if error.what == what]
         if mine:
             seen = statistics.fmean(abs(error.percent) for error in mine)
             unseen = statistics.fmean(abs(error.percent_without) for error in mine)
@@ -173,17 +173,17 @@ def _errors(off: Sequence[Error]) -> str:
 def _scenarios(costs: Costs, one_shard_us: float) -> str:
     rows = []
     for scenario in BIG:
-        said = answer(costs, scenario, one_shard_us)
+        result = answer(costs, scenario, one_shard_us)
         layout = scenario.layout
         rows.append(
             [
                 scenario.title,
                 f"{layout.runtimes}, {layout.shards}",
-                _short(said.most_rate),
-                said.limit,
-                _short(said.rate),
-                _short(said.at_rate.p50_ms),
-                _short(said.at_rate.p99_ms),
+                _short(result.most_rate),
+                result.limit,
+                _short(result.rate),
+                _short(result.at_rate.p50_ms),
+                _short(result.at_rate.p99_ms),
             ]
         )
     head = ("cluster", "upstreams, shards", "most messages/s", "limited by", "ages at messages/s", "p50, ms",

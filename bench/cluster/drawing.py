@@ -19,7 +19,7 @@ from bench.cluster.document import Findings
 from bench.cluster.model import Costs, Layout, burst, limits, steady
 from bench.cluster.plan import Plan
 from bench.cluster.point import Measured
-from bench.cluster.scenarios import RATE, besides
+from bench.cluster.scenarios import RATE, with_one_shard_view
 
 __all__ = ["draw"]
 
@@ -78,7 +78,7 @@ def _measured(rate: Any, age: Any, mine: Sequence[Measured], costs: Costs, plan:
 def _larger(most: Any, fresh: Any, costs: Costs, symbols: int, one_shard_us: float) -> None:
     """Draw the largest rate and the age of results by the number of workers, with a core for each process."""
     for (label, colour, style), more_us in zip(_LINES, (one_shard_us, 0.0), strict=True):
-        these = besides(costs, more_us)
+        these = with_one_shard_view(costs, more_us)
         layouts = [Layout(n, 1, 2 * n, max(1, n // 4), symbols) for n in _WORKERS]
         rates = [min(limits(these, layout).values()) for layout in layouts]
         most.plot(_WORKERS, rates, color=colour, linestyle=style, marker="o", label=label)

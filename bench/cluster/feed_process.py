@@ -18,6 +18,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from bench.processes import print_line
+
 __all__ = ["Play", "Played", "main"]
 
 _PIECE_SECONDS: Final = 0.002
@@ -51,7 +53,7 @@ def main(path: Path, session: str) -> int:
     ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n")) + 1
     view = memoryview(lines)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        _say({"port": server.getsockname()[1]})
+        print_line({"port": server.getsockname()[1]})
         connection, _ = server.accept()
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.recv(1024)
@@ -61,7 +63,7 @@ def main(path: Path, session: str) -> int:
         play = msgspec.json.decode(line, type=Play)
         if at + play.messages > len(ends):
             raise ValueError(f"expected at most {len(ends) - at} further messages of {path.name}, was {play.messages}")
-        _say(msgspec.to_builtins(_play(connection, view, ends, at, play)))
+        print_line(_play(connection, view, ends, at, play))
         at += play.messages
     connection.close()
     return 0
@@ -96,11 +98,6 @@ def _next_line(connection: socket.socket, at: int) -> bytes:
 
 def _heartbeat(last: int) -> bytes:
     return f"{last + 1},0,0,0,H,0,0,\n".encode()
-
-
-def _say(what: object) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(what) + b"\n")
-    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -77,16 +77,16 @@ class Measured(msgspec.Struct, frozen=True):
         return self.burst.deltas / max(1, self.burst.messages)
 
 
-def measure(point: Point, plan: Plan, recording: Recording, folder: Path, say: Callable[[str], None]) -> Measured:
+def measure(point: Point, plan: Plan, recording: Recording, folder: Path, report: Callable[[str], None]) -> Measured:
     """Run a point in a new folder; raise `RuntimeError` if a process ends or nothing is published."""
     load, begun = os.getloadavg()[0], time.monotonic()
-    with started(point, recording, folder, say) as system:
+    with started(point, recording, folder, report) as system:
         start_s = time.monotonic() - begun
-        say("the books are filled")
+        report("the books are filled")
         system.play(plan.warm, 0, _PATIENCE_S)
-        say(f"{plan.bursts} bursts of {plan.burst:,} messages")
+        report(f"{plan.bursts} bursts of {plan.burst:,} messages")
         rates, burst = _bursts(system, plan)
-        say(f"{plan.rate:,} messages a second for {plan.steady_s:.0f} s")
+        report(f"{plan.rate:,} messages a second for {plan.steady_s:.0f} s")
         steady, played, versions = _steady(system, plan)
         origins = [feed.origin for feed in system.feeds]
     windows = [_window(versions, origins, played, number, plan.windows) for number in range(plan.windows)]

@@ -8,7 +8,7 @@ import msgspec
 
 from bench.cluster.model import Costs, Layout, Outcome, limits, steady
 
-__all__ = ["BIG", "RATE", "Answer", "Scenario", "Swing", "answer", "besides", "sensitivity"]
+__all__ = ["BIG", "RATE", "Answer", "Scenario", "Swing", "answer", "sensitivity", "with_one_shard_view"]
 
 RATE: Final = 50_000
 """Messages per second at which freshness is modelled."""
@@ -73,14 +73,14 @@ def answer(costs: Costs, scenario: Scenario, one_shard_us: float) -> Answer:
     distributed.
     """
     if scenario.one_shard:
-        costs = besides(costs, one_shard_us)
+        costs = with_one_shard_view(costs, one_shard_us)
     found = limits(costs, scenario.layout)
     limit = min(found, key=lambda name: found[name])
     rate = min(RATE, 0.9 * found[limit])
     return Answer(found[limit], limit, steady(costs, scenario.layout, rate, _STEADY_S), rate)
 
 
-def besides(costs: Costs, one_shard_us: float) -> Costs:
+def with_one_shard_view(costs: Costs, one_shard_us: float) -> Costs:
     """Return the costs with an additional view that lives in one shard."""
     whole_us, single_us = costs.executor_us + one_shard_us, costs.single_us + one_shard_us
     return msgspec.structs.replace(costs, executor_us=whole_us, single_us=single_us)

@@ -106,14 +106,14 @@ class System:
 
 
 @contextmanager
-def started(point: Point, recording: Recording, folder: Path, say: Callable[[str], None]) -> Iterator[System]:
+def started(point: Point, recording: Recording, folder: Path, report: Callable[[str], None]) -> Iterator[System]:
     """Start all processes in the order of their dependencies, and end all of them afterwards."""
     folder.mkdir(parents=True)
     with ExitStack() as stack:
         roots: dict[int, Part] = {}
         master = "local[2]"
         if point.workers:
-            say(f"a cluster of {point.workers} workers starts")
+            report(f"a cluster of {point.workers} workers starts")
             command = deltabook("cluster", "local", "--workers", str(point.workers), "--cores", "1")
             command += ["--executor-memory", _WORKER_MEMORY, "--dir", str(folder / "spark")]
             cluster = stack.enter_context(running("cluster", command, folder))
@@ -132,7 +132,7 @@ def started(point: Point, recording: Recording, folder: Path, say: Callable[[str
                 upstream = stack.enter_context(running(f"upstream-{name}", command, folder))
                 roots[upstream.pid] = "upstream"
                 origins += ["--upstream", f"{name}={folder / name}"]
-        say("the runtime with the views starts")
+        report("the runtime with the views starts")
         command = deltabook("runtime", *origins, "--dir", str(folder / "main"), *_views(point, master))
         main = stack.enter_context(running("runtime", command, folder))
         roots[main.pid] = "runtime"

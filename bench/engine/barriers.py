@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from bench.engine.plans import PATIENCE_S, QUERY, Brook, Counted, PassOn, chain, running
+from bench.engine.plans import PATIENCE_S, QUERY, Counted, ItemSource, PassOn, chain, running
 from bench.report import Record, record
 from runtime.engine import BarrierFuture, BarrierOutcome, QueryEngine
 
@@ -23,7 +23,9 @@ _WARM: Final = 20
 _BETWEEN: Final = 200
 """Number of items that pass between two barriers; at most 64 are in flight at a time."""
 _FOR_EVER: Final = 1 << 60
-_REFERENCE: Final = "concurrent.futures.ThreadPoolExecutor, two threads: a task a operator, each submits the next, {}"
+_REFERENCE: Final = (
+    "concurrent.futures.ThreadPoolExecutor, two threads: a task for each operator, which submits the next, {}"
+)
 
 
 def measure_barriers(quick: bool) -> list[Record]:
@@ -52,7 +54,7 @@ def _engine_rounds(operators: int, items: int, count: int) -> list[list[float]]:
             last.wait_for(_BETWEEN)  # the plan is as full again as before the last barrier
         return _barrier_us(engine)
 
-    with running(chain(Brook(items, ends=False), pipelines), _WORKERS) as (engine, _):
+    with running(chain(ItemSource(items, ends=False), pipelines), _WORKERS) as (engine, _):
         _rounds(barrier_us, _WARM, rounds=1)
         return _rounds(barrier_us, count)
 
@@ -78,9 +80,7 @@ def _barrier_us(engine: QueryEngine) -> float:
 
 
 def _executor_rounds(operators: int, is_loaded: bool, count: int) -> list[list[float]]:
-    """Return the microseconds for a token that is passed from task to task, with other circulating tokens if it is
-    loaded.
-    """
+    """Return the microseconds in which a token is passed from task to task, while others circulate if it is loaded."""
     stopped = threading.Event()
     with ThreadPoolExecutor(_WORKERS) as pool:
 

@@ -7,9 +7,6 @@ view that covers it. Meanwhile epochs are committed to the disk every second.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +17,7 @@ import numpy as np
 from bench.engine.express_feed import flow
 from bench.engine.express_process import VIEWS
 from bench.engine.express_references import time_numpy, time_plain
+from bench.processes import BenchProcess
 from bench.report import Record, record
 from bench.views.handwritten import Answer
 from bench.views.hosted import WrongAnswerError
@@ -35,7 +33,6 @@ _WORKERS: Final = 1
 _REFERENCE_MESSAGES: Final = 100_000
 _BY_HAND: Final = ("axf", "bsv", "mst", "psp", "vwap")
 """Queries with a hand-written reference; that of BSP assumes that a row never changes."""
-_FOLDER: Final = Path(__file__).resolve().parents[2]
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -56,8 +53,8 @@ def plan_of(quick: bool) -> Plan:
     return Plan(1, 10_000.0, 1.0, 100_000) if quick else Plan(3, 50_000.0, 5.0, 3_000_000)
 
 
-class _Heard(msgspec.Struct, frozen=True):
-    """Results of one run through the socket."""
+class _Run(msgspec.Struct, frozen=True):
+    """Result of one run through the socket."""
 
     latency_ms: np.ndarray[Any, Any]
     """Latency of every message in every view, in milliseconds."""
@@ -106,63 +103,38 @@ def _check(messages: int) -> None:
                 raise WrongAnswerError(f"expected {answer[:3]} of {name} for {view}, was {lane[view][:3]}")
 
 
-def _run(messages: int, rate: float) -> _Heard:
+def _run(messages: int, rate: float) -> _Run:
     with tempfile.TemporaryDirectory(prefix="bench-") as place:
         folder = Path(place)
-        stamps, heard = folder / "stamps.npy", folder / "heard.npy"
-        flow_is = {"warm": _WARM, "messages": messages}
-        with _process("express_feed", **flow_is, rate=rate, live=_LIVE, stamps=stamps) as feed:
-            port = _hear(feed)["port"]
-            given = {
-                **flow_is,
-                "port": port,
-                "dir": folder / "run",
-                "epoch_ms": _EPOCH_MS,
-                "workers": _WORKERS,
-                "heard": heard,
-            }
-            with _process("express_process", **given) as lane:
-                _hear(lane)
-                _say(feed)
-                _hear(feed), _hear(feed)
-                result = _hear(lane)
-                _say(feed)
-        return _heard(np.load(stamps), np.load(heard), result)
+        stamps, frames = folder / "stamps.npy", folder / "frames.npy"
+        counts = {"warm": _WARM, "messages": messages}
+        with BenchProcess(
+            "bench.engine.express_feed", **counts, rate=rate, live=_LIVE, stamps=stamps
+        ) as feed, BenchProcess(
+            "bench.engine.express_process", **counts, port=feed.read_line()["port"], dir=folder / "run",
+            epoch_ms=_EPOCH_MS, workers=_WORKERS, frames=frames,
+        ) as lane:  # fmt: skip
+            lane.read_line()  # the warm-up is processed
+            feed.write_line()
+            feed.read_line()  # all messages are sent
+            feed.read_line()  # the timestamps are written
+            result = lane.read_line()
+            feed.write_line()
+        return _result_of(np.load(stamps), np.load(frames), result)
 
 
-def _heard(stamps: np.ndarray[Any, Any], heard: np.ndarray[Any, Any], result: dict[str, Any]) -> _Heard:
+def _result_of(stamps: np.ndarray[Any, Any], received: np.ndarray[Any, Any], result: dict[str, Any]) -> _Run:
     last = int(stamps[-1, 0])
     latencies = []
     for view in range(len(VIEWS)):
-        frames = heard[heard[:, 0] == view]
+        frames = received[received[:, 0] == view]
         messages = np.arange(_WARM + 1, last + 1)
         covering = np.searchsorted(frames[:, 1], messages)
         known = covering < len(frames)  # the last messages may leave a view unchanged
         sent = stamps[np.searchsorted(stamps[:, 0], messages[known]), 1]
         latencies.append((frames[covering[known], 2] - sent) / 1e6)
-    end = int(heard[-1, 2])
-    steps = len(np.unique(heard[heard[:, 1] > _WARM, 1]))
+    end = int(received[-1, 2])
+    steps = len(np.unique(received[received[:, 1] > _WARM, 1]))
     answers = {view: [tuple(row[:-1]) for row in rows] for view, rows in result["answers"].items()}
     rate = (last - _WARM) / ((end - int(stamps[0, 1])) / 1e9)
-    return _Heard(np.concatenate(latencies), rate, (last - _WARM) / steps, answers)
-
-
-def _process(module: str, **options: object) -> subprocess.Popen[str]:
-    arguments = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", str(value))]
-    command = [sys.executable, "-m", f"bench.engine.{module}", *arguments]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_FOLDER)
-
-
-def _say(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("go on\n")
-    process.stdin.flush()
-
-
-def _hear(process: subprocess.Popen[str]) -> dict[str, Any]:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        raise RuntimeError(f"expected a line of {process.args!r}, was its end with code {process.wait()}")
-    found: dict[str, Any] = json.loads(line)
-    return found
+    return _Run(np.concatenate(latencies), rate, (last - _WARM) / steps, answers)

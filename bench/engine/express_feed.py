@@ -1,15 +1,14 @@
 """``python -m bench.engine.express_feed``: an exchange's text feed of generated flow, at a given rate, with timestamps.
 
-The process prints its port; takes one listener's login; sends the warm-up as fast as it is taken; waits for a line on
-standard input; then sends the rest at the rate, and records when each piece was passed to the socket. At the end it
-prints one line of JSON and writes the timestamps: for each piece the number of its last message and the monotonic
-clock, which all processes of a machine share.
+The process prints its port, accepts the login of one listener, and sends the warm-up as fast as it is taken. After a
+line of standard input it sends the remaining messages at the rate, and records when it passed each piece to the socket.
+At the end it prints one line of JSON and writes the timestamps: for each piece the number of its last message and the
+time of the monotonic clock, which all processes of a machine share.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import socket
 import sys
 import time
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 
 from bench.flow import feed_table
 from bench.ingest.texts import csv_lines
+from bench.processes import print_line
 
 __all__ = ["flow", "main"]
 
@@ -52,17 +52,17 @@ def flow(messages: int, live_orders: int) -> pa.Table:
 def main(arguments: list[str]) -> int:
     """Send the generated flow to one listener."""
     parser = argparse.ArgumentParser(prog="express_feed")
-    parser.add_argument("--warm", type=int, required=True, help="messages before the start")
-    parser.add_argument("--messages", type=int, required=True, help="messages from then on")
-    parser.add_argument("--rate", type=float, required=True, help="messages a second; 0: as fast as they are taken")
-    parser.add_argument("--live", type=int, required=True, help="orders that rest at a time")
-    parser.add_argument("--stamps", type=Path, required=True, help="where the stamps are written")
+    parser.add_argument("--warm", type=int, required=True, help="number of messages before the start")
+    parser.add_argument("--messages", type=int, required=True, help="number of messages after the start")
+    parser.add_argument("--rate", type=float, required=True, help="messages per second; 0: as fast as they are taken")
+    parser.add_argument("--live", type=int, required=True, help="number of live orders")
+    parser.add_argument("--stamps", type=Path, required=True, help="file for the timestamps")
     options = parser.parse_args(arguments)
     lines = csv_lines(flow(options.warm + options.messages, options.live))
     ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n")) + 1
     view = memoryview(lines)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        _say({"port": server.getsockname()[1]})
+        print_line({"port": server.getsockname()[1]})
         connection, _ = server.accept()
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.recv(1024)
@@ -82,24 +82,17 @@ def main(arguments: list[str]) -> int:
         stamps.append((last, time.monotonic_ns()))
         connection.sendall(view[ends[begin - 1] : ends[last - 1]])
     connection.sendall(_heartbeat(last))
-    _say({"seconds": time.monotonic() - start, "cpu_seconds": time.process_time()})
+    print_line({"seconds": time.monotonic() - start, "cpu_seconds": time.process_time()})
     np.save(options.stamps, np.array(stamps, np.int64))
-    _say({"saved": len(stamps)})
+    print_line({"saved": len(stamps)})
     sys.stdin.readline()  # keeps the connection open until everything is read
     connection.close()
     return 0
 
 
 def _heartbeat(last: int) -> bytes:
-    """Return a heartbeat, which shows that the requests of all messages so far are complete, so that the last need not
-    wait.
-    """
+    """Return a heartbeat: it states that all requests so far are complete, so that the last one need not wait."""
     return f"{last + 1},0,0,0,H,0,0,\n".encode()
-
-
-def _say(what: dict[str, float]) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,15 +1,13 @@
 """``python -m bench.engine.express_process``: a runtime of express views alone, with the receiving times of a
 subscriber.
 
-The process waits for a line on standard input once the warm-up is read, then for the last message; it prints one line
-of JSON with the answers of all views, and writes for every received frame its view, the feed's position and the
-monotonic clock.
+The process prints a line of JSON when it has read the warm-up, and after the last message another one with the rows of
+all views. It writes for every received frame its view, the position of the feed and the time of the monotonic clock.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import struct
 import sys
 import time
@@ -21,6 +19,7 @@ import numpy as np
 from twisted.internet import reactor as _reactor
 from twisted.internet.task import LoopingCall
 
+from bench.processes import print_line
 from deltabook.wire.results import FrameHeader
 from queries import query_path
 from runtime.compiler import NamedSelect, read_script
@@ -33,25 +32,25 @@ from runtime.service.subscriptions import Listener, Message, arrow_frame
 __all__ = ["VIEWS", "main"]
 
 VIEWS: Final = ("axf", "bsp", "bsv", "mst", "psp", "vwap")
-_LOOK_SECONDS: Final = 0.02
+_WATCH_SECONDS: Final = 0.02
 _LENGTHS: Final = struct.Struct("!II")
 _header = msgspec.json.Decoder(FrameHeader)
 
 
 class _Subscriber(Listener):
-    """Records the headers of frames and when they came."""
+    """Records the view and the position of each frame of changes, and when it was received."""
 
     reads_arrow = True
 
     def __init__(self) -> None:
-        self.heard: list[tuple[int, int, int]] = []
+        self.frames: list[tuple[int, int, int]] = []
 
     def write(self, message: Message) -> None:
         now = time.monotonic_ns()
         message.encoded(arrow_frame)  # encoded as for every connection
         header = message.header
         if header.kind == "changes":
-            self.heard.append((VIEWS.index(header.view), header.feed["feed"][1], now))
+            self.frames.append((VIEWS.index(header.view), header.feed["feed"][1], now))
 
     def flush(self) -> None:
         """Do nothing: frames are not collected."""
@@ -78,7 +77,7 @@ class _Run:
         self._subscriber = _Subscriber()
         self._reason: str | None = None
         self._begun = False
-        self._look = LoopingCall(self._watch)
+        self._watching = LoopingCall(self._watch)
 
     def run(self) -> int:
         quicken()
@@ -96,24 +95,25 @@ class _Run:
 
     def _started(self, port: int) -> None:
         del port
-        self._look.start(_LOOK_SECONDS)
+        self._watching.start(_WATCH_SECONDS)
 
     def _watch(self) -> None:
         cut = self._runtime.parts.hub.cuts_of("express").get("feed")
         sequence = cut.sequence if cut else 0
         if not self._begun and sequence >= self._options.warm:
             self._begun = True
-            _say({"warm": sequence})
+            print_line({"warm": sequence})
         if sequence >= self._options.warm + self._options.messages:
-            self._look.stop()
+            self._watching.stop()
             self._reactor.callLater(0, self._finish)
 
     def _finish(self) -> None:
         answers = {view: self._runtime.parts.hub.result(view).rows().to_pylist() for view in VIEWS}
-        np.save(self._options.heard, np.array(self._subscriber.heard, np.int64))
+        np.save(self._options.frames, np.array(self._subscriber.frames, np.int64))
         steps = self._runtime.parts.hub.step("express")
         figures = {"steps": steps, "cpu_seconds": time.process_time()}
-        _say({**figures, "answers": {v: [[_plain(x) for x in row.values()] for row in r] for v, r in answers.items()}})
+        plain = {view: [[_plain(x) for x in row.values()] for row in rows] for view, rows in answers.items()}
+        print_line({**figures, "answers": plain})
         self._runtime.stop().addBoth(lambda _: self._reactor.stop())
 
     def _failed(self, failure: Any) -> None:
@@ -132,18 +132,13 @@ def main(arguments: list[str]) -> int:
     """Run the runtime to the last message and print the answers."""
     parser = argparse.ArgumentParser(prog="express_process")
     parser.add_argument("--dir", type=Path, required=True, help="run directory, new")
-    parser.add_argument("--port", type=int, required=True, help="of the feed")
-    parser.add_argument("--warm", type=int, required=True, help="messages before the start")
-    parser.add_argument("--messages", type=int, required=True, help="messages from then on")
-    parser.add_argument("--workers", type=int, required=True, help="of the ingest")
-    parser.add_argument("--epoch-ms", type=int, required=True, help="between barriers")
-    parser.add_argument("--heard", type=Path, required=True, help="where what was heard is written")
+    parser.add_argument("--port", type=int, required=True, help="port of the feed")
+    parser.add_argument("--warm", type=int, required=True, help="number of messages before the start")
+    parser.add_argument("--messages", type=int, required=True, help="number of messages after the start")
+    parser.add_argument("--workers", type=int, required=True, help="number of workers of the ingest")
+    parser.add_argument("--epoch-ms", type=int, required=True, help="milliseconds between barriers")
+    parser.add_argument("--frames", type=Path, required=True, help="file for the received frames")
     return _Run(parser.parse_args(arguments)).run()
-
-
-def _say(what: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

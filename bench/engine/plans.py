@@ -20,7 +20,7 @@ from runtime.engine import (
     StatusListener,
 )
 
-__all__ = ["PATIENCE_S", "QUERY", "Brook", "Counted", "PassOn", "chain", "running"]
+__all__ = ["PATIENCE_S", "QUERY", "Counted", "ItemSource", "PassOn", "chain", "running"]
 
 QUERY: Final = "bench"
 PATIENCE_S: Final = 300.0
@@ -69,7 +69,7 @@ class Counted(PassOn):
             raise RuntimeError(f"expected {more} items within {PATIENCE_S:.0f} s, was {self._passed} in all")
 
 
-class Brook(Source):
+class ItemSource(Source):
     """Emits a number of items at full speed, on a thread of its own; ends after them only if ``ends`` is true."""
 
     def __init__(self, items: int, *, ends: bool) -> None:

@@ -1,11 +1,10 @@
 """Derived streams: rows per second through one query in batches of 10,000, with a barrier after each.
 
 `runtime.engine.operators.DerivedQuery` maintains the query, and commits its state to a store in memory at every
-barrier; DuckDB, in one thread, and Polars, with all cores, compute the same query from scratch. The references compute
-it anew over all rows so far at each barrier, which is the cost of a stream without state: the time at five evenly
-spaced barriers stands for that at all. The ratio of `streams.NAME.once.rows_per_s` is to the faster reference when it
-computes the query once, at the end: all rows in one batch, without order, state or barriers. The numbers of rows are
-compared.
+barrier. The references are DuckDB, in one thread, and Polars, with all cores: at each barrier they compute the query
+again over all rows so far, which is the cost of a stream without state. They are timed at five evenly spaced barriers,
+whose mean stands for all. The ratio of `streams.NAME.once.rows_per_s` is to the faster reference when it computes the
+query once, at the end: all rows in one batch, without order, state or barriers. The numbers of rows are compared.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def measure_streams(quick: bool) -> list[Record]:
                 others[other][1].append(total / times[-1])
         for place, what in ((0, "rows_per_s"), (1, "once.rows_per_s")):
             reference = max(others, key=lambda each: statistics.median(others[each][place]))
-            text = f"{reference}, anew at each barrier" if place == 0 else f"{reference}, once"
+            text = f"{reference}, again at each barrier" if place == 0 else f"{reference}, once"
             records.append(record(f"streams.{name}.{what}", ours, "rows/s", text, others[reference][place]))
     return records
 

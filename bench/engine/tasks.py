@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from bench.engine.plans import PATIENCE_S, Brook, PassOn, chain, running
+from bench.engine.plans import PATIENCE_S, ItemSource, PassOn, chain, running
 from bench.report import Record, record
 from runtime.engine import EngineConfig
 
@@ -34,7 +34,7 @@ def _seconds(items: int, workers: int) -> float:
     """Return the seconds of items through a chain of pipelines, one task for each item at each, until the query has
     ended.
     """
-    plan = chain(Brook(items, ends=True), [PassOn(workers) for _ in range(_OPERATORS)])
+    plan = chain(ItemSource(items, ends=True), [PassOn(workers) for _ in range(_OPERATORS)])
     start = time.perf_counter()
     with running(plan, workers) as (_, ended):
         if not ended.wait(PATIENCE_S):

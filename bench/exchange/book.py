@@ -25,7 +25,7 @@ def run_book(
     """Return the seconds for the requests.
 
     Orders are created within the timed span, as in the peers; the encoder's output is taken and dropped every 1,000
-    requests, as an exchange does once per turn of its reactor. Raises `RuntimeError` if the book's orders differ from
+    requests, as an exchange does once per turn of its reactor. Raise `RuntimeError` if the book's orders differ from
     `live` afterwards.
     """
     book = Book(1, INSTRUMENT.symbol, feed)

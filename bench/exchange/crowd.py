@@ -26,7 +26,7 @@ QUERY: Final = b"\x00\x02UQ"
 """Packet of an account query, whose answer is the last message."""
 HEARTBEAT: Final = b"\x00\x01R"
 LAST_WORD: Final = b"\x00\x0eSQ"
-"""Beginning of the answer."""
+"""First bytes of the answer to `QUERY`."""
 
 _ENTER: Final = struct.Struct(">HcsI1sI8sQ1s1s1s1s1s14sH")
 _MID_UNITS: Final = 1_000_000

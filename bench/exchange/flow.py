@@ -25,7 +25,7 @@ _CROSSES: Final = 0.1
 
 
 class _Side:
-    """Resting orders of one side in a simple form: the flow must know which orders still rest."""
+    """Resting orders of one side in a simple form, from which the flow knows which orders still rest."""
 
     def __init__(self, sign: int) -> None:
         self._sign = sign

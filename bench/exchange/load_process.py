@@ -24,7 +24,7 @@ _PATIENCE_S: Final = 120.0
 _BEAT_S: Final = 1.0
 _QUIET_S: Final = 0.5
 _HEARTBEATS_BYTES: Final = 300
-"""Bytes by which listeners may differ: heartbeats of three bytes, which each is sent when the feed is silent."""
+"""Number of bytes by which listeners may differ: each is sent heartbeats of three bytes while the feed is silent."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class _Session:
 
 
 def _read_login(connection: socket.socket) -> None:
-    """Read the answer to a login, and no byte after it."""
+    """Read the answer to a login, and none of the bytes after it."""
     data = b""
     while len(data) < 33:
         more = connection.recv(33 - len(data))
@@ -118,7 +118,7 @@ class _Pipeline:
             self._selector.register(connection, selectors.EVENT_READ, None)
         self._buffer = memoryview(bytearray(_CHUNK))
         self._last_answer = self._last_feed = 0.0
-        self._beaten = time.perf_counter()
+        self._beat_s = time.perf_counter()
 
     def run(self, orders: int) -> Result:
         start = self._last_feed = time.perf_counter()
@@ -136,12 +136,12 @@ class _Pipeline:
     def _turn(self, start: float) -> None:
         if time.perf_counter() - start > _PATIENCE_S:
             raise RuntimeError(f"expected all answers within {_PATIENCE_S:.0f} s")
-        if time.perf_counter() - self._beaten > _BEAT_S:
+        if time.perf_counter() - self._beat_s > _BEAT_S:
             self._beat()
         for key, events in self._selector.select(0.1):
             session = key.data
             if session is None:
-                self._hear(cast(socket.socket, key.fileobj))
+                self._read_feed(cast(socket.socket, key.fileobj))
                 continue
             if events & selectors.EVENT_READ:
                 self._answer(session)
@@ -150,17 +150,17 @@ class _Pipeline:
 
     def _beat(self) -> None:
         """Send heartbeats for listeners and for sessions that do not send any more."""
-        self._beaten = time.perf_counter()
+        self._beat_s = time.perf_counter()
         for connection in self._feed:
             connection.send(crowd.HEARTBEAT)
         for session in self._sessions:
             if session.sent == len(session.data):
                 session.socket.send(crowd.HEARTBEAT)
 
-    def _hear(self, connection: socket.socket) -> None:
+    def _read_feed(self, connection: socket.socket) -> None:
         read = connection.recv_into(self._buffer)
         if not read:
-            raise RuntimeError("expected the feed to go on, was cut off")
+            raise RuntimeError("expected further bytes of the feed, was the end of the connection")
         if read > 3 or self._buffer[2] != ord("H"):
             self._last_feed = time.perf_counter()
         self._feed[connection] += read
@@ -168,7 +168,7 @@ class _Pipeline:
     def _answer(self, session: _Session) -> None:
         read = session.socket.recv_into(self._buffer)
         if not read:
-            raise RuntimeError("expected answers, was cut off")
+            raise RuntimeError("expected answers, was the end of the connection")
         session.take(self._buffer[:read])
         self._last_answer = time.perf_counter()
 
@@ -189,7 +189,7 @@ def _one_in_flight(job: Job) -> Result:
     receive = partial(_poll, session.socket) if job.polls else session.socket.recv_into
     session.socket.setblocking(not job.polls)
     buffer = memoryview(bytearray(_CHUNK))
-    took: list[float] = []
+    latencies_us: list[float] = []
     start = time.perf_counter()
     for number in range(job.orders):
         order = data[number * size : (number + 1) * size]
@@ -197,13 +197,13 @@ def _one_in_flight(job: Job) -> Result:
         before = clock()
         send(order)
         got = receive(buffer)
-        took.append((clock() - before) / 1_000)
+        latencies_us.append((clock() - before) / 1_000)
         while got < wanted:
             got += receive(buffer)
         if number % 512 == 0:
             _drain(listeners, buffer)
     seconds = time.perf_counter() - start
-    return Result(seconds, seconds, job.orders, 0, took)
+    return Result(seconds, seconds, job.orders, 0, latencies_us)
 
 
 def _poll(connection: socket.socket, buffer: memoryview) -> int:

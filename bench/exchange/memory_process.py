@@ -6,7 +6,6 @@ The process is an exchange without sockets: OUCH orders as from a session, marke
 from __future__ import annotations
 
 import gc
-import resource
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from twisted.internet.task import Clock
 
 from bench.exchange import crowd
 from bench.exchange.memory import Sizes
+from bench.processes import resident_bytes
 from deltabook.wire.symbols import Instrument
 from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
@@ -44,35 +44,26 @@ def _exchange(folder: Path, max_live_orders: int) -> Exchange:
     return exchange
 
 
-def _resident_bytes() -> int:
-    """Return the present resident memory of this process; its maximum if the system does not report the present one."""
-    status = Path("/proc/self/statm")
-    if status.exists():
-        return int(status.read_text("ascii").split()[1]) * resource.getpagesize()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
 def _submit(exchange: Exchange, data: bytes) -> None:
     size = _CHUNK_ORDERS * _ORDER_BYTES
     for start in range(0, len(data), size):
         piece = data[start : start + size]
         exchange.submit([Wire(exchange.next_time_ns(count=len(piece)), 1, piece)])
         for teller in exchange.market.touched:
-            raise RuntimeError(f"expected all answers handed out, was {teller}")
+            raise RuntimeError(f"expected that all answers were taken, was {teller}")
 
 
 def _order_bytes(folder: Path, orders: int) -> float:
     exchange = _exchange(folder, 2 * orders)
     _submit(exchange, crowd.resting(1, 2_000, _SYMBOL))
     gc.collect()
-    before = _resident_bytes()
+    before = resident_bytes()
     for first in range(2_001, 2_001 + orders, 10_000):
         _submit(exchange, crowd.resting(first, min(10_000, 2_001 + orders - first), _SYMBOL))
     gc.collect()
     if exchange.market.live_orders != orders + 2_000:
         raise RuntimeError(f"expected {orders + 2_000} live orders, was {exchange.market.live_orders}")
-    grown = _resident_bytes() - before
+    grown = resident_bytes() - before
     exchange.close()
     return grown / orders
 
@@ -91,7 +82,7 @@ def _day(folder: Path, messages: int) -> tuple[list[int], int, float]:
         if len(sizes) % (10 // _SNAPSHOTS) == 0:
             exchange.snapshot()
         gc.collect()
-        sizes.append(_resident_bytes())
+        sizes.append(resident_bytes())
     seconds = time.perf_counter() - start
     count = feed.next_number - 1
     exchange.close()

@@ -18,9 +18,7 @@ __all__ = ["run"]
 
 
 def run(quick: bool) -> list[Record]:
-    """Measure formats, projections, epochs, sources and memory; raise `WrongCountError` if anything is lost on
-    the way.
-    """
+    """Measure formats, projections, epochs, sources and memory; raise `WrongCountError` if rows are missing."""
     plan = plan_of(quick)
     records: list[Record] = []
     for name in FORMATS:

@@ -167,7 +167,7 @@ class _Times:
     def __init__(self) -> None:
         self.parts: dict[str, list[float]] = {part: [] for part in _PARTS}
 
-    def take(self, part: str, call: Callable[..., None], *given: object) -> None:
+    def measure(self, part: str, call: Callable[..., None], *given: object) -> None:
         """Make a call, and record its duration."""
         start = time.perf_counter()
         call(*given)
@@ -180,7 +180,7 @@ class _TimedDisk(LocalDisk):
         self._renamed: float | None = None
 
     def write(self, path: Path, pieces: Iterable[bytes | pa.Buffer]) -> None:
-        self._times.take("segment", super().write, path, pieces)
+        self._times.measure("segment", super().write, path, pieces)
 
     def rename(self, path: Path, to: Path) -> None:
         start = time.perf_counter()
@@ -204,7 +204,7 @@ class _TimedStore(SqliteStore):
         self._times = times
 
     def commit(self, edits: Sequence[Edit]) -> None:
-        self._times.take("state", super().commit, edits)
+        self._times.measure("state", super().commit, edits)
 
 
 class _TimedCommitter(CommitterThread):
@@ -213,7 +213,7 @@ class _TimedCommitter(CommitterThread):
         self._times = times
 
     def begin(self, commit: Callable[[], None]) -> None:
-        super().begin(lambda: self._times.take("whole", commit))
+        super().begin(lambda: self._times.measure("whole", commit))
 
 
 class _PacedSource(Source):

@@ -1,15 +1,14 @@
 """``python -m bench.ingest.ingest_process``: a whole ingest of TCP sources, with its memory and cost.
 
-Sources, formatter and epochs are the engine's own; the adaptor counts rows and drops them, so that only the way to it
-is measured. The process answers in lines of JSON: its memory before there is any source; then, at a line of standard
-input when all are connected, its memory with idle sources; and at the end of all streams the input, its cost and the
-memory meanwhile.
+Sources, formatter and epochs are the engine's own; the adaptor counts rows and drops them, so that only the path to it
+is measured. The process prints lines of JSON: its memory without sources; its memory with idle sources, after a line of
+standard input, which says that all of them are connected; and at the end of all streams the amount of input, its cost
+and samples of the memory.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import threading
 import time
@@ -22,8 +21,8 @@ import pyarrow as pa
 
 from bench.flow import feed_table
 from bench.ingest.feeding import cut, feed
-from bench.ingest.talk import resident_bytes
 from bench.ingest.texts import csv_lines
+from bench.processes import print_line, resident_bytes
 from runtime.compiler import Relation
 from runtime.engine.ingest import CommitterThread, EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.formats import FormattedBatch, Schema
@@ -82,7 +81,7 @@ class _Listener(IngestListener):
 
 
 class _Samples(threading.Thread):
-    """Samples memory and bytes so far until told to stop; requests a barrier from time to time."""
+    """Samples the memory and the number of bytes until the streams end; requests a barrier every second."""
 
     def __init__(self, ingest: Ingest, adaptor: _Counting, listener: _Listener) -> None:
         super().__init__(daemon=True)
@@ -115,7 +114,7 @@ def main(arguments: list[str]) -> int:
     del warm
     adaptor, listener = _Counting(), _Listener()
     writer = EpochWriter(options.directory, time.time_ns, lambda _: None, committer=CommitterThread())
-    _say({"resident": resident_bytes()})
+    print_line({"resident": resident_bytes()})
     origins = {
         number: Origin(
             number,
@@ -138,7 +137,7 @@ def main(arguments: list[str]) -> int:
 def _measure(loop: Any, ingest: Ingest, adaptor: _Counting, listener: _Listener) -> None:
     """Measure from the connections to the end of the streams."""
     sys.stdin.readline()
-    _say({"resident": resident_bytes()})
+    print_line({"resident": resident_bytes()})
     samples = _Samples(ingest, adaptor, listener)
     start, cpu = time.perf_counter(), time.process_time()
     samples.start()
@@ -148,17 +147,12 @@ def _measure(loop: Any, ingest: Ingest, adaptor: _Counting, listener: _Listener)
     if listener.reason:
         sys.stderr.write(f"ingest_process: {listener.reason}\n")
     else:
-        _say({
+        print_line({
             "rows": adaptor.rows, "bad": adaptor.bad, "bytes": adaptor.bytes, "seconds": seconds, "cpu_seconds": cpu,
             "samples": samples.seen,
         })  # fmt: skip
     ingest.stop()
     loop.callFromThread(loop.stop)
-
-
-def _say(what: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

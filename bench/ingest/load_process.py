@@ -1,15 +1,14 @@
 """``python -m bench.ingest.load_process``: listens on loopback and sends feed lines to a number of connections.
 
-The process prints its port and waits for all connections; then, on a line of standard input, it sends in turns at a
-total rate, and at the end closes the connections and prints what it sent as one line of JSON. It uses sockets and a
-selector directly, because it shares the machine with its receivers; it takes a third of a core at 10,000 writes per
-second.
+The process prints its port and waits for all connections. After a line of standard input it sends to them in turns, at
+a total rate; at the end it closes the connections and prints the amounts that it sent as one line of JSON. It uses
+sockets and a selector directly, since it shares the machine with its receivers: 10,000 writes per second take a third
+of a core.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import selectors
 import socket
 import sys
@@ -18,6 +17,7 @@ from typing import Final
 
 from bench.flow import feed_table
 from bench.ingest.texts import csv_lines
+from bench.processes import print_line
 
 __all__ = ["main"]
 
@@ -37,13 +37,13 @@ class _Connection:
         self.sent = 0
         self.file_number = sock.fileno()
 
-    def owe(self, size: int) -> bool:
-        """Send more bytes as soon as the socket takes them; return False if it does not take all now."""
+    def send_more(self, size: int) -> bool:
+        """Add bytes to those to be sent; return False if the socket does not take all of them now."""
         self._left += size
         return self.send()
 
     def send(self) -> bool:
-        """Continue to send the owed bytes; return False if some remain."""
+        """Send the remaining bytes; return False if the socket does not take all of them."""
         while self._left:
             piece = self._view[self._at : self._at + self._left]
             try:
@@ -69,8 +69,9 @@ class _Load:
         self._behind: set[_Connection] = set()
 
     def run(self, each: int, piece: int, bytes_per_s: float) -> float:
-        """Send ``each`` bytes to every connection, in turns of ``piece`` bytes; return the seconds. Rate 0: no
-        pause.
+        """Send ``each`` bytes to every connection, in turns of ``piece`` bytes; return the seconds.
+
+        ``bytes_per_s`` is the rate of all connections together, 0 for no limit.
         """
         start = time.perf_counter()
         turns = -(-each // piece)
@@ -80,7 +81,7 @@ class _Load:
             for connection in self._connections:
                 if bytes_per_s and (ahead := start + sent / bytes_per_s - time.perf_counter()) > _PAUSE_SECONDS:
                     self._serve(ahead)
-                if not connection.owe(size):
+                if not connection.send_more(size):
                     self._wait_for(connection)
                 sent += size
             if not bytes_per_s:
@@ -124,25 +125,20 @@ def main(arguments: list[str]) -> int:
     each = whole * len(lines) + tail
     rows = whole * _BLOCK_ROWS + lines.count(b"\n", 0, tail)
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as server:
-        _say({"port": server.getsockname()[1], "bytes_each": each, "rows_each": rows})
+        print_line({"port": server.getsockname()[1], "bytes_each": each, "rows_each": rows})
         connections = []
         for _ in range(options.connections):
             sock, _ = server.accept()
             sock.setblocking(False)
             connections.append(_Connection(sock, lines))
-    _say({"connected": len(connections)})
+    print_line({"connected": len(connections)})
     sys.stdin.readline()
     seconds = _Load(connections).run(each, options.piece, options.bytes_per_second)
     sent = sum(connection.sent for connection in connections)
     for connection in connections:
         connection.close()
-    _say({"bytes": sent, "rows": rows * len(connections), "seconds": seconds, "cpu_seconds": time.process_time()})
+    print_line({"bytes": sent, "rows": rows * len(connections), "seconds": seconds, "cpu_seconds": time.process_time()})
     return 0
-
-
-def _say(what: dict[str, float]) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

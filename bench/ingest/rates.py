@@ -30,9 +30,10 @@ class _Rates:
         self.ours: dict[tuple[str, int], list[float]] = defaultdict(list)
         self.theirs: dict[int, list[float]] = defaultdict(list)
 
-    def once(self, cuttings: dict[str, list[RawBuffer]]) -> None:
-        """Measure one round: the formatter with each size of buffer, between two readings of the reference, for each
-        number of workers.
+    def measure_round(self, cuttings: dict[str, list[RawBuffer]]) -> None:
+        """Measure one round for each number of workers.
+
+        The formatter, with each size of buffer, runs between two readings of the reference.
         """
         material = self._material
         for workers in WORKERS:
@@ -48,7 +49,7 @@ class _Rates:
         _expect(self._material, rows)
         return len(self._material.data) / seconds
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Discard the rates so far, which were for warming up."""
         self.ours.clear()
         self.theirs.clear()
@@ -61,9 +62,9 @@ def measure_rates(material: Material, plan: Plan) -> list[Record]:
     gc.freeze()  # no source holds so many buffers: the collector must not scan them again and again
     rates = _Rates(material)
     for number in range(plan.rounds + 1):
-        rates.once(cuttings)
+        rates.measure_round(cuttings)
         if number == 0:
-            rates.forget()
+            rates.clear()
     gc.unfreeze()
     return _records(material, rates)
 

@@ -10,14 +10,14 @@ import msgspec
 
 from bench.ingest.feeding import WrongCountError
 from bench.ingest.plan import Plan
-from bench.ingest.talk import BenchProcess
+from bench.processes import BenchProcess
 from bench.report import Record, record
 
 __all__ = ["measure_memory", "measure_sources"]
 
 _FILES_BESIDE = 200
-_PIECE_SECONDS = 10_000
-"""Writes per second, over all connections."""
+_WRITES_PER_S = 10_000
+"""Number of writes per second, over all connections."""
 _BULK_PIECE = 1 << 20
 
 
@@ -44,7 +44,7 @@ def measure_sources(count: int, plan: Plan) -> list[Record]:
     """Measure ``count`` sources that send at the plan's total rate."""
     rate = plan.sources_bytes_per_s
     each = int(rate * plan.sources_seconds / count)
-    piece = max(1, rate // _PIECE_SECONDS)
+    piece = max(1, rate // _WRITES_PER_S)
     passed = _pass(count, each, min(piece, each), rate)
     name = f"ingest.sources.{count}"
     most = max(resident for _, resident in passed.samples)
@@ -75,25 +75,27 @@ def _pass(connections: int, each: int, piece: int, rate: float) -> _Passed:
     _allow_files(connections)
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as directory,
-        BenchProcess("load_process", connections=connections, bytes=each, piece=piece, bytes_per_second=rate) as load,
+        BenchProcess(
+            "bench.ingest.load_process", connections=connections, bytes=each, piece=piece, bytes_per_second=rate
+        ) as load,
     ):
-        port = load.hear()["port"]
-        with BenchProcess("ingest_process", port=port, sources=connections, directory=directory) as ingest:
-            before = ingest.hear()["resident"]
-            load.hear()
-            ingest.say("connected")
-            idle = ingest.hear()["resident"]
-            load.say("go")
-            sent, found = load.hear(), ingest.hear()
-    _compare(sent, found)
+        port = load.read_line()["port"]
+        with BenchProcess("bench.ingest.ingest_process", port=port, sources=connections, directory=directory) as ingest:
+            before = ingest.read_line()["resident"]
+            load.read_line()  # all sources are connected
+            ingest.write_line()
+            idle = ingest.read_line()["resident"]
+            load.write_line()
+            sent, result = load.read_line(), ingest.read_line()
+    _compare(sent, result)
     return _Passed(
-        before=before, idle=idle, samples=tuple((done, resident) for done, resident in found["samples"]),
-        bytes=found["bytes"], rows=found["rows"], seconds=found["seconds"], cpu_seconds=found["cpu_seconds"],
+        before=before, idle=idle, samples=tuple((done, resident) for done, resident in result["samples"]),
+        bytes=result["bytes"], rows=result["rows"], seconds=result["seconds"], cpu_seconds=result["cpu_seconds"],
     )  # fmt: skip
 
 
-def _compare(sent: dict[str, Any], found: dict[str, Any]) -> None:
-    expected, was = (sent["bytes"], sent["rows"], 0), (found["bytes"], found["rows"], found["bad"])
+def _compare(sent: dict[str, Any], result: dict[str, Any]) -> None:
+    expected, was = (sent["bytes"], sent["rows"], 0), (result["bytes"], result["rows"], result["bad"])
     if was != expected:
         raise WrongCountError(f"expected {expected} bytes, rows and bad tuples, was {was}")
 

@@ -56,7 +56,7 @@ def watch_agents(name: str, settings: AgentSettings, seconds: int, seed: int) ->
     instrument = Instrument("ACME")
     venue = Venue([instrument])
     flow = AgentFlow(
-        venue, [instrument], None, settings=settings, seed=seed, rate_per_s=REQUESTS_PER_S, stop=_no_reason
+        venue, [instrument], None, settings=settings, seed=seed, rate_per_s=REQUESTS_PER_S, stop=_fail
     )  # fmt: skip
     book, counting = venue.market.books["ACME"], venue.counting
     seen = Observation(name, flow.populations[0].view.step)
@@ -76,5 +76,5 @@ def watch_agents(name: str, settings: AgentSettings, seconds: int, seed: int) ->
     return seen
 
 
-def _no_reason(reason: str) -> None:
+def _fail(reason: str) -> None:
     raise RuntimeError(reason)

@@ -13,9 +13,7 @@ Recording = Literal["capture", "trace"]
 LATENCY: Final = "fixed:feed=1ms,order=5ms,answer=5ms"
 """Latency of a program close to the exchange."""
 SNAPSHOT_RECORDS: Final = 6_512
-"""Number of orders at the beginning of the capture that were there before it; strategies see nothing until they are
-entered.
-"""
+"""Number of orders that were live before the capture began; strategies see nothing until these are entered."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -45,4 +43,6 @@ CASES: Final = (
     Case("market_players"),
     Case("market_maker"),
 )
-"""No case was chosen by its profit; a narrower depth is used because whole books of coins carry no information."""
+"""Cases, none of which was chosen by its profit. Some use a part of the book near the best price, since the whole book
+of a coin carries no information.
+"""

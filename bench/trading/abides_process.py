@@ -87,8 +87,8 @@ def main(seconds: float, wakes_per_s: float, value_agents: int, noise_agents: in
     started = time.perf_counter()
     kernel.runner()
     elapsed = time.perf_counter() - started
-    told = {"events": kernel.ttl_messages, "requests": exchange.requests, "seconds": elapsed}
-    sys.stdout.write(json.dumps(told) + "\n")
+    result = {"events": kernel.ttl_messages, "requests": exchange.requests, "seconds": elapsed}
+    sys.stdout.write(json.dumps(result) + "\n")
 
 
 warnings.simplefilter("ignore")

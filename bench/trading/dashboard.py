@@ -26,7 +26,7 @@ __all__ = ["measure_dashboard"]
 
 _VIEWS: Final = ("best_quote", "book_depth", "tape", "vwap_book", "vwap_trades")
 _PULLING: Final = 40
-_STUCK: Final = 10
+_STALLED: Final = 10
 _RATE: Final = "100"
 """Requests per second of the market."""
 
@@ -57,7 +57,7 @@ def measure_dashboard(quick: bool) -> list[Record]:
                 with running("dashboard", deltabook("dashboard", "--results", results), folder) as board:
                     pid, port = board.ready.pid if board.ready else 0, until_ready(board)["http"]
                     runs = [asyncio.run(_pages(port, pid, *pages, seconds)) for pages in ((0, 0), (_PULLING, 0))]
-                    beside = asyncio.run(_pages(port, pid, _PULLING, _STUCK, seconds))
+                    beside = asyncio.run(_pages(port, pid, _PULLING, _STALLED, seconds))
     none, alone = runs
     reference = f"{_PULLING} pages alone"
     cost_ms = [1_000 * (run.cpu_share - none.cpu_share) / _PULLING for run in (beside, alone)]
@@ -69,16 +69,19 @@ def measure_dashboard(quick: bool) -> list[Record]:
     ]
 
 
-async def _pages(port: int, pid: int, pulling: int, stuck: int, seconds: float) -> _Run:
+async def _pages(port: int, pid: int, pulling: int, stalling: int, seconds: float) -> _Run:
     url = f"ws://127.0.0.1:{port}/v1/frames"
-    sockets = [await connect(url, max_queue=1) for _ in range(pulling + stuck)]
-    deaf = [asyncio.create_task(_deaf(socket, is_asking=bool(at % 2))) for at, socket in enumerate(sockets[pulling:])]
+    sockets = [await connect(url, max_queue=1) for _ in range(pulling + stalling)]
+    stalled = [
+        asyncio.create_task(_stall(socket, keeps_requesting=bool(at % 2)))
+        for at, socket in enumerate(sockets[pulling:])
+    ]
     await asyncio.gather(*(_pull(socket, 1.0) for socket in sockets[:pulling]))
     cpu_s, begun = _cpu_s(pid), time.monotonic()
     found = await asyncio.gather(*(_pull(socket, seconds) for socket in sockets[:pulling]), asyncio.sleep(seconds))
     took_s = time.monotonic() - begun
     cpu_share = (_cpu_s(pid) - cpu_s) / took_s
-    for task in deaf:
+    for task in stalled:
         task.cancel()
     for socket in sockets:
         socket.transport.abort()
@@ -102,10 +105,11 @@ async def _pull(socket: ClientConnection, seconds: float) -> tuple[int, int]:
     return frames, size
 
 
-async def _deaf(socket: ClientConnection, *, is_asking: bool) -> None:
+async def _stall(socket: ClientConnection, *, keeps_requesting: bool) -> None:
+    """Request a frame, or frame after frame, and read nothing."""
     socket.transport.pause_reading()
     await socket.send("{}")
-    while is_asking:
+    while keeps_requesting:
         await socket.send("{}")
         await asyncio.sleep(0.05)
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import IO, Any, Final
+from typing import Any, Final
 
+from bench.processes import BenchProcess
 from bench.report import Record, record
 from bench.trading.results_process import SYMBOLS
 from runtime.client import connect
@@ -19,24 +15,6 @@ __all__ = ["measure_fanout", "measure_paging"]
 _CROWDS: Final = (1, 10, 50, 200)
 _HEADLINE: Final = 50
 _PAGE_ROWS: Final = 10_000
-
-
-@contextmanager
-def _python(module: str, *options: object) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", f"bench.trading.{module}", *map(str, options)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _line(stream: IO[str] | None) -> str:
-    assert stream is not None
-    if not (line := stream.readline()):
-        raise RuntimeError("expected a process to say something, was its end")
-    return line
 
 
 def measure_fanout(quick: bool) -> list[Record]:
@@ -51,10 +29,10 @@ def measure_fanout(quick: bool) -> list[Record]:
         rates, frames, summed = [], [], []
         for _ in range(runs):
             count = max(50, versions // max(1, crowd // 10))
-            seconds, said = _fan_out(crowd, count)
-            rates.append(said["changed"] / seconds)
-            frames.append(said["frames"] / seconds)
-            summed.append(100 * said["summed"] / max(1, said["frames"]))
+            seconds, counts = _fan_out(crowd, count)
+            rates.append(counts["changed"] / seconds)
+            frames.append(counts["frames"] / seconds)
+            summed.append(100 * counts["summed"] / max(1, counts["frames"]))
         found.append(record(f"results.fanout.{crowd}.changes_per_s", rates, "changes/s"))
         found.append(record(f"results.fanout.{crowd}.frames_per_s", frames, "frames/s"))
         found.append(record(f"results.fanout.{crowd}.summed_percent", summed, "% of frames"))
@@ -64,17 +42,19 @@ def measure_fanout(quick: bool) -> list[Record]:
 
 
 def _fan_out(crowd: int, versions: int) -> tuple[float, dict[str, int]]:
-    with _python("results_process", "--rows", 1) as service:
-        port = json.loads(_line(service.stdout))["port"]
-        given = ("--port", port, "--subscribers", crowd, "--last", versions, "--rows", 2 * SYMBOLS)
-        with _python("listeners_process", *given) as listeners:
-            assert _line(listeners.stdout) == "ready\n"
-            assert service.stdin is not None
-            begun_s = time.perf_counter()
-            service.stdin.write(f"{versions}\n")
-            service.stdin.flush()
-            said: dict[str, int] = json.loads(_line(listeners.stdout))
-            return time.perf_counter() - begun_s, said
+    """Publish versions to subscribers; return the seconds until all of them have the last one, and their counts."""
+    with (
+        BenchProcess("bench.trading.results_process", rows=1) as service,
+        BenchProcess(
+            "bench.trading.listeners_process",
+            port=service.read_line()["port"], subscribers=crowd, last=versions, rows=2 * SYMBOLS,
+        ) as listeners,
+    ):  # fmt: skip
+        listeners.read_line()  # all subscribers have their snapshots
+        begun_s = time.perf_counter()
+        service.write_line(str(versions))
+        counts = listeners.read_line()
+        return time.perf_counter() - begun_s, counts
 
 
 def measure_paging(quick: bool) -> list[Record]:
@@ -85,8 +65,8 @@ def measure_paging(quick: bool) -> list[Record]:
     """
     rows, runs = (50_000, 1) if quick else (1_000_000, 5)
     pages_s, whole_s, first_ms, page_ms = [], [], [], []
-    with _python("results_process", "--rows", rows) as service:
-        port = json.loads(_line(service.stdout))["port"]
+    with BenchProcess("bench.trading.results_process", rows=rows) as service:
+        port = service.read_line()["port"]
         with connect(f"127.0.0.1:{port}") as client:
             for _ in range(runs):
                 begun_s = time.perf_counter()

@@ -1,6 +1,6 @@
 """Plays a recorded flow through the L3 backtester of hftbacktest; it must be called with an interpreter that has it.
 
-It reads ``t,id,action,volume,price`` (B S adds, E executed in part, F in full, D gone; times in ms). Each line becomes
+It reads ``t,id,action,volume,price`` (B S add, E executes in part, F in full, D deletes; times in ms). A line becomes
 an event of hftbacktest's market-by-order feed before the clock starts, an execution becomes two: the fill, and the
 remaining order. The strategy, compiled by numba before the clock starts, reads the best prices after every event; at
 every thousandth change it cancels its order and bids one lot at the best bid. It prints messages (lines), seconds,
@@ -114,8 +114,8 @@ def main(path: Path) -> None:
     started = time.perf_counter()
     touches, orders = play(hbt)
     seconds = time.perf_counter() - started
-    told = {"messages": len(lines), "seconds": seconds, "touches": touches, "orders": orders}
-    sys.stdout.write(json.dumps(told) + "\n")
+    result = {"messages": len(lines), "seconds": seconds, "touches": touches, "orders": orders}
+    sys.stdout.write(json.dumps(result) + "\n")
 
 
 main(Path(sys.argv[1]))

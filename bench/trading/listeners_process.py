@@ -1,22 +1,21 @@
 """``python -m bench.trading.listeners_process``: subscribers of ``touch``, each on a socket of its own.
 
-The process prints a line once all have their snapshot, and one of JSON when each has seen the last version: frames,
-changed rows and the number of frames that stood for several versions.
+The process prints a line of JSON when every subscriber has its snapshot, and another one when each has received the
+last version: the number of frames, of changed rows, and of frames that sum several versions.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import selectors
 import socket
 import struct
-import sys
 import time
 from typing import Final
 
 import msgspec
 
+from bench.processes import print_line
 from deltabook.wire.results import FrameDecoder, FrameHeader
 
 __all__ = ["main"]
@@ -33,7 +32,7 @@ class _Listener:
         self.socket = socket.create_connection(("127.0.0.1", port), _TIMEOUT_S)
         # HTTP/1.0 has no chunks: the end of the connection ends the answer.
         self.socket.sendall(b"GET /v1/changes?views=touch HTTP/1.0\r\nHost: localhost\r\n\r\n")
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._is_open = False
         self._rows = rows
         self.version = -1
@@ -42,24 +41,24 @@ class _Listener:
     def read(self) -> None:
         data = self.socket.recv(1 << 20)
         if not data:
-            raise RuntimeError(f"expected a stream without end, was its end at version {self.version}")
-        self._held += data
+            raise RuntimeError(f"expected further frames, was the end of the stream at version {self.version}")
+        self._buffer += data
         if not self._is_open:
-            head, found, rest = bytes(self._held).partition(b"\r\n\r\n")
+            head, found, rest = bytes(self._buffer).partition(b"\r\n\r\n")
             if not found:
                 return
             if b" 200 " not in head.split(b"\r\n", 1)[0]:
                 raise RuntimeError(f"expected a stream of changes, was {head[:200]!r}")
-            self._is_open, self._held = True, bytearray(rest)
+            self._is_open, self._buffer = True, bytearray(rest)
         place = 0
-        while len(self._held) - place >= _LENGTHS.size:
-            head_bytes, body_bytes = _LENGTHS.unpack_from(self._held, place)
+        while len(self._buffer) - place >= _LENGTHS.size:
+            head_bytes, body_bytes = _LENGTHS.unpack_from(self._buffer, place)
             end = place + _LENGTHS.size + head_bytes + body_bytes
-            if len(self._held) < end:
+            if len(self._buffer) < end:
                 break
-            self._frame(bytes(self._held[place:end]), head_bytes)
+            self._frame(bytes(self._buffer[place:end]), head_bytes)
             place = end
-        del self._held[:place]
+        del self._buffer[:place]
 
     def _frame(self, data: bytes, head_bytes: int) -> None:
         header = _header.decode(data[_LENGTHS.size : _LENGTHS.size + head_bytes])
@@ -96,12 +95,10 @@ def main() -> None:
             key.data.read()
         if not is_ready and all(listener.version >= 0 for listener in listeners):
             is_ready = True
-            sys.stdout.write("ready\n")
-            sys.stdout.flush()
+            print_line({"ready": len(listeners)})
         if time.monotonic() > deadline:
             raise RuntimeError(f"expected version {options.last}, was {min(each.version for each in listeners)}")
-    said = {name: sum(vars(each)[name] for each in listeners) for name in ("frames", "changed", "summed")}
-    sys.stdout.write(json.dumps(said) + "\n")
+    print_line({name: sum(vars(each)[name] for each in listeners) for name in ("frames", "changed", "summed")})
 
 
 if __name__ == "__main__":

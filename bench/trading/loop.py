@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ __all__ = ["deltabook", "running", "until_ready"]
 
 _READY_S: Final = 300.0
 _STOP_S: Final = 30.0
-_LOOK_S: Final = 0.02
+_POLL_S: Final = 0.02
 
 
 def deltabook(*arguments: str) -> list[str]:
@@ -40,7 +40,10 @@ def running(role: str, command: list[str], folder: Path) -> Iterator[Child]:
 
 
 def until_ready(child: Child) -> dict[str, int]:
-    """Wait until it serves, and its Spark is up if it has one; return its ports, or raise `RuntimeError`."""
+    """Wait until a process serves, and until its Spark is up if it has one; return its ports.
+
+    Raise `RuntimeError` if it does not.
+    """
     _wait(child, lambda: child.ready is not None, _READY_S, "to be ready")
     if child.role == "runtime":
         port = child.ready.ports["http"] if child.ready else 0
@@ -55,9 +58,8 @@ def _is_spark_up(port: int) -> bool:
         return bool(json.load(answer)["spark"] != "starting")
 
 
-def _wait(child: Child, done: object, limit_s: float, what: str) -> None:
+def _wait(child: Child, done: Callable[[], bool], limit_s: float, what: str) -> None:
     deadline = time.monotonic() + limit_s
-    assert callable(done)
     while not done():
         child.read()
         if done():
@@ -65,4 +67,4 @@ def _wait(child: Child, done: object, limit_s: float, what: str) -> None:
         if child.exit_code is not None or time.monotonic() > deadline:
             lines = "\n".join(child.log_lines())
             raise RuntimeError(f"expected {child.role} {what}, was {child.reason()}\n{lines}")
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)

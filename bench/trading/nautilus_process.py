@@ -1,6 +1,6 @@
 """Plays a recorded flow through `BacktestEngine` of nautilus_trader; it must be called with an interpreter that has it.
 
-It reads ``t,id,action,volume,price`` (B S adds, E executed in part, F in full, D gone; times in ms). Each line becomes
+It reads ``t,id,action,volume,price`` (B S add, E executes in part, F in full, D deletes; times in ms). A line becomes
 an `OrderBookDelta` of an L3 book before the clock starts. A strategy reads the best prices after every delta; at every
 thousandth change it cancels its order and bids one lot at the best bid. It prints messages, seconds (of `run` alone),
 touches and orders as one line of JSON. It imports nothing of this project.
@@ -105,8 +105,8 @@ def main(path: Path) -> None:
     started = time.perf_counter()
     engine.run()
     seconds = time.perf_counter() - started
-    said = {"messages": len(deltas), "seconds": seconds, "touches": strategy.touches, "orders": strategy.orders}
-    sys.stdout.write(json.dumps(said) + "\n")
+    result = {"messages": len(deltas), "seconds": seconds, "touches": strategy.touches, "orders": strategy.orders}
+    sys.stdout.write(json.dumps(result) + "\n")
 
 
 main(Path(sys.argv[1]))

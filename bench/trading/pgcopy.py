@@ -36,7 +36,7 @@ _TYPES: Final = ("BIGINT", "VARCHAR", "DECIMAL(21,2)", "DOUBLE", "TIMESTAMP")
 
 
 class _Answer:
-    """Answers every question with the same rows, since DuckDB's time is not to be measured."""
+    """Answers every question with the same rows, so that the time of DuckDB is not measured."""
 
     def __init__(self, table: pa.Table) -> None:
         columns = tuple(AnsweredColumn(name, kind) for name, kind in zip(table.column_names, _TYPES, strict=True))
@@ -70,8 +70,8 @@ def copied_s(port: int, sql: str) -> float:
     an error.
     """
     with socket.create_connection(("127.0.0.1", port)) as client:
-        said = b"user\0bench\0\0"
-        client.sendall(struct.pack("!ii", len(said) + 8, 3 << 16) + said)
+        parameters = b"user\0bench\0\0"
+        client.sendall(struct.pack("!ii", len(parameters) + 8, 3 << 16) + parameters)
         while not client.recv(65_536).endswith(b"Z\0\0\0\5I"):
             pass
         begun = time.perf_counter()

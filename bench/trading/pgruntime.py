@@ -33,7 +33,7 @@ _ROWS: Final = 1_000_000
 _COLUMNS: Final = ("id int64", "symbol string", "price int64(2)", "share float64", "quantity int64")
 _VIEWS: Final = ("best_quote", "broker_volume", "vwap_trades")
 _READ_S: Final = 300.0
-_LOOK_S: Final = 0.2
+_POLL_S: Final = 0.2
 
 
 def measure_port(quick: bool) -> list[Record]:
@@ -104,7 +104,7 @@ def _wait_for(port: int, rows: int) -> None:
                 return
             if time.monotonic() > deadline:
                 raise RuntimeError(f"expected {rows} rows within {_READ_S:g} s, was {read}")
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
     finally:
         engine.dispose()
 

@@ -21,11 +21,11 @@ _FIRST_MS: Final = 36_000_000
 
 
 def write_recording(path: Path, requests: int, seed: int = 1) -> int:
-    """Write ``t,id,action,volume,price`` (B S adds, E executed in part, F in full, D gone) and return the number of
+    """Write ``t,id,action,volume,price`` (B S add, E executed in part, F in full, D deleted) and return the number of
     messages.
 
-    A tenth of the requests execute; of the others about as many add as cancel. 2,000 orders are alive, and ten requests
-    come per millisecond.
+    A tenth of the requests execute; of the others about as many add as cancel. About 2,000 orders are live, and each
+    millisecond has ten requests.
     """
     now, rules = Now(), MarketRules((Instrument(SYMBOL),))
     encoder = TextEncoder(rules, now)

@@ -3,15 +3,15 @@
 """``python -m bench.trading.results_process``: a results service over synthetic views.
 
 The view ``large`` has a given number of rows and never changes. ``touch`` has a row for each of ten symbols and changes
-all of them with every version. The process prints its port as a line of JSON; a line on standard input is a number of
-versions, which are published one per turn of the reactor; another line of JSON has the time that this took.
+all of them with every version. The process prints its port as a line of JSON. For a line of standard input with a
+number it publishes that many versions, one per turn of the reactor, and prints a line of JSON with the seconds that
+this took. It ends with standard input.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from twisted.internet import reactor as _reactor
 from twisted.internet.stdio import StandardIO
 from twisted.protocols.basic import LineOnlyReceiver
 
+from bench.processes import print_line
 from deltabook.wire.access import Access
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.engine.express import Update
@@ -74,8 +75,8 @@ def _touch(version: int, weight: int) -> pa.Table:
     )
 
 
-class _Orders(LineOnlyReceiver):
-    """Reads numbers of versions to publish, and the end of standard input."""
+class _Commands(LineOnlyReceiver):
+    """Reads the numbers of versions to publish; the end of standard input stops the reactor."""
 
     delimiter = b"\n"
 
@@ -120,10 +121,9 @@ def main() -> None:
     port = reactor.listenTCP(
         0, results_site(parts, reactor, Access(), None, now_ns=time.time_ns), interface="127.0.0.1"
     )
-    sys.stdout.write(json.dumps({"port": port.getHost().port}) + "\n")
-    sys.stdout.flush()
+    print_line({"port": port.getHost().port})
     quicken()
-    StandardIO(_Orders(reactor, hub), reactor=reactor)
+    StandardIO(_Commands(reactor, hub), reactor=reactor)
     reactor.run()
 
 

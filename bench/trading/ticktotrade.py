@@ -3,9 +3,9 @@
 The loop is the demo's: agents, an ITCH feed into the runtime, its views in their lanes, two strategies that trade. A
 third strategy answers bids for a symbol that nobody else trades (`bench.trading.probe`). This process bids for it
 repeatedly, and reads the text feed: the time is from the arrival of the bid's message to the arrival of its
-execution's. The way of the bid to the exchange is not included, the matching of the answer (about 0.1 ms) is. The
-pauses between bids are random with a seed, and end whether or not the feed is silent, so that bids synchronise neither
-with the epochs nor with the bursts of the agents.
+execution's. The time that the bid takes to the exchange is not included; that of matching the answer (about 0.1 ms) is.
+The pauses between bids are random with a seed, and end whether or not the feed is silent, so that bids synchronise
+neither with the epochs nor with the bursts of the agents.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Bids:
         feed = socket.create_connection(("127.0.0.1", port), _ANSWER_S)
         feed.sendall(encode_login(PassiveLogin()))
         self._feed = feed
-        self._held = b""
+        self._partial_line = b""
         self._lines: deque[tuple[bytes, float]] = deque()
         self._wait_for(lambda line: True)
         self._sent = 0
@@ -115,8 +115,8 @@ class Bids:
             return
         data, now_s = self._feed.recv(1 << 18), time.monotonic()
         if not data:
-            raise RuntimeError("expected the exchange to go on, was the end of its feed")
-        *lines, self._held = (self._held + data).split(b"\n")
+            raise RuntimeError("expected further messages of the feed, was its end")
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         self._lines.extend((line, now_s) for line in lines)
 
 

@@ -35,41 +35,40 @@ def run(quick: bool) -> list[Record]:
     cases = list(_measurable([BROKER_SUM, *CASES.values()]))
     measured = Measured(plan)
     for case in cases:
-        _say(f"{case.name}: answers are compared")
+        _report(f"{case.name}: answers are compared")
         check(case, plan.checked_orders)
         for orders in plan.states:
-            _say(f"{case.name}: in process, {orders:,} live orders a side")
+            _report(f"{case.name}: in process, {orders:,} live orders a side")
             measured.rates.all += measure(case, orders, plan.sizes_at(orders), plan.runs)
             if orders in (plan.states[0], plan.states[-1]):
                 measured.rates.all += measure_events(case, orders, plan.runs)
-        _say(f"{case.name}: DuckDB, as written")
-        _say(f"{case.name}: single batches, checkpoints, compilation")
+        _report(f"{case.name}: single batches, checkpoints, compilation, DuckDB as written")
         measured.stalls[case.name] = stalls_of(case, plan.states[-1], plan.stall_batches)
         measured.checkpoints[case.name] = checkpoints_of(case, plan.states[0])
         measured.compilation[case.name] = compilation_of([case])
         measured.written[case.name] = seconds_as_written(case, plan.states[0], plan.written_seconds, _MEMORY)
     for case in WINDOWED.values():
-        _say(f"{case.name}: answers are compared")
+        _report(f"{case.name}: answers are compared")
         check(case, plan.checked_orders)
-        _say(f"{case.name}: in process, {plan.states[0]:,} live orders a side")
+        _report(f"{case.name}: in process, {plan.states[0]:,} live orders a side")
         measured.rates.all += measure(case, plan.states[0], [MAIN], plan.runs)
-    _say("size of the state")
+    _report("size of the state")
     six = [case for case in cases if case.name in SIX]
     measured.state_bytes = _state_bytes(six, plan)
     measured.held_bytes = {orders: held_bytes(six, orders) for orders in plan.states}
     measured.compilation["six"] = compilation_of(six)
     directory = Path(tempfile.mkdtemp(prefix="bench-views-"))
     try:
-        measured.spark = through_spark(plan, cases, directory, _say)
+        measured.spark = through_spark(plan, cases, directory, _report)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     show(measured)
     for path in draw(measured, _OUT):
-        _say(f"plot: {path}")
+        _report(f"plot: {path}")
     return list(records(measured))
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     sys.stderr.write(f"bench: views: {text}\n")
 
 
@@ -79,7 +78,7 @@ def _measurable(cases: list[Case]) -> Iterator[Case]:
         if is_incremental(program):
             yield case
         else:
-            _say(f"{case.name}: left out, it is re-evaluated: {program.views[0].reason}")
+            _report(f"{case.name}: left out, it is re-evaluated: {program.views[0].reason}")
 
 
 def _state_bytes(six: list[Case], plan: Plan) -> tuple[int, int]:

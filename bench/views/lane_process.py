@@ -97,7 +97,7 @@ class Reply(msgspec.Struct, frozen=True):
     """Seconds from a sealed epoch to its published result."""
 
 
-class _Published:
+class _Recorder:
     """Records what a lane publishes."""
 
     def __init__(self) -> None:
@@ -120,35 +120,35 @@ class _Published:
             return self.spans[-1].seconds
 
 
-def _lane(session: Any, directory: Path, epochs_per_batch: int, heard: _Published) -> SparkLane:
+def _lane(session: Any, directory: Path, epochs_per_batch: int, recorder: _Recorder) -> SparkLane:
     return SparkLane(
         session,
         SparkConfig(max_epochs_per_batch=epochs_per_batch),
         directory / "epochs",
         directory / "checkpoint",
         results=ResultLog(directory / "results"),
-        on_published=heard,
+        on_published=recorder,
     )
 
 
 def _follow(session: Any, command: Follow) -> Reply:
-    heard = _Published()
+    recorder = _Recorder()
     compile_shards(decode_program(EpochLogReader(Path(command.directory) / "epochs").control(0)), SparkConfig().shards)
-    lane = _lane(session, Path(command.directory), command.epochs_per_batch, heard)
+    lane = _lane(session, Path(command.directory), command.epochs_per_batch, recorder)
     lane.start()
     lane.wait_for(command.last, _PATIENCE_SECONDS)
     lane.stop()
-    return _reply(heard)
+    return _reply(recorder)
 
 
 def _small(session: Any, command: Small) -> Reply:
-    directory, heard = Path(command.directory), _Published()
+    directory, recorder = Path(command.directory), _Recorder()
     cases = {case.name: case for case in (BROKER_SUM, *CASES.values())}
     program = program_of(*(cases[name] for name in command.queries))
     compile_shards(program, SparkConfig().shards)
     market, sealer = Market(command.live_orders), Sealer(directory / "epochs", encode_program(program))
     sealer.seal(market.first(), 1)
-    lane = _lane(session, directory, 1, heard)
+    lane = _lane(session, directory, 1, recorder)
     lane.start()
     lane.wait_for(sealer.epoch, _PATIENCE_SECONDS)
     seconds: list[float] = []
@@ -156,9 +156,9 @@ def _small(session: Any, command: Small) -> Reply:
         tables = market.batch(command.events) if command.events else {}
         epoch = sealer.seal(tables, 1)
         sealed = time.perf_counter()
-        seconds.append(heard.wait_for(epoch) - sealed)
+        seconds.append(recorder.wait_for(epoch) - sealed)
     lane.stop()
-    return msgspec.structs.replace(_reply(heard), seconds=tuple(seconds[-command.count :]))
+    return msgspec.structs.replace(_reply(recorder), seconds=tuple(seconds[-command.count :]))
 
 
 def _plain(session: Any, command: Plain) -> Reply:
@@ -187,10 +187,10 @@ def _plain(session: Any, command: Plain) -> Reply:
     return Reply(seconds=tuple(taken[1:]))
 
 
-def _reply(heard: _Published) -> Reply:
-    if heard.failed:
-        raise RuntimeError(f"expected every view to go on, was {heard.failed}")
-    return Reply(tuple(heard.spans), heard.answers.all_rows())
+def _reply(recorder: _Recorder) -> Reply:
+    if recorder.failed:
+        raise RuntimeError(f"expected every view to go on, was {recorder.failed}")
+    return Reply(tuple(recorder.spans), recorder.answers.all_rows())
 
 
 def _answer(session: Any, command: Command) -> Reply:

@@ -48,9 +48,9 @@ class ThroughSpark(msgspec.Struct):
     """Seconds of plain Structured Streaming for a batch."""
 
 
-def through_spark(plan: Plan, cases: list[Case], directory: Path, say: Callable[[str], None]) -> ThroughSpark:
+def through_spark(plan: Plan, cases: list[Case], directory: Path, report: Callable[[str], None]) -> ThroughSpark:
     """Measure everything, in separate processes; logs are made under the directory and removed."""
-    run = _Run(plan, cases, directory, say)
+    run = _Run(plan, cases, directory, report)
     run.smallest()
     for orders in plan.states[1:]:
         run.larger(orders)
@@ -62,13 +62,13 @@ def through_spark(plan: Plan, cases: list[Case], directory: Path, say: Callable[
 class _Run:
     """One run of all measurements."""
 
-    def __init__(self, plan: Plan, cases: list[Case], directory: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, plan: Plan, cases: list[Case], directory: Path, report: Callable[[str], None]) -> None:
         self.found = ThroughSpark()
         self._plan = plan
         self._cases = cases
         self._six = [case for case in cases if case.name in SIX]
         self._directory = directory
-        self._say = say
+        self._report = report
         self._processes = 0
 
     def smallest(self) -> None:
@@ -78,23 +78,23 @@ class _Run:
             for relations in (_BOTH, ("bids",)):
                 with self._log(relations, lowest, self._plan.spark) as log:
                     if relations == _BOTH:
-                        self._say("through Spark, all six")
+                        self._report("through Spark, all six")
                         self.found.six[lowest] = lanes.follow(log, self._six)
                     self._alone(lanes, log, self._cases, lowest)
-            self._say("through Spark, small epochs")
+            self._report("through Spark, small epochs")
             views = tuple(case.name for case in self._six)
             self.found.small, self.found.empty = (
                 lanes.ask(Small(str(lanes.folder()), views, lowest, events, self._plan.small)).seconds
                 for events in (SMALL_EVENTS, 0)
             )
-            self._say("plain Structured Streaming")
+            self._report("plain Structured Streaming")
             plain = Plain(str(lanes.folder()), PLAIN_QUERY, PLAIN_ORDERS, PLAIN_EVENTS, 4)
             self.found.plain = lanes.ask(plain).seconds
 
     def larger(self, orders: int) -> None:
         """Measure all six at a larger state."""
         with self._log(_BOTH, orders, self._plan.spark_larger) as log, self._lanes() as lanes:
-            self._say(f"through Spark, all six, {orders:,} live orders a side")
+            self._report(f"through Spark, all six, {orders:,} live orders a side")
             self.found.six[orders] = lanes.follow(log, self._six)
 
     def largest(self) -> None:
@@ -111,13 +111,13 @@ class _Run:
         """Measure the memory while many events pass."""
         batches = ((_FLAT, self._plan.flat_batches),)
         with self._log(_BOTH, self._plan.states[0], batches) as log, self._lanes() as lanes:
-            self._say("through Spark, memory over many batches")
+            self._report("through Spark, memory over many batches")
             self.found.flat = lanes.follow(log, self._six).memory
 
     def _alone(self, lanes: LaneProcess, log: Log, cases: list[Case], orders: int) -> None:
         for case in cases:
             if case.relations == log.relations:
-                self._say(f"through Spark, {case.name}, {orders:,} live orders a side")
+                self._report(f"through Spark, {case.name}, {orders:,} live orders a side")
                 self.found.alone[case.name, orders] = lanes.follow(log, [case])
 
     def _lanes(self) -> LaneProcess:
@@ -126,7 +126,7 @@ class _Run:
 
     @contextmanager
     def _log(self, relations: tuple[str, ...], live_orders: int, batches: Batches) -> Iterator[Log]:
-        self._say(f"a log of {' and '.join(relations)} with {live_orders:,} live orders a side is made")
+        self._report(f"a log of {' and '.join(relations)} with {live_orders:,} live orders a side is made")
         sizes = [size for size, count in batches for _ in range(count)]
         log = seal_log(self._directory / "log", relations, live_orders, sizes)
         try:

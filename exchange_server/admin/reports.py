@@ -1,6 +1,7 @@
 """Reports for the operator of an exchange.
 
-A report changes nothing in the market, and every report is bounded in size.
+A report changes nothing in the market, and every report is bounded in size. A sum of lots or of notional above 2⁶³ - 1
+is reported as that number, since readers of JSON may have no larger integers.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from deltabook.wire import admin
 from exchange_server.errors import OperationError, UnknownNameError
+from exchange_server.matching.market_state import INT64_MAX
 from exchange_server.matching.order import RefuseReason
 
 __all__ = ["MOST_HASHED", "Connection", "Face", "Playing", "Reports"]
@@ -169,9 +171,9 @@ class Reports:
                 locate=book.locate,
                 phase=book.phase,
                 bid_ticks=bid[0] if bid else None,
-                bid_volume=bid[1] if bid else 0,
+                bid_volume=min(bid[1], INT64_MAX) if bid else 0,
                 ask_ticks=ask[0] if ask else None,
-                ask_volume=ask[1] if ask else 0,
+                ask_volume=min(ask[1], INT64_MAX) if ask else 0,
                 last_ticks=book.last_trade_ticks or None,
                 live_orders=len(book.orders),
                 tick_size=instrument.tick_size,
@@ -238,7 +240,7 @@ class Reports:
                 broker_id=account.broker_id,
                 killed=account.killed,
                 open_orders=len(account.orders),
-                open_notional=account.open_notional if account.limits.open_notional else None,
+                open_notional=min(account.open_notional, INT64_MAX) if account.limits.open_notional else None,
                 self_trade=account.self_trade,
                 cancel_on_disconnect=account.cancel_on_disconnect,
                 messages=self.exchange.stream(account).records.next_number - 1,
@@ -290,4 +292,4 @@ class Reports:
 
 
 def _levels(levels: Iterable[tuple[int, int, int]], depth: int) -> tuple[admin.Level, ...]:
-    return tuple(admin.Level(price, volume, orders) for price, volume, orders in islice(levels, depth))
+    return tuple(admin.Level(price, min(volume, INT64_MAX), orders) for price, volume, orders in islice(levels, depth))

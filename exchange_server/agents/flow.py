@@ -110,7 +110,7 @@ class Activity:
     """Pace of all agents together: log-normal with a mean of 1, and correlated over time.
 
     The pace has a random generator of its own, so that the agents' decisions do not depend on it; without bursts
-    nothing is drawn.
+    it draws no numbers.
     """
 
     def __init__(self, settings: ActivitySettings, random: Random) -> None:
@@ -155,9 +155,10 @@ class AgentFlow:
     """Submits the agents' requests, `rate_per_s` of them on average, in batches every 10 ms.
 
     The requests are determined by the seed, the number of earlier inputs and the books: the same journal and the same
-    times give the same requests. After a restart the flow continues with the orders that rest in the books. ``delay_s``
-    draws the time between a reading of the books and the arrival of the batch decided on it; batches arrive in the
-    order of their decisions. Without ``delay_s`` they arrive at once.
+    times give the same requests. After a restart the flow continues with the orders that rest in the books.
+
+    ``delay_s`` returns a random time: from a reading of the books until the batch that was decided on it arrives.
+    Batches arrive in the order of their decisions; without ``delay_s`` they arrive at once.
     """
 
     def __init__(

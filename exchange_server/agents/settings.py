@@ -2,7 +2,7 @@
 
 Prices are in steps (`AgentSettings.step_bps` of the instrument's reference price, a tick at least), sizes in clips
 (`AgentSettings.clip_lots` lots), durations in turns: a turn is one trader's chance to act, so that a market at twice
-the rate lives twice as fast and looks the same.
+the rate behaves alike, twice as fast.
 """
 
 from __future__ import annotations

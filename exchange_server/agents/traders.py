@@ -112,7 +112,7 @@ class Noise(Trader):
         """Place an order, or cancel one."""
         draw = random.random()
         if draw < self._market_from:
-            self._flit(view, random, batch)
+            self._place_fleeting(view, random, batch)
         elif draw < self._patient_from:
             lots = some_lots(random, self._settings.market_clips * self._clip_lots, self._settings.size_spread)
             batch.take(self.some_broker(random), "B" if random.random() < 0.5 else "S", lots, 0, MARKET)
@@ -131,7 +131,7 @@ class Noise(Trader):
         else:
             batch.enter(self.patient, broker_id, "S", lots, int(view.mid + away) + 1)
 
-    def _flit(self, view: View, random: Random, batch: RequestBatch) -> None:
+    def _place_fleeting(self, view: View, random: Random, batch: RequestBatch) -> None:
         """Place a fleeting order at or inside the best prices, or cancel the oldest one if there are enough."""
         if len(self.fleeting) >= self._settings.fleeting_orders:
             self.fleeting.cancel_oldest(view, batch)
@@ -152,7 +152,7 @@ class Noise(Trader):
             batch.enter(self.fleeting, broker_id, "S", lots, ask - inside)
 
 
-_LOOKS: Final = 6
+_CHECKED_QUOTES: Final = 6
 """Largest number of quotes that are checked in a turn."""
 
 
@@ -209,7 +209,7 @@ class Maker(Trader):
         self._learn(view)
         opinion = self._believed + random.gauss(0.0, settings.jitter_steps) * step
         settled_ns, count, tolerance = batch.settled_ns, len(quotes), settings.tolerance
-        for _ in range(_LOOKS):
+        for _ in range(_CHECKED_QUOTES):
             quote = quotes[self._next]
             self._next = (self._next + 1) % count
             if quote.asked_ns > settled_ns:
@@ -291,7 +291,7 @@ class Value:
         """Logarithm of the ratio of volatility to its median."""
         self._passing: dict[int, tuple[float, float, float, float]] = {}
         """Coefficients by number of turns: decay and spread of the volatility, square root of the turns, and return
-        to the reference price. A batch bounds the number of turns.
+        to the reference price. The size of a batch bounds the number of turns, and so of entries.
         """
 
     def advance(self, turns: int, random: Random) -> None:

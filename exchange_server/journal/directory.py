@@ -35,7 +35,7 @@ LOCK: Final = "lock"
 
 _KEPT_SNAPSHOTS: Final = 4
 _LEAST_SNAPSHOTS: Final = 2
-"""The newest snapshot, and the one before it in case the newest is damaged."""
+"""Smallest number of snapshots to keep: the newest, and the one before it in case the newest is damaged."""
 
 
 def keeps_writes(directory: Path, disk: JournalDisk = LOCAL_DISK) -> bool:

@@ -288,7 +288,7 @@ class InputsLog:
                 self._disk.unlink(path)
         offset = end.position - self._start
         if end.torn_records:
-            self._keep_aside(offset)
+            self._copy_aside(offset)
         if end.torn_bytes:
             self._disk.truncate(self._fd, offset)
         for path in end.paths:
@@ -300,7 +300,7 @@ class InputsLog:
         self._disk.sync_directory(self._directory)
         self._synced = end.position
 
-    def _keep_aside(self, offset: int) -> None:
+    def _copy_aside(self, offset: int) -> None:
         """Copy the newest segment's bytes from an offset on to a separate file."""
         data = self._disk.pread(self._fd, self._disk.size(self._fd) - offset, offset)
         aside = self._disk.open(self._path.with_name(f"{self._path.stem}-{offset}.torn"), create=True, empty=True)

@@ -54,7 +54,7 @@ def _checksum(number: int) -> bytes:
 def damage_before(position: Position, path: Path, disk: JournalDisk = LOCAL_DISK) -> str:
     """Return why the bytes of a file before a position differ from those written; empty if they do not.
 
-    Reads all of the bytes. Without checksums in the position only the number of bytes is compared.
+    All of the bytes are read. Without checksums in the position only the number of bytes is compared.
     """
     try:
         descriptor = disk.open(path, read_only=True)
@@ -89,11 +89,11 @@ class NumberedFile(ABC):
     The file is derived: its contents follow from the journal's inputs, and bytes that a crash cut off or left over are
     rewritten when the inputs are applied again. It is synced for snapshots only, which rely on the bytes before their
     positions. Reading from a record on costs one look-up in the index and a scan of about one spacing. Kinds of files
-    differ in how the end of a record is found; none is longer than a scan.
+    differ in how the end of a record is found; no record is longer than one scan.
 
     Every block has a checksum in memory, which goes into snapshots with the `Position` and against which every read is
-    checked: a mismatch raises `DamagedStreamError`. The bytes of a file after a position are not needed, so that no
-    crash leaves bytes without their checksum. The checksums of a terabyte are 64 MB.
+    checked: a mismatch raises `DamagedStreamError`. Bytes after the position of a snapshot are written again by a
+    recovery, so that a crash leaves no bytes without a checksum. The checksums of a terabyte are 64 MB.
     """
 
     def __init__(
@@ -135,9 +135,9 @@ class NumberedFile(ABC):
         if is_cut:
             self.cut()
         if position.rest_checksum is None:
-            self._take_as_it_is()
+            self._checksum_existing()
 
-    def _take_as_it_is(self) -> None:
+    def _checksum_existing(self) -> None:
         """Compute the checksums of the existing bytes, for a position of an earlier release without checksums."""
         for begin in range(0, self.size_bytes, BLOCK_BYTES):
             length = min(BLOCK_BYTES, self.size_bytes - begin)
@@ -145,9 +145,9 @@ class NumberedFile(ABC):
 
     @property
     def surplus_bytes(self) -> int:
-        """Number of bytes of further records that the file had when it was opened and that were not appended since.
+        """Number of bytes of records that the file had when it was opened, and that have not been appended again.
 
-        0 for bytes that do not begin with the next record: such bytes were never published.
+        It is 0 if these bytes do not begin with the next record, since they were then never published.
         """
         surplus_bytes = max(0, self._found_bytes - self.size_bytes)
         begin = self._disk.pread(self._descriptor(), _SCAN_BYTES, self.size_bytes) if surplus_bytes else b""

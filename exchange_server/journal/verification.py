@@ -64,7 +64,7 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: JournalDisk = LOCAL
     newest = next(snapshots.newest(), None)
     written = set(newest.streams) if newest else set()
     forms = {form for form in made if feed_name(form) in written or disk.is_file(directory / feed_name(form))}
-    # From the beginning; if that was removed, from the oldest intact snapshot, which is assumed to be correct.
+    # The walk starts at the first input or, if that was removed, at the oldest intact snapshot, assumed to be correct.
     usable = (number for number in reversed(snapshots.inputs()) if number + 1 >= head.first)
     oldest = next(filter(None, map(snapshots.read, usable)), None) if head.first > 1 else None
     if oldest is not None:

@@ -1,6 +1,6 @@
 """The market: books, matching and accounts; a pure function of its rules and inputs.
 
-Imports point only downwards, a line above the lines that it uses:
+A module imports only modules on lines below its own:
 
 ```
 market.py           Market: applies an input, the API of protocols      AccountProtocol: reads a protocol's bytes
@@ -20,7 +20,7 @@ market.py           Market: applies an input, the API of protocols      AccountP
 The way of an order, from the call that carries its input to the feed:
 
 ```
-Market.apply(Enter) ─▶ Market.enter ─┬─ nothing special about it ─▶ Book.enter ─▶ Book.execute ─┐
+Market.apply(Enter) ─▶ Market.enter ─┬─ plain (no flags, no limits) ▶ Book.enter ─▶ Book.execute ─┐
                                      └─▶ Market.enter_checked                                   ├─▶ FeedEncoder, Teller
                                            requests.refusal_of ─▶ refused: Teller               │
                                            special_orders.enter_special ─▶ match_special ───────┘
@@ -36,7 +36,7 @@ minimum, fill-or-kill                       special_orders.match_special
 iceberg                                     Book.rest, special_orders.show_next_part
 hidden                                      Book.rest, special_orders.match_special
 stop                                        triggers.Stops, special_orders.trigger_stops
-that ends at a time                         triggers.Expiries, Market.expire
+with a time of expiry                       triggers.Expiries, Market.expire
 for an auction                              auctions.change_phase
 pegged                                      none here: strategies move them, algo_engine.execution.pegs
 ```

@@ -1,7 +1,7 @@
 """Auctions and the phases that they belong to: the session's beginning, its auctions, halts and end.
 
-An auction (opening, closing, after a halt) collects orders until its phase ends; then all of them execute at the one
-price at which most lots do.
+An auction (opening, closing, after a halt) collects orders until its phase ends. Its orders then execute at a single
+price, the one at which the most lots execute.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _id(order: Order) -> int:
 
 
 def _equilibrium(buys: Iterable[_Lots], sells: Iterable[_Lots], reference: int) -> _Balance | None:
-    """Return the price at which most lots execute, None if none do.
+    """Return the price at which the most lots execute, None if none do.
 
     Of several such prices, return the one with the fewest lots left over, then the one nearest to the reference, then
     the highest.
@@ -186,9 +186,9 @@ def _execute(book: Book, sides: list[_Lots], balance: _Balance, kind: CrossKind)
     match_id = shared.next_match_id
     shared.next_match_id = match_id + 1
     for order, lots, displayed in sides:
-        held_back = lots - displayed if displayed else 0
-        order.volume -= lots - held_back
-        order.reserve -= held_back
+        from_reserve = lots - displayed if displayed else 0
+        order.volume -= lots - from_reserve
+        order.reserve -= from_reserve
         order.executed += lots
         if displayed:
             book.feed.crossed(order, displayed, price, match_id)

@@ -94,7 +94,7 @@ class Enter(Input, frozen=True, gc=False, array_like=True, tag=2):
 
 
 class Reduce(Input, frozen=True, gc=False, array_like=True, tag=3):
-    """Takes `volume` lots off an order, or all if it has no more; the order keeps its place."""
+    """Takes `volume` lots off an order, which keeps its place; an order with no more lots than that ends."""
 
     account: int
     broker_id: int
@@ -102,7 +102,7 @@ class Reduce(Input, frozen=True, gc=False, array_like=True, tag=3):
     order_id: int
     volume: int
     symbol: str = ""
-    """Symbol that is repeated in a refusal; the order is found by its id only."""
+    """Symbol of the order, for the text of a refusal; it does not select the order."""
 
 
 class Cancel(Input, frozen=True, gc=False, array_like=True, tag=4):

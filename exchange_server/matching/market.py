@@ -63,7 +63,7 @@ class AccountProtocol(ABC):
         """Carry out the messages of `item` in their order, each at its own time (set `market.now.time_ns`).
 
         Return why the session must be closed, empty if it need not be; the messages before the offending one have been
-        carried out, those after it have not. Never raises for bytes that a client can send.
+        carried out, those after it have not. The method never raises for bytes that a client can send.
         """
 
 
@@ -331,9 +331,9 @@ class Market:
             trigger_stops(book)
 
     def replace(self, old: Order, new: Order, item: object = None) -> None:
-        """End `old` and enter `new` (its ids not given, its volume the lots still open) behind all others of its price.
+        """End `old` and enter `new` in its place, behind all others of its price.
 
-        A refusal leaves `old` as it is.
+        `new` has no ids yet, and its volume is the number of lots still open. If it is refused, `old` does not change.
         """
         if self.now.time_ns >= self._expiries.next_due_ns:
             self.expire()
@@ -346,7 +346,7 @@ class Market:
     def cancel(
         self, order: Order, volume_off: int, reason: CancelReason = CancelReason.USER, ref: int | bytes = 0
     ) -> None:
-        """Take `volume_off` lots off a live order, which keeps its place; all its lots end it."""
+        """Take `volume_off` lots off a live order, which keeps its place; the order ends if it has no more lots."""
         book = self.book_at[order.locate]
         assert book is not None
         cancel_order(book, order, volume_off, reason, ref)

@@ -1,7 +1,7 @@
-"""The state of a market apart from its books: shared state of the books, accounts, and counters.
+"""The state of a market apart from its books: identifiers, accounts and counters, which all books share.
 
-The state consists of plain values: the module imports neither the books nor the rules of matching nor the market, all
-of which use it.
+The state consists of plain values. The books, the rules of matching and the market use this module, and it imports none
+of them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class MarketState:
         self.tellers: list[Teller] = [SilentTeller(nobody)]
         """Tellers by index of the account."""
         self.is_plain: list[bool] = [True]
-        """True for each account, by index, whose orders need no check of limits, of a stop or of self-trades."""
+        """For each account, by index: True if it has no limits, is not killed and may trade with itself."""
         self.named: dict[str, Account] = {}
         """Accounts by name."""
         self.orders_at: list[Mapping[int, Order]] = [{}]
@@ -73,14 +73,14 @@ class MarketState:
         self.collar_bps = rules.collar_bps
         self.next_order_id = rules.first_order_id
         self.other_ids = 0
-        """Number of ids that were not given to an accepted order, such as ids of displayed parts of icebergs; an order
-        of a recording, which has an id of its own, counts as -1.
+        """Number of ids given to no accepted order, such as to displayed parts of icebergs, less the accepted orders
+        that have an id of a recording.
         """
         self.next_match_id = 1
         self.executions: deque[Execution] = deque(maxlen=MOST_EXECUTIONS)
         """Latest executions of accounts' orders, whose owners are notified if a trade is declared void."""
         self.full_at = self.next_order_id + rules.max_live_orders
-        """Order id from which the live orders are counted before another order is accepted (`has_room`)."""
+        """Order id from which on `has_room` counts the live orders before another order is accepted."""
         self.inputs = 0
         """Number of inputs applied so far."""
         self.has_begun = False
@@ -96,7 +96,7 @@ class MarketState:
         self.replay_counts: dict[str, int] = {}
         """Number of records that had no effect or another effect than recorded, by kind."""
         self.recorded_ids: dict[int, tuple[int, int]] = {}
-        """For a file replayed as orders: id in the file → id in the market, and the volume that remains by the file."""
+        """For a file replayed as orders: id in the file → id in the market, and the volume that the file leaves."""
 
     def parties(self, match_id: int) -> tuple[Party, ...]:
         """Return the orders of accounts that took part in a match; none if the match is no longer remembered."""
@@ -158,7 +158,7 @@ class MarketState:
     def has_room(self) -> bool:
         """Return True if another order may be live.
 
-        The live orders are counted only after as many orders were accepted as there was room for at the last count.
+        The live orders are counted again only after the room found by the last count has been used up.
         """
         if self.next_order_id >= self.full_at:
             self.full_at = self.next_order_id + max(0, self.rules.max_live_orders - self.live_orders)
@@ -170,5 +170,5 @@ class MarketState:
         self.tellers[account].refused(ref, reason, detail, item)
 
     def refuse(self, order: Order, reason: RefuseReason, detail: str, item: object = None) -> None:
-        """Notify an order's owner that the order is refused; `item` is the request if it contains more than that."""
+        """Notify an order's owner that the order is refused; `item` is the request if it contains more."""
         self.turn_down(order.account, order.ref, reason, detail, order if item is None else item)

@@ -102,9 +102,10 @@ class CancelReason(IntEnum):
 
 
 SelfTrade = Literal["allow", "newest", "oldest", "both", "decrement"]
-"""Policy for two orders of one broker that would trade with each other: they trade (allow).
+"""Policy for two orders of one broker that would trade with each other.
 
-The newest, the oldest or both are cancelled; or both are reduced by the lots that would have traded (decrement).
+``allow``: they trade; ``newest``, ``oldest`` or ``both``: that order is, or both are, cancelled; ``decrement``: both
+are reduced by the lots that would have traded.
 """
 
 
@@ -112,7 +113,7 @@ class AccountLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Limits of an account; 0 is no limit."""
 
     requests_per_s: int = 0
-    """Largest number of requests in a second of market time, as a bucket that contains one second's requests."""
+    """Largest number of requests in a second of market time; it is also the capacity of the account's token bucket."""
     open_orders: int = 0
     """Largest number of live orders."""
     order_notional: int = 0
@@ -149,7 +150,7 @@ class Account(msgspec.Struct):
     next_message: int = 1
     """Number of the next private message."""
     bucket: int = 0
-    """Bucket of the request rate: number of requests that may still be sent, times 10⁹."""
+    """Content of the token bucket of the request rate: the number of requests that may be sent now, times 10⁹."""
     bucket_ns: int = 0
     """Market time at which `bucket` was computed."""
     tokens: dict[bytes, None] = msgspec.field(default_factory=dict)
@@ -167,32 +168,32 @@ class Account(msgspec.Struct):
 Side = Literal["B", "S"]
 
 IOC: Final = 1 << 0
-"""Immediate-or-cancel: lots that do not execute at once are cancelled."""
+"""The order is immediate-or-cancel: its lots that do not execute at once are cancelled."""
 MARKET: Final = 1 << 1
-"""No limit; never rests. `Order.price_ticks` is 0."""
+"""The order has no limit price and never rests; its `Order.price_ticks` is 0."""
 MINIMUM: Final = 1 << 2
-"""Executes at least `Order.minimum` lots at once or none; fill-or-kill if that is the whole volume. Only with IOC."""
+"""At least `Order.minimum` lots of the order execute at once, or none (all or none: fill-or-kill). Only with `IOC`."""
 POST_ONLY: Final = 1 << 3
-"""Cancelled in place of an execution on entry."""
+"""The order is cancelled if it would execute on entry."""
 HIDDEN: Final = 1 << 4
-"""Rests behind the displayed orders of its price, and is not on the feed."""
+"""The order rests behind the displayed orders of its price, and is not on the feed."""
 ICEBERG: Final = 1 << 5
-"""Displays `Order.display` lots at a time, the rest is in `Order.reserve`."""
+"""The order displays `Order.display` lots at a time; the rest is in `Order.reserve`."""
 STOP: Final = 1 << 6
-"""Waits outside the book until a trade reaches `Order.stop_ticks`."""
+"""The order waits outside the book until a trade reaches `Order.stop_ticks`."""
 EXPIRES: Final = 1 << 7
-"""Ends at `Order.expire_ns`."""
+"""The order expires at `Order.expire_ns`."""
 OPENING: Final = 1 << 8
-"""Takes part in the opening auction only."""
+"""The order takes part in the opening auction only."""
 CLOSING: Final = 1 << 9
-"""Takes part in the closing auction only."""
+"""The order takes part in the closing auction only."""
 HALTED_ONLY: Final = 1 << 10
-"""Takes part in the auction that ends a halt only."""
+"""The order takes part only in the auction that ends a halt."""
 
 AUCTIONS: Final = OPENING | CLOSING | HALTED_ONLY
-"""Takes part in one kind of auction only."""
+"""Attributes of an order that takes part in one kind of auction only."""
 OUTSIDE: Final = STOP | AUCTIONS
-"""Waits outside the book."""
+"""Attributes of an order that waits outside the book."""
 
 
 class Order(msgspec.Struct, gc=False, array_like=True):

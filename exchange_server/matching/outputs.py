@@ -70,7 +70,7 @@ class FeedEncoder(ABC):
 
     @abstractmethod
     def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
-        """Publish an execution of a displayed order at its limit (at another price only in a recording).
+        """Publish an execution of a displayed order, at its limit price except in some recordings.
 
         `order.volume` is the remaining displayed volume: 0 means that the order has ended.
         """
@@ -81,7 +81,10 @@ class FeedEncoder(ABC):
 
     @abstractmethod
     def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
-        """Publish an auction's whole trade, after its `crossed` events: O opening, C closing, H after a halt."""
+        """Publish the whole trade of an auction, after the `crossed` events of its orders.
+
+        The kind of the auction is O (opening), C (closing) or H (after a halt).
+        """
 
     @abstractmethod
     def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
@@ -182,7 +185,7 @@ class Teller(ABC):
 
     @abstractmethod
     def modified(self, order: Order) -> None:
-        """Publish that its owner reduced an order or changed its kind of sale; the order keeps its place."""
+        """Publish that the owner of an order reduced it or changed its kind of sale; the order keeps its place."""
 
     @abstractmethod
     def refreshed(self, order: Order) -> None:
@@ -244,7 +247,7 @@ class Silence(FeedEncoder):
 
 
 class SilentTeller(Teller):
-    """Teller that drops everything: for accounts of an unknown protocol and, as number 0, for agents and recordings."""
+    """Teller that drops everything: for accounts of an unknown protocol, and for account 0 (agents and recordings)."""
 
     __slots__ = ("account",)
 

@@ -1,13 +1,13 @@
 """Records of a replayed file, and their effects on the book.
 
-*As recorded*: the book follows the file and the feed shows it; nothing is matched and the book may be crossed. Every
-message of the feed keeps its meaning: an execution that empties an order shows that, executions without a price carry
-the resting order's price, and a deletion contains the remaining volume.
+*As recorded*: the book follows the file and the feed shows it; nothing is matched and the book may be crossed. Messages
+of the feed have their usual meaning: the execution of an order's last lots is published as its end, an execution that
+was recorded without a price has the price of the resting order, and a deletion contains the remaining volume.
 
 *As orders*: adds are limit orders that trade, so that clients can trade against them. A recorded execution is an
 immediate-or-cancel order of `REPLAY_BROKER_ID` on the other side at the resting order's price; afterwards the resting
-order has at most the volume that remains by the file. A replacement (U) ends one order and adds the other. While the
-symbol is not in continuous trading, adds rest and nothing executes; a halted or closed symbol accepts none.
+order has at most the volume that remains according to the file. A replacement (U) ends one order and adds the other.
+While the symbol is not in continuous trading, adds rest and nothing executes; a halted or closed symbol accepts none.
 
 Records of ended orders, of ids already live, and broken trades (C) change nothing and are counted.
 """

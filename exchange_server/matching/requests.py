@@ -112,11 +112,11 @@ def _attributes(shared: MarketState, order: Order) -> Refusal | None:
     if order.side not in {"B", "S"}:
         return RefuseReason.BAD_SIDE, f"expected a side B or S was {order.side}"
     if not 0 < volume <= INT64_MAX:
-        return RefuseReason.BAD_VOLUME, f"expected a volume of 1 or more was {volume}"
+        return RefuseReason.BAD_VOLUME, _out_of_range("a volume", 1, volume)
     if not 0 <= order.price_ticks <= INT64_MAX:
-        return RefuseReason.BAD_PRICE, f"expected a price of 0 or more was {order.price_ticks}"
+        return RefuseReason.BAD_PRICE, _out_of_range("a price", 0, order.price_ticks)
     if flags & STOP and not 0 < order.stop_ticks <= INT64_MAX:
-        return RefuseReason.BAD_PRICE, f"expected a stop price of 1 or more was {order.stop_ticks}"
+        return RefuseReason.BAD_PRICE, _out_of_range("a stop price", 1, order.stop_ticks)
     if flags & MINIMUM and not (flags & IOC and 0 < order.minimum <= volume):
         return (
             RefuseReason.BAD_MINIMUM,
@@ -131,6 +131,11 @@ def _attributes(shared: MarketState, order: Order) -> Refusal | None:
         if flags & attributes and flags & excluded:
             return RefuseReason.BAD_COMBINATION, "attributes that exclude each other"
     return None
+
+
+def _out_of_range(what: str, least: int, value: int) -> str:
+    bound = f"of {least} or more" if value < least else f"up to {INT64_MAX}"
+    return f"expected {what} {bound} was {value}"
 
 
 def _limits(book: Book, account: Account, order: Order, old: Order | None) -> Refusal | None:

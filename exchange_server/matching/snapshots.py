@@ -16,6 +16,7 @@ from exchange_server.matching.order import HIDDEN, STOP, Account, Order
 __all__ = ["check", "decode", "encode", "fingerprint"]
 
 _VERSION: Final = 1
+_LARGEST: Final = 2**64 - 1
 
 
 class _BookState(msgspec.Struct, array_like=True):
@@ -64,9 +65,11 @@ def encode(shared: MarketState, books: Mapping[str, Book]) -> bytes:
 def _account_state(account: Account, **values: int) -> Account:
     """Return a copy of an account without its orders and open notional, which `decode` computes again from the books.
 
-    The open notional may exceed 64 bits, the limit of msgpack.
+    Numbers of msgpack have 64 bits, which the open notional may exceed. So may the content of a token bucket, but only
+    if the account's rate is 18 requests or more in a nanosecond, which refuses no request anyway.
     """
-    return msgspec.structs.replace(account, orders={}, open_notional=0, **values)
+    bucket = min(account.bucket, _LARGEST)
+    return msgspec.structs.replace(account, orders={}, open_notional=0, bucket=bucket, **values)
 
 
 def fingerprint(shared: MarketState, books: Mapping[str, Book]) -> str:

@@ -54,7 +54,7 @@ def match_special(book: Book, order: Order, collar_bps: int) -> None:
     if collar_bps:
         reference = book.reference() * sign
         width = abs(reference) * collar_bps // 10_000
-        # Executions begin at the best price: if that is outside the collar on the near side, nothing executes.
+        # Executions begin at the best price: if it is better than the collar allows, nothing executes.
         reach = max(bound, reference - width) if edge <= reference + width else edge + 1
     if edge >= bound and edge != NOTHING:
         policy = book.shared.accounts[order.account].self_trade if order.account else "allow"

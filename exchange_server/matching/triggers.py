@@ -20,8 +20,8 @@ _SPARE: Final = 64
 class Stops:
     """Stop orders of one symbol, sorted by their stop prices, and the price range of its trades since the last check.
 
-    A key is the stop price (negative for sells), the arrival and the order's id; the first of each side is reached
-    first.
+    A key consists of the stop price (negative for sells), the number of the arrival and the order's id. Trades reach
+    the orders of a side in the order of their keys.
     """
 
     __slots__ = ("_arrivals", "_buys", "_keys", "_sells", "high", "low")
@@ -61,7 +61,7 @@ class Stops:
     def reached(self) -> list[int]:
         """Return the ids of the orders that trades have reached since the last call, in the order of their entry.
 
-        Buys come before sells; on each side the stop price that is reached first, then the order that arrived first.
+        Buys come before sells; the orders of a side are sorted by their keys.
         """
         if self.high == -_FAR:
             return []
@@ -81,10 +81,10 @@ class Stops:
 
 
 class Expiries:
-    """Times at which live orders expire, of all books of a market.
+    """Times at which the live orders of all books of a market expire.
 
-    Entries of ended orders stay in the heap until their time, or until they outnumber the live orders: memory is
-    bounded by the live orders.
+    The entry of an ended order stays in the heap until its time comes or the entries of ended orders outnumber the
+    others: memory is bounded by the live orders.
     """
 
     __slots__ = ("_heap", "_limit", "_orders_at", "next_due_ns")

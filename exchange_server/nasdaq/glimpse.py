@@ -7,6 +7,7 @@ market's books ──captured at once──▶ Snapshot ──in slices──▶
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from collections.abc import Callable
 from operator import attrgetter
@@ -43,9 +44,10 @@ class Snapshot:
     """Snapshot of the books: directory and trading state of every listing, one add for each displayed order, and the
     feed's next message number.
 
-    Orders come bids first, best price first, each price by time. All data are of the moment of construction, which
-    takes about 0.15 µs an order: it records an order's feed id and displayed volume, which may change afterwards; the
-    other fields never do. The packets are encoded slice by slice, so that a large book does not block the reactor.
+    Bids come before asks, better prices before worse ones, and the orders of a price in the order of their queue. All
+    data are of the moment of construction, which takes about 0.15 µs for each order: the feed id and the displayed
+    volume of an order are copied, since they may change later; its other fields never do. The packets are encoded slice
+    by slice, so that a large book does not block the reactor.
     """
 
     def __init__(self, market: Market, encoder: ItchEncoder, join_at: int) -> None:
@@ -110,7 +112,10 @@ class Snapshot:
             shares, units = volume * stock.lot_shares, order.price_ticks * stock.tick_units
             head = stock.attributed_add if broker else stock.add
             fields = (head, timestamp, feed_id, side, shares, stock.name, units)
-            packets.append(pack_attributed_add(*fields, broker) if broker else pack_add(*fields))
+            try:
+                packets.append(pack_attributed_add(*fields, broker) if broker else pack_add(*fields))
+            except struct.error:
+                continue  # entered after the end of the feed, when the encoder no longer notes which orders do not fit
         self._done = end
         if end >= len(self._orders):
             packets.append(encode_packet(SEQUENCED, encode_snapshot_end(self.join_at)))
@@ -151,7 +156,7 @@ class GlimpseLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only
     """Limits of the snapshot server."""
 
     fresh_s: float = 1.0
-    """Time within which clients share a snapshot, in seconds; clients also share it until it is complete."""
+    """Time for which a snapshot is also sent to further clients, in seconds; at least until it is complete."""
     snapshots: int = 4
     """Largest number of snapshots in memory, about 50 bytes for each displayed order.
 
@@ -217,7 +222,7 @@ class GlimpseServer(ListeningServer):
             self._fill_calls[snapshot] = self.clock.callLater(0, self._fill, snapshot)
 
     def _fill(self, snapshot: Snapshot) -> None:
-        """Encode one more slice if a client is connected: for a client that disconnects at once nothing is encoded."""
+        """Encode one more slice, unless every client of the snapshot has disconnected."""
         del self._fill_calls[snapshot]
         if snapshot in self.followed:
             snapshot.fill()
@@ -225,14 +230,14 @@ class GlimpseServer(ListeningServer):
         self._forget_stale()
 
     def _drop(self) -> None:
-        """Mark the newest snapshot as stale, so that it is dropped once it is complete or unread."""
+        """Mark the newest snapshot as stale, so that it is dropped once it is complete or has no client."""
         self._is_stale = True
         self._forget_stale()
 
     def _forget_stale(self) -> None:
-        """Drop the newest snapshot if it is stale and complete or unread.
+        """Drop the newest snapshot if it is stale, and is complete or has no client.
 
-        No other snapshot is begun before it is complete: snapshots would be begun faster than they are encoded.
+        Until then no other snapshot is begun, since snapshots might be begun faster than they are encoded.
         """
         newest = self._newest
         if self._is_stale and newest is not None and (newest.is_complete or newest not in self.followed):

@@ -44,10 +44,12 @@ _ROOM_BYTES: Final = PAYLOAD_LIMIT_BYTES - HEADER_BYTES
 
 
 def datagrams(packets: bytes, session: str, sequence: int, most: int = 0) -> Iterator[tuple[bytes, int, int]]:
-    """Yield full datagrams of whole sequenced packets, each with its number of messages and of `packets` bytes.
+    """Yield the messages of whole sequenced packets as datagrams.
 
-    ``most`` is the largest total number of messages, 0 for any number. A message that is too long for a datagram is
-    sent in one of its own nevertheless, since it cannot be left out.
+    Each comes with its number of messages, and the number of bytes of ``packets`` that contain them.
+
+    ``most`` is the largest total number of messages, 0 for any number. A message that is too long for a datagram gets
+    one of its own nevertheless, since it cannot be left out.
     """
     blocks: list[bytes] = []
     room = _ROOM_BYTES
@@ -69,7 +71,7 @@ def _datagram(blocks: list[bytes], session: str, sequence: int) -> tuple[bytes, 
 
 
 _TURN_BYTES: Final = 128 * 1024
-"""Number of bytes of the stream sent in one turn of the reactor: receivers on this machine need turns too, to read."""
+"""Number of bytes of the stream sent in one turn of the reactor; receivers on this machine can read between turns."""
 
 
 def _is_multicast(host: str) -> bool:
@@ -79,7 +81,7 @@ def _is_multicast(host: str) -> bool:
 class MoldSender(DatagramProtocol):
     """Sends every message of a stream once, to a group or one address, from the stream's end when the sender starts.
 
-    The sender neither waits nor holds back: a receiver requests lost datagrams again (`MoldRequestServer`). A heartbeat
+    The sender never waits for a receiver, which can request lost datagrams again (`MoldRequestServer`). A heartbeat
     follows a second of silence. After the last message of an ended session, heartbeats are replaced by end of session.
     Damaged messages are skipped and logged: receivers notice the gap, and their requests for it are not answered.
     """
@@ -216,9 +218,9 @@ class _Bucket:
         self._left = float(per_s)
         self._filled_s = now_s
         self.next_number = 0
-        """Number of the host's next request if it continues after its last reply."""
+        """Number of the first message after the host's latest reply, with which its next request probably begins."""
         self.next_offset = 0
-        """Offset of that record."""
+        """Offset of that message in the stream."""
 
     def fill(self, now_s: float) -> bool:
         """Refill the bucket; return True if it has a token."""

@@ -72,8 +72,8 @@ class SoupServer(Factory, ABC):
     """Accepts logins and sends each client the messages of its stream from its number on, exactly once and in order.
 
     All messages appended to a stream in a turn of the reactor go to each of its followers in one write, of the same
-    bytes. A heartbeat follows every burst in addition to every second of silence: it is three bytes, clients ignore it,
-    and a client that knows this feed learns from it that no further message of the last request will come.
+    bytes. A heartbeat of three bytes is sent after every second of silence, and also after every burst: a client that
+    knows this feed learns from it that no further message of the last request will follow. Other clients ignore it.
     """
 
     _log = Logger()
@@ -124,7 +124,7 @@ class SoupServer(Factory, ABC):
     # -- logins --------------------------------------------------------------------------------------------------
 
     def position(self, connection: SoupConnection, login: LoginRequest, session: str, records: Records) -> int | None:
-        """Return the number of the first requested message; None if the login was rejected for an impossible one.
+        """Return the number of the first requested message; None if that is impossible and the login was rejected.
 
         Number 0 requests the messages from now on.
         """

@@ -39,13 +39,15 @@ def is_header(line: str) -> bool:
 
 
 class BitstampLoader(LineLoader):
-    """Records of ``created`` (B or S), ``changed`` (the remaining volume) and ``deleted`` (D; 0 remains if its volume
-    is 0).
+    """Records of ``created`` (B or S), ``changed`` (`REMAIN`) and ``deleted`` (D, or `REMAIN` of 0 for a volume of 0).
 
-    Quirks of such captures, and their treatment: the time steps back after the snapshot at the start, so it is clamped;
-    ``changed`` carries the price of the execution, which is ignored; the file ends with artificial deletes of the
-    capture, whose two times are equal (a real event reaches the capture later than the exchange), which are left out.
-    The market decides about outlying prices, since it knows the mid. Numbers are converted exactly.
+    Numbers are converted exactly. Such captures have peculiarities:
+
+    * The time steps back after the snapshot at the start: it is clamped.
+    * The price of ``changed`` is that of the execution: it is ignored.
+    * At its end the capture deletes all orders. These events have two equal times, whereas the capture sees a real
+      event later than the exchange: they are left out.
+    * Some prices are outliers: the market decides about them, since it knows the mid.
 
     Files of the R package obAnalytics are recognised by the name ``exchange.timestamp`` of a column. Their volumes are
     whole numbers of satoshi, and the action ``modified`` is the same as ``changed``. Columns may have any order,
@@ -69,7 +71,7 @@ class BitstampLoader(LineLoader):
         order = [names.index(name) for name in _FIELDS]
         is_plain, count = names == _FIELDS and b'"' not in header, len(names)
         deletes: list[Record] = []
-        held_time = ""
+        deletes_time = ""
         latest_ns = 0
         for number, line in lines:
             fields = line.decode("ascii", "replace").rstrip("\r\n").split(",")
@@ -85,12 +87,12 @@ class BitstampLoader(LineLoader):
             latest_ns = record.time_ns
             # A run of deletes that may be the artificial end is held back until another record follows.
             synthetic = fields[5] == "deleted" and fields[1] == fields[2]
-            if deletes and (not synthetic or fields[1] != held_time):
+            if deletes and (not synthetic or fields[1] != deletes_time):
                 yield from deletes
                 deletes = []
             if synthetic:
                 deletes.append(record)
-                held_time = fields[1]
+                deletes_time = fields[1]
             else:
                 yield record
         self.skipped += len(deletes)

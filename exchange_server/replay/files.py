@@ -115,9 +115,9 @@ class _Decompressor(Protocol):
 
 
 class _Streams(io.RawIOBase):
-    """Decompressed bytes of a file of one or more xz or bzip2 streams, with zero bytes between and behind them.
+    """Decompressed bytes of a file of one or more xz or bzip2 streams, with zero bytes between and after them.
 
-    Other bytes behind a stream are an error. `lzma.open` and `bz2.open` end there without one, so a file whose second
+    Other bytes after a stream are an error. `lzma.open` and `bz2.open` end there without one, so a file whose second
     stream is damaged would seem to end with its first.
     """
 
@@ -151,7 +151,7 @@ class _Streams(io.RawIOBase):
                 return len(decompressed)
 
     def _next_stream(self) -> bytes:
-        """Return the first bytes behind the stream and its zeros; empty at the end of the file."""
+        """Return the first bytes after the stream and its zeros; empty at the end of the file."""
         data = self._stream.unused_data.lstrip(b"\0")
         while not data and (chunk := self._file.read(_CHUNK_BYTES)):
             data = chunk.lstrip(b"\0")

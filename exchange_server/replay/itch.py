@@ -85,7 +85,7 @@ class ItchLoader(FileLoader):
             size = len(data)
             while True:
                 if skip is not None:
-                    at = skip.match(data, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+                    at = skip.match(data, at).end()  # type: ignore[union-attr]  # no bytes match, too
                 start = at + 2
                 at_next = start + (data[at] << 8 | data[at + 1]) if start <= size else start
                 if at_next > size:

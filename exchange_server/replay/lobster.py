@@ -185,7 +185,7 @@ class BookFollower:
         purges: list[BookChange] = []
         additions: list[BookChange] = []
         for book, shown in ((self._sides["B"], row.bids), (self._sides["S"], row.asks)):
-            self._mend(book, shown, row.levels, purges, additions)
+            self._correct(book, shown, row.levels, purges, additions)
         yield from purges
         yield from events
         yield from additions
@@ -241,7 +241,7 @@ class BookFollower:
         self._unannounced += unannounced and not stale
         self._agreed += not (stale or unannounced)
 
-    def _mend(
+    def _correct(
         self,
         book: _HalfBook,
         shown: dict[int, int],

@@ -89,8 +89,8 @@ def _info_of(path: Path) -> RecordingInfo:
 class ParquetLoader(Loader):
     """Records of a recording's symbols under their own names; a single symbol may be renamed.
 
-    Days of a folder follow one another. Where a day's positions do not continue the previous day's, they are counted
-    from there, so that positions always rise.
+    Days of a folder follow one another. If the positions of a day do not continue those of the day before, the last
+    position of that day is added to them, so that positions always rise.
     """
 
     reads_columns = True

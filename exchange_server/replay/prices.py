@@ -82,7 +82,8 @@ class PriceLoader(FileLoader):
     def price_after(self, time_ns: int) -> int:
         """Return the time of the first price after this time; 0 if there is none.
 
-        The file is read as far as that price, so prices are kept for the longest latency of an order.
+        The file is read up to that price, and the prices before it are stored until their records are read: at most as
+        many as the longest latency of an order spans.
         """
         if self._time_ns > time_ns:
             return self._time_ns

@@ -29,7 +29,7 @@ class TextEncoder(Silence):
     """Writes the lines that docs/wire.md describes, one for each message, numbered from 1.
 
     The lines contain displayed quantity and trades; a symbol's state, the imbalance of an auction and a void trade have
-    no line. A cross is one trade without orders; its orders have lost their lots by then.
+    no line. A cross is one trade without orders; the lines before it have reduced or ended its orders.
     """
 
     __slots__ = ("_append", "_lines", "_now", "_tails", "_taken", "next_sequence")
@@ -181,32 +181,6 @@ PROTOCOL: Final = "text"
 
 _LIQUIDITY: Final = {"A": "maker", "J": "maker", "R": "taker", "O": "cross", "C": "cross", "H": "cross"}
 _CANCELED: Final = {reason: reason.name.lower().replace("_", "-") for reason in CancelReason}
-_REFUSED: Final = {
-    RefuseReason.UNKNOWN_SYMBOL: "unknown symbol",
-    RefuseReason.BAD_SIDE: "expected B or S",
-    RefuseReason.BAD_VOLUME: "expected a volume of 1 or more",
-    RefuseReason.BAD_PRICE: "expected a price of 0 or more",
-    RefuseReason.BAD_TICK: "expected a price of whole ticks",
-    RefuseReason.BAD_LOT: "expected a volume of whole lots",
-    RefuseReason.BAD_MINIMUM: "expected a minimum of 1 to all lots and ioc",
-    RefuseReason.BAD_DISPLAY: "expected 1 lot or more on display",
-    RefuseReason.BAD_TIME: "expected an end in the future",
-    RefuseReason.BAD_COMBINATION: "expected options that go together",
-    RefuseReason.HALTED: "halted",
-    RefuseReason.CLOSED: "closed",
-    RefuseReason.REPLAYED: "replayed",
-    RefuseReason.MARKET_FULL: "the market holds as many orders as it can",
-    RefuseReason.OPEN_ORDERS: "too many open orders",
-    RefuseReason.RATE: "too many requests in a second",
-    RefuseReason.NOTIONAL: "worth more than allowed",
-    RefuseReason.KILLED: "stopped",
-    RefuseReason.UNKNOWN_ORDER: "unknown order",
-    RefuseReason.FOREIGN_ORDER: "the order belongs to another broker",
-    RefuseReason.UNKNOWN_ACTION: "unknown action",
-    RefuseReason.LATE: "too late for the auction",
-    RefuseReason.EXHAUSTED: "no client id is left",
-    RefuseReason.OTHER: "refused",
-}
 
 
 def account_name(broker_id: int) -> str:
@@ -260,7 +234,7 @@ class TextTeller(Teller):
         )
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
-        """Append D or X; nothing for a cancel of no lots, a replacement that changes nothing."""
+        """Append D for an order that has ended, X for a reduced one, U for an unchanged one (0 lots)."""
         if not order.volume + order.reserve:
             self._write_order(order, "D", volume, order.price_ticks, order.ref, _CANCELED[reason])
         elif volume:
@@ -284,8 +258,9 @@ class TextTeller(Teller):
         self._write_order(order, "T", order.volume + order.reserve, order.price_ticks, order.ref, order.stop_ticks)
 
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
-        """Append R with the request's own figures, as far as it has any."""
-        words = reason_field(detail or _REFUSED[reason])
+        """Append R with the request's own figures, as far as it has any, and the reason in words."""
+        del reason
+        words = reason_field(detail)
         order_id, volume = getattr(item, "order_id", 0), getattr(item, "volume", 0)
         price, symbol = getattr(item, "price_ticks", 0), getattr(item, "symbol", "")
         self._write(f"{order_id},{self._broker_id},R,{volume},{price},{symbol},{ref!s},{words}\n")
@@ -323,7 +298,7 @@ class TextTeller(Teller):
 
 
 class TextProtocol(AccountProtocol):
-    """Accounts ``text:BROKER``. Their requests are inputs of their own, not bytes."""
+    """Protocol of the accounts ``text:BROKER``, whose requests are inputs of their own instead of bytes."""
 
     name = PROTOCOL
 

@@ -188,7 +188,7 @@ class TextConnection(LineOnlyReceiver):
         self.cut(f"login refused: {reason}", flush=True)
 
     def await_broker(self) -> None:
-        """Wait for the first request, which identifies the stream to send; answers may fill the transport before it."""
+        """Wait for the first request, whose broker's stream will be sent; refusals may fill the transport before it."""
         self.is_interactive = self._waits_for_broker = True
         self.transport.registerProducer(self, True)
 
@@ -284,8 +284,8 @@ class TextLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=
 class TextServer(Factory):
     """Submits the requests of clients and delivers the results.
 
-    The lines that one connection received at once are one batch; if the journal is synced for each batch, the lines of
-    all connections in a turn of the reactor are one. `stop` is called with the reason when the journal fails: an
+    The requests that one connection received at once are one batch. If the journal is synced for each batch, those of
+    all connections in a turn of the reactor are one batch. `stop` is called with the reason when the journal fails: an
     exchange that cannot write must not answer.
     """
 
@@ -362,7 +362,7 @@ class TextServer(Factory):
                 self._submit(self._orphans(broker.account))
 
     def _orphans(self, account: Account) -> list[AnyInput]:
-        """Return the inputs that cancel an account's orders after its last connection, if it wants that."""
+        """Return the inputs that cancel an account's orders if it cancels on disconnection, otherwise none."""
         if account.protocol != PROTOCOL or not (account.cancel_on_disconnect and account.orders):
             return []
         self._log.info("text: broker {broker} has no connection any more", broker=account.broker_id)

@@ -1,13 +1,13 @@
-"""The corpus: queries in ``queries/**/*.sql``, each under a comment line with its name.
+"""Corpus: queries in ``queries/**/*.sql``, each below a comment line with its name.
 
 ::
 
     -- name: inner_one_key
-    -- mode: sql | dbtoaster | both      (sql where it is left out)
-    -- class: multilinear               (what the compiler must make of it)
+    -- mode: sql | dbtoaster | both     (sql by default)
+    -- class: multilinear               (expected class of the view)
     SELECT …;
 
-``python -m tests.conformance.corpus --write`` puts the classes in that the compiler gives now.
+``python -m tests.conformance.corpus --write`` writes the present classes of the compiler into the files.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ class Case:
     """One query of the corpus in one mode."""
 
     name: str
-    """``folder.file.name``, with ``.dbtoaster`` where that is the mode."""
+    """Name: ``folder.file.name``, with ``.dbtoaster`` in that mode."""
     sql: str
-    """Without the semicolon."""
+    """SQL without the semicolon."""
     mode: Mode
-    """What SUM of nothing is."""
+    """Mode of the compiler, which determines SUM over no rows."""
     view_class: str
-    """Expected; empty where it is not said."""
+    """Expected class of the view; empty if the file states none."""
 
     @property
     def question(self) -> Question:
-        """For the harness."""
+        """Question for the harness."""
         return Question({"view": self.sql}, self.mode)
 
 
 @cache
 def cases() -> dict[str, Case]:
-    """The corpus by name; raises `ValueError` for a file that is not written as it should be."""
+    """Return the corpus by name; raise `ValueError` for a file of another form."""
     found: dict[str, Case] = {}
     for path in sorted(QUERIES_DIR.rglob("*.sql")):
         for heads, sql in _statements(path):
@@ -79,7 +79,7 @@ def _statements(path: Path) -> list[tuple[dict[str, str], str]]:
 
 
 def _write() -> None:
-    """Put the present class above every query."""
+    """Write the present class above every query."""
     for path in sorted(QUERIES_DIR.rglob("*.sql")):
         blocks = []
         for block in path.read_text(encoding="utf-8").split(";\n"):

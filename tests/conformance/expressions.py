@@ -12,7 +12,7 @@ from runtime.compiler import Column
 __all__ = ["Expressions", "Field", "Kind", "field_of"]
 
 Kind = Literal["int", "decimal", "float", "string", "bool", "date", "timestamp", "approx"]
-"""``approx`` is what a division or root rounds: shown, but never compared nor grouped by."""
+"""Kind of an expression; ``approx`` is one that a division or a root rounds: selected, never compared or grouped."""
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class Field:
     """A column in scope."""
 
     sql: str
-    """How it is named."""
+    """Name of the column in SQL."""
     kind: Kind
-    """Its type."""
+    """Kind of the column."""
 
 
 def field_of(alias: str, column: Column) -> Field:
-    """A relation's column under an alias."""
+    """Return a relation's column under an alias as a field."""
     kinds: dict[str, Kind] = {"int64": "decimal" if column.scale else "int", "float64": "float"}
     return Field(f"{alias}.{column.name}", kinds.get(column.type) or column.type)  # type: ignore[arg-type]  # the other names are the same
 
@@ -38,18 +38,18 @@ _TIMES = ("TIMESTAMP '2024-02-27 00:00:01'", "TIMESTAMP '2024-02-28 01:00:00'")
 
 
 class Expressions:
-    """Makes expressions over fields, all choices from one source of chance."""
+    """Makes expressions over fields; one random generator makes all choices."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
 
     def pick(self, fields: Sequence[Field], *kinds: Kind) -> Field | None:
-        """A field of one of these kinds, if there is one."""
+        """Return a field of one of these kinds; None if there is none."""
         fitting = [field for field in fields if field.kind in kinds]
         return self.rng.choice(fitting) if fitting else None
 
     def scalar(self, fields: Sequence[Field], depth: int = 1) -> Field:
-        """An expression over the fields; there must be some."""
+        """Return an expression over the fields, of which there must be at least one."""
         usable = [field for field in fields if field.kind != "approx"]
         field = self.rng.choice(usable)
         if depth <= 0 or self.rng.random() < 0.55:
@@ -57,7 +57,7 @@ class Expressions:
         return self.of_kind(field.kind, fields, depth)
 
     def of_kind(self, kind: Kind, fields: Sequence[Field], depth: int = 1) -> Field:
-        """An expression of this kind."""
+        """Return an expression of this kind."""
         field = self.pick(fields, kind)
         chance = self.rng.random()
         if kind == "bool":
@@ -122,7 +122,7 @@ class Expressions:
         return self.rng.choice(choices[kind])
 
     def condition(self, fields: Sequence[Field], depth: int = 1) -> str:
-        """A condition on the fields."""
+        """Return a condition on the fields."""
         if depth > 0 and self.rng.random() < 0.4:
             left, right = self.condition(fields, depth - 1), self.condition(fields, depth - 1)
             return self.rng.choice((f"({left} AND {right})", f"({left} OR {right})", f"NOT ({left})"))
@@ -138,7 +138,7 @@ class Expressions:
         literals = [self._literal(field.kind) for _ in range(3)]
         if chance < 0.25:
             literals += [self._literal(field.kind) for _ in range(self.rng.choice((0, 0, 9, 40)))]
-            if self.rng.random() < 0.2:  # the same as a chain, in which the tree is as deep as the list is long
+            if self.rng.random() < 0.2:  # the same as a chain of OR or AND, a tree as deep as the list is long
                 sign, word = self.rng.choice((("=", " OR "), ("<>", " AND ")))
                 return f"({word.join(f'{field.sql} {sign} {literal}' for literal in literals)})"
             return f"{field.sql} {self.rng.choice(('', 'NOT '))}IN ({', '.join(literals)})"
@@ -151,7 +151,7 @@ class Expressions:
         return f"{field.sql} {self.rng.choice(('=', '<>', '<', '<=', '>', '>='))} {value}"
 
     def aggregate(self, fields: Sequence[Field], *, shown: bool = True) -> Field:
-        """An aggregate; with ``shown`` perhaps one that rounds."""
+        """Return an aggregate; with ``shown`` possibly one that rounds."""
         kind, call = self._aggregate_call(fields, shown=shown)
         if self.rng.random() < 0.12 and "DISTINCT" not in call:
             call = f"{call} FILTER (WHERE {self.condition(fields, 0)})"

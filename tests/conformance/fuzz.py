@@ -4,9 +4,9 @@
 
     python -m tests.conformance.fuzz --seeds 10000 [--start 0] [--jobs 2]
     python -m tests.conformance.fuzz --seeds 500 --streams 20 --tiers
-                                                        compiled too, each query once for its 20 streams: the tiers
-                                                        must save the same bytes
-    python -m tests.conformance.fuzz --seeds 2000 --shape temporal      of one shape of the grammar alone
+                                                        20 streams for each query, also with compiled kernels: both
+                                                        tiers must save the same bytes
+    python -m tests.conformance.fuzz --seeds 2000 --shape temporal      only queries of one shape of the grammar
     python -m tests.conformance.fuzz --seed 17              one pair, with its query and class
     python -m tests.conformance.fuzz --case joins.triangle --seed 3     a query of the corpus over a seed's stream
 """
@@ -40,28 +40,28 @@ from tests.generators.database import kept
 __all__ = ["Report", "question_of", "run_seed", "run_seeds"]
 
 _SKIPPED_SHARE = 0.02
-"""At most this share of the pairs may be without an answer of the oracle's."""
+"""Largest share of pairs for which the oracle has no answer."""
 
 
 @dataclass
 class Report:
-    """What many pairs have shown."""
+    """Results of many pairs."""
 
     classes: Counter[str] = field(default_factory=Counter)
-    """Pairs by the class of their view."""
+    """Number of pairs by the class of their view."""
     reasons: Counter[str] = field(default_factory=Counter)
-    """Re-evaluated ones by the reason."""
+    """Number of re-evaluated views by the reason."""
     skipped: int = 0
-    """Pairs in which the oracle could not say, at some version."""
+    """Number of pairs for which the oracle had no answer at some version."""
     answers: int = 0
-    """Versions compared."""
+    """Number of compared versions."""
     rows: int = 0
-    """Rows of the oracle's answers."""
+    """Number of rows in the oracle's answers."""
     failures: list[str] = field(default_factory=list)
-    """In words."""
+    """Failures in words."""
 
     def add(self, other: Report) -> None:
-        """Take over another report."""
+        """Add another report."""
         self.classes += other.classes
         self.reasons += other.reasons
         self.skipped += other.skipped
@@ -71,7 +71,7 @@ class Report:
 
     @property
     def pairs(self) -> int:
-        """How many were run."""
+        """Number of pairs that were run."""
         return self.classes.total()
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ def _oracle() -> Oracle:
 
 
 def question_of(seed: int, shape: str = "") -> Question:
-    """The query of a seed; of one shape of the grammar alone if it is named."""
+    """Return the query of a seed; with ``shape``, a query of that shape of the grammar."""
     return Question({"view": random_query(seed, shape)}, "dbtoaster" if seed % 7 == 0 else "sql")
 
 
@@ -99,14 +99,14 @@ def run_seed(
     kernels: KernelCache | None = None,
     shape: str = "",
 ) -> None:
-    """The query of a seed over so many streams, each a pair; with kernels in both tiers."""
+    """Run the query of a seed over some streams, each of which is a pair; with kernels in both tiers."""
     question = question_of(seed, shape)
     which = f"--seed {seed}" if kernels is None else f"--seeds 1 --start {seed} --tiers"
     again = f"python -m tests.conformance.fuzz {which}" + (f" --streams {streams}" if streams > 1 else "")
     again += f" --shape {shape}" if shape else ""
     try:
         program = compiled(question)
-    except Exception as error:  # noqa: BLE001 - every query is a good one
+    except Exception as error:  # noqa: BLE001 - every query is valid
         report.classes["refused"] += 1
         report.failures.append(f"{question.queries['view']}\n{type(error).__name__}: {error}\nagain: {again}")
         return
@@ -134,12 +134,12 @@ def _run_pair(
     stream = random_stream(rng, program.relations, versions=rng.randint(2, 4), rows=4, early=rng.random() < 0.1)
     try:
         outcome = check(question, stream, _oracle(), shards=shards, seed=seed, program=program, kernels=kernels)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the report is about it
-        said = f"{type(error).__name__}: {error}\nagain: {again}"
-        # The tiers are compared as they are: a smaller stream would be compiled again and again.
+    except Exception as error:  # noqa: BLE001 - any failure is reported
+        message = f"{type(error).__name__}: {error}\nagain: {again}"
+        # A failure of the tiers is reported as it is: to make it smaller, kernels would be compiled many times.
         is_shrunken = shrink and kernels is None
         report.failures.append(
-            explain_failure(question, stream, _oracle(), shards, seed, again) if is_shrunken else said
+            explain_failure(question, stream, _oracle(), shards, seed, again) if is_shrunken else message
         )
         return
     report.skipped += outcome.limits > 0
@@ -163,7 +163,10 @@ def _run_range(seeds: range, streams: int, folder: Path | None, shape: str) -> R
 def run_seeds(
     start: int, count: int, jobs: int, folder: Path | None = None, *, streams: int = 1, shape: str = ""
 ) -> Iterator[Report]:
-    """The seeds from ``start`` on, in processes; a report every so many. With a folder for kernels: in both tiers."""
+    """Run the seeds from ``start`` on, in processes; yield a report for every 50 of them.
+
+    With a folder for kernels the pairs run in both tiers.
+    """
     chunks: Sequence[range] = [range(at, min(at + 50, start + count)) for at in range(start, start + count, 50)]
     run = functools.partial(_run_range, streams=streams, folder=folder, shape=shape)
     if jobs == 1:
@@ -174,17 +177,19 @@ def run_seeds(
 
 
 @click.command()
-@click.option("--seeds", default=10000, show_default=True, help="How many queries.")
-@click.option("--streams", default=1, show_default=True, help="How many streams for each query.")
-@click.option("--start", default=0, show_default=True, help="The first seed.")
+@click.option("--seeds", default=10000, show_default=True, help="Number of queries.")
+@click.option("--streams", default=1, show_default=True, help="Number of streams for each query.")
+@click.option("--start", default=0, show_default=True, help="First seed.")
 @click.option(
-    "--jobs", default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2, help="Processes."
+    "--jobs",
+    default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2,
+    help="Number of processes.",
 )
-@click.option("--seed", type=int, help="This query alone.")
-@click.option("--shape", default="", help="Queries of this shape of the grammar alone, such as temporal.")
-@click.option("--case", help="A query of the corpus in place of the seed's own.")
-@click.option("--tiers", is_flag=True, help="Run compiled kernels beside interpreted ones, and compare their bytes.")
-@click.option("--reasons", is_flag=True, help="Say why views are re-evaluated.")
+@click.option("--seed", type=int, help="Only the query of this seed.")
+@click.option("--shape", default="", help="Only queries of this shape of the grammar, such as temporal.")
+@click.option("--case", help="Query of the corpus, in place of the seed's own.")
+@click.option("--tiers", is_flag=True, help="Also run compiled kernels, and compare the saved bytes of both tiers.")
+@click.option("--reasons", is_flag=True, help="Print the reasons why views are re-evaluated.")
 def main(
     seeds: int,
     streams: int,
@@ -198,7 +203,7 @@ def main(
 ) -> None:
     """Compare random queries over random streams with DuckDB."""
     if seed is not None:
-        sys.exit(_one(seed, streams, case, shape))
+        sys.exit(_run_one(seed, streams, case, shape))
     begun, total = time.monotonic(), Report()
     with tempfile.TemporaryDirectory() as folder:
         for report in run_seeds(start, seeds, jobs, Path(folder) if tiers else None, streams=streams, shape=shape):
@@ -216,7 +221,7 @@ def main(
     sys.exit(1 if total.failures else 0)
 
 
-def _one(seed: int, streams: int, case: str | None, shape: str) -> int:
+def _run_one(seed: int, streams: int, case: str | None, shape: str) -> int:
     report = Report()
     if case is None:
         click.echo(question_of(seed, shape).queries["view"])
@@ -228,7 +233,7 @@ def _one(seed: int, streams: int, case: str | None, shape: str) -> int:
         report.classes[program.views[0].view_class] += 1
         try:
             check(question, stream, _oracle(), shards=shards, seed=seed, program=program)
-        except Exception:  # noqa: BLE001 - whatever it is, the report is about it
+        except Exception:  # noqa: BLE001 - any failure is reported
             report.failures.append(explain_failure(question, stream, _oracle(), shards, seed, "the same"))
     for failure in report.failures:
         click.echo(failure)

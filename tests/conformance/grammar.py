@@ -29,7 +29,7 @@ _KEYS = (
 
 
 def random_query(seed: int, shape: str = "") -> str:
-    """The query of this seed; of one shape alone if it is named."""
+    """Return the query of a seed; with ``shape``, a query of that shape."""
     queries = _Queries(random.Random(seed))
     if shape:
         return queries.shaped(shape)
@@ -38,7 +38,7 @@ def random_query(seed: int, shape: str = "") -> str:
 
 @dataclass(frozen=True)
 class _Source:
-    """Something in FROM."""
+    """Source in FROM."""
 
     sql: str
     relation: str
@@ -47,7 +47,7 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Select:
-    """A query and what it gives."""
+    """Query and the kinds of its columns."""
 
     sql: str
     kinds: tuple[Kind, ...]
@@ -61,7 +61,7 @@ class _Queries:
         self.order = ""
 
     def query(self) -> str:
-        """A whole query."""
+        """Return a whole query."""
         shapes = (
             (self._rows, 14), (self._groups, 20), (self._join, 24), (self._range_join, 10), (self._threshold, 10),
             (self._semi, 10), (self._set_operation, 7), (self._top, 6), (self._nested, 10), (self._select_list, 4),
@@ -71,7 +71,7 @@ class _Queries:
         return shape().sql
 
     def shaped(self, name: str) -> str:
-        """A query of the shape with this name."""
+        """Return a query of the shape with this name."""
         select: _Select = getattr(self, f"_{name}")()
         return select.sql
 
@@ -88,7 +88,7 @@ class _Queries:
         return _Source(f"{name} {alias}", name, fields)
 
     def _derived(self, *, grouped: bool) -> _Source:
-        """A subquery in FROM."""
+        """Return a subquery for FROM."""
         inner = self._groups(shown=False) if grouped else self._rows(shown=False)
         alias = self._alias()
         fields = tuple(Field(f"{alias}.c{number}", kind) for number, kind in enumerate(inner.kinds, 1))
@@ -100,7 +100,7 @@ class _Queries:
     # --- shapes
 
     def _rows(self, *, shown: bool = True) -> _Select:
-        """Rows of one relation."""
+        """Return a query for rows of one relation."""
         source = self._source()
         distinct = "DISTINCT " if self.rng.random() < 0.25 else ""
         listed = [self.make.scalar(source.fields, 2) for _ in range(self.rng.randint(1, 3))]
@@ -109,12 +109,12 @@ class _Queries:
         return self._selected(distinct, listed, f" FROM {source.sql}{self._where(source.fields)}")
 
     def _groups(self, *, shown: bool = True) -> _Select:
-        """Aggregates of one relation."""
+        """Return a query for aggregates of one relation."""
         source = self._source()
         return self._grouped(f" FROM {source.sql}{self._where(source.fields)}", source.fields, shown=shown)
 
     def _join(self) -> _Select:
-        """Two to four relations by equality, of any kind of join."""
+        """Return a query that joins two to four relations by equality, with any kind of join."""
         sources, sql = self._joined(self.rng.choices((2, 3, 4), (7, 3, 1))[0])
         fields = [field for source in sources for field in source.fields]
         return self._finished(f" FROM {sql}{self._where(fields, 0.35)}", fields)
@@ -133,7 +133,7 @@ class _Queries:
         return sources, sql
 
     def _partner(self, sources: Sequence[_Source]) -> tuple[_Source, str]:
-        """A source to join with and the equality by which."""
+        """Return a source to join with, and the equality of the join."""
         links = [(held, a, other, b) for held in sources for x, a, y, b in _KEYS
                  for mine, a, other, b in ((x, a, y, b), (y, b, x, a)) if held.relation == mine]  # fmt: skip
         if links and self.rng.random() < 0.85:
@@ -153,7 +153,7 @@ class _Queries:
         return source, f"{one.sql} = 1"
 
     def _range_join(self) -> _Select:
-        """Two relations by comparisons, perhaps by an equality too."""
+        """Return a query that joins two relations by comparisons, possibly also by an equality."""
         left, right = self._source(self.rng.choice(_NAMES[:7])), self._source(self.rng.choice(_NAMES[:7]))
         one, two = self.make.pick(left.fields, "int"), self.make.pick(right.fields, "int")
         assert one is not None
@@ -175,7 +175,7 @@ class _Queries:
         return self._finished(f" FROM {left.sql}, {right.sql} WHERE {' AND '.join(tests)}", fields, 0.8)
 
     def _threshold(self) -> _Select:
-        """Rows that an aggregate of the same or another relation selects, as VWAP, MST and PSP have it."""
+        """Return a query for rows that an aggregate of the same or another relation selects, like VWAP, MST and PSP."""
         sources = [self._source(self.rng.choice(("bids", "asks", "sales"))) for _ in range(self.rng.choice((1, 1, 2)))]
         tests = []
         for source in sources:
@@ -207,7 +207,7 @@ class _Queries:
         return self.rng.choice((f"SUM({number.sql})", f"SUM({number.sql})", "COUNT(*)", f"MAX({number.sql})"))
 
     def _temporal(self) -> _Select:
-        """Rows by how old they are: see `tests.conformance.oracle.at_time` for how the oracle knows the time."""
+        """Return a query that selects rows by their age; `oracle.at_time` gives the oracle the time."""
         source = self._source(self.rng.choice(("bids", "asks", "trades", "sales", "sales")))
         rest, fields = source.sql, list(source.fields)
         tests = [self._age(source) for _ in range(self.rng.choice((1, 1, 2)))]
@@ -234,7 +234,7 @@ class _Queries:
         return self._finished(rest, fields)
 
     def _age(self, source: _Source) -> str:
-        """A condition on how old a row is."""
+        """Return a condition on the age of a row."""
         alias, compare = source.sql.split()[1], self.rng.choice(("<", "<=", ">", ">=", ">", ">="))
         if source.relation == "sales":
             time = f"{alias}.{self.rng.choice(('sold_at', 'sold_at', 'day'))}"
@@ -256,7 +256,7 @@ class _Queries:
         return self.rng.choice(forms)
 
     def _semi(self) -> _Select:
-        """EXISTS, IN and their opposites."""
+        """Return a query with EXISTS or IN, possibly negated."""
         outer = self._source(self.rng.choice(_NAMES[:7]))
         inner, test = self._partner([outer])
         no = self.rng.choice(("", "NOT "))
@@ -277,7 +277,7 @@ class _Queries:
         return self._finished(f" FROM {outer.sql} WHERE {found}{also}", outer.fields)
 
     def _quantified(self) -> _Select:
-        """Comparisons with ANY and ALL of a subquery, and rows IN one; as conditions, under NOT and as columns."""
+        """Return a query with ANY, ALL or IN of a subquery, as a condition, under NOT or as a column."""
         outer, inner = self._source(self.rng.choice(_NAMES[:9])), self._source(self.rng.choice(_NAMES))
         where = f" WHERE {self.make.condition(inner.fields, 0)}" if self.rng.random() < 0.4 else ""
         if self.rng.random() < 0.3:
@@ -317,7 +317,7 @@ class _Queries:
         return self._finished(f" FROM {outer.sql} WHERE {test}{also}", outer.fields)
 
     def _values(self) -> _Select:
-        """VALUES as a source of its own, in a join, or behind IN."""
+        """Return a query with VALUES, as a source, in a join, or after IN."""
         alias = self._alias()
         rows = [(self.rng.choice(("0", "1", "2", "3", "NULL")), self.rng.choice(("'a'", "'b'", "NULL")))
                 for _ in range(self.rng.randint(1, 4))]  # fmt: skip
@@ -339,7 +339,7 @@ class _Queries:
         return self._finished(rest, [*fields, *source.fields])
 
     def _set_operation(self) -> _Select:
-        """UNION, EXCEPT, INTERSECT."""
+        """Return a query with UNION, EXCEPT or INTERSECT."""
         kinds = [self.rng.choice(("int", "int", "string")) for _ in range(self.rng.randint(1, 2))]
         operator = self.rng.choice(("UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL"))
         arms = []
@@ -359,7 +359,7 @@ class _Queries:
         return _Select(whole, ())
 
     def _top(self) -> _Select:
-        """ORDER BY all columns, LIMIT."""
+        """Return a query with ORDER BY all columns and LIMIT."""
         if self.rng.random() < 0.6:
             inner = self.rng.choice((self._rows, self._groups))(shown=False)
         else:
@@ -375,15 +375,15 @@ class _Queries:
         return _Select(f"{inner.sql} ORDER BY {order} LIMIT {self.rng.randint(1, 4)}{offset}", inner.kinds)
 
     def _nested(self) -> _Select:
-        """Something over a subquery in FROM."""
+        """Return a query over a subquery in FROM."""
         source = self._derived(grouped=self.rng.random() < 0.7)
         return self._finished(f" FROM {source.sql}{self._where(source.fields)}", source.fields)
 
     def _windows(self) -> _Select:
-        """Window functions, perhaps only rows with a small ranking, perhaps aggregated.
+        """Return a query with window functions, possibly restricted to rows with a small ranking, or aggregated.
 
-        DuckDB leaves the order of ties open, so the columns that are named are all among the criteria of functions that
-        depend on it; rows that are equal in all of them cannot be told apart.
+        The order of ties is undefined in DuckDB, so functions that depend on it are ordered by all selected columns:
+        rows that are equal in all of these are the same to a reader of the result.
         """
         source = self._source() if self.rng.random() < 0.75 else self._derived(grouped=self.rng.random() < 0.6)
         usable = [field for field in source.fields if field.kind != "approx"]
@@ -411,9 +411,9 @@ class _Queries:
         return self._finished(f" FROM ({whole.sql}) {alias}{where}", fields, 0.3)
 
     def _over(self, call: str, partition: Sequence[Field], frame: str = "") -> str:
-        """A function over a window whose order leaves nothing open.
+        """Return a function over a window that is ordered by all selected columns.
 
-        All functions of a query have the same, so that they tell equal rows apart in the same way.
+        All functions of a query have the same order, so that they order equal rows alike.
         """
         by = f"PARTITION BY {', '.join(field.sql for field in partition)} " if partition else ""
         return f"{call} OVER ({by}ORDER BY {self.order}{frame})"
@@ -458,7 +458,7 @@ class _Queries:
         return Field(self._over(calls[at], partition, f" ROWS BETWEEN {frame}"), kinds[at])
 
     def _select_list(self) -> _Select:
-        """A subquery as a column."""
+        """Return a query with a subquery as a column."""
         outer = self._source()
         inner, test = self._partner([outer])
         where = f" WHERE {test}" if self.rng.random() < 0.7 else ""

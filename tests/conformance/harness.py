@@ -1,8 +1,8 @@
-"""One query over one stream, version by version, on several numbers of shards, against the oracle.
+"""Compares the views of one question with the oracle, version by version of a stream, on several numbers of shards.
 
-On the way the shards are killed and restored as Spark does it: memory is lost between two versions, or in the middle
-of one, after some shards have taken their step and some of these have saved it, and the version is done again from the
-saves before it. Every change must be the same as without, and the changes must add up to what the oracle says.
+Meanwhile the shards are killed and restored as by Spark. Memory is lost between two versions, or within one, after some
+shards have taken their step and some of these have saved it; then the version is repeated from the saves before it. The
+repeated changes must equal the first ones, and the sum of all changes must equal the answer of the oracle.
 """
 
 from __future__ import annotations
@@ -47,43 +47,43 @@ _TYPES: dict[str, set[str]] = {
 }
 _EXACT = Context(prec=80)
 _SPARE_KEYS = 2
-"""Keys that a table may hold in a shard while no row is live: what a result without GROUP BY is."""
+"""Largest number of keys of a table in a shard while no row is live: those of a result without GROUP BY."""
 
 
 class Mismatch(Exception):
-    """The views say something else than the oracle, or break a rule of their own."""
+    """The rows of a view differ from the oracle's, or a view breaks a rule."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Queries to ask, as the views of one program."""
+    """Queries that become the views of one program."""
 
     queries: Mapping[str, str]
     """View → SQL."""
     mode: Mode = "sql"
-    """What SUM of nothing is."""
+    """Mode of the compiler, which determines SUM over no rows."""
 
 
 @dataclass
 class Outcome:
-    """What a check has seen."""
+    """Figures of a check."""
 
     versions: int = 0
-    """Compared with the oracle."""
+    """Number of versions of a view that were compared with the oracle."""
     limits: int = 0
-    """Versions in which a number was too large for the oracle or, with as much right, for the view."""
+    """Number of versions that were not compared, since a number was too large for the oracle or for the view."""
     rows: int = 0
-    """Of the oracle's answers, all in all."""
+    """Total number of rows in the oracle's answers."""
 
 
 def compiled(question: Question) -> Program:
-    """The program of the question; raises `SqlError`."""
+    """Return the program of a question; raise `SqlError` for an unsupported query."""
     selects = [NamedSelect(name, sql) for name, sql in question.queries.items()]
     return compile_program(selects, RELATIONS, mode=question.mode)
 
 
 def case_stream(program: Program, seed: int) -> tuple[Stream, tuple[int, ...]]:
-    """The stream and the numbers of shards that a seed stands for."""
+    """Return the stream and the numbers of shards that a seed determines."""
     rng = random.Random(seed)
     shards = rng.choice(((1,), (2,), (3,), (1, 3)))
     return random_stream(rng, program.relations, versions=rng.randint(3, 6), early=rng.random() < 0.15), shards
@@ -91,12 +91,12 @@ def case_stream(program: Program, seed: int) -> tuple[Stream, tuple[int, ...]]:
 
 @dataclass
 class _Deployment:
-    """All shards of a program, what they saved, and the sums of their changes."""
+    """All shards of a program, their saved state, and the sums of their changes."""
 
     program: Program
     shards: int
     kernels: KernelCache | None = None
-    """Without them every kernel is interpreted; with them every one is compiled before the first step."""
+    """Cache that compiles every kernel before the first step; None: kernels are interpreted."""
     states: list[ShardState] = field(default_factory=list)
     runs: list[list[bytes]] = field(default_factory=list)
     results: dict[str, Counter[Row]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class _Deployment:
         self.results = {view.name: Counter() for view in self.program.views}
 
     def step(self, version: Version, rng: random.Random | None) -> dict[str, str]:
-        """One version, perhaps with a failure before it or in it; gives the views that failed with the reason."""
+        """Apply one version, perhaps with a failure before or within it; return the failed views with the reasons."""
         delivered = self._deliveries(version, rng)
         fault = "" if rng is None else rng.choices(("", "restart", "base", "lost"), (5, 2, 1, 2))[0]
         if fault == "base":
@@ -162,7 +162,7 @@ class _Deployment:
         return state.step_tables({name: delta_table(known[name], rows) for name, rows in changes.items()})
 
     def held(self) -> dict[str, int]:
-        """Keys held, by table of state, over all shards."""
+        """Return the number of keys in each table of state, over all shards."""
         found: Counter[str] = Counter()
         for state in self.states:
             found.update(state.records())
@@ -183,7 +183,7 @@ class _Deployment:
         return found
 
     def _restore(self) -> None:
-        """Fresh memory from what was saved."""
+        """Replace the states by new ones, restored from what was saved."""
         self.states = self._fresh()
         for state, runs in zip(self.states, self.runs, strict=True):
             for run in runs:
@@ -194,7 +194,7 @@ class _Deployment:
             one, other = (_rows(changes[name]) if name in changes else Counter[Row]() for changes in (lost, again))
             wrong = difference(+one, +other) or difference(-one, -other)
             if wrong:
-                raise Mismatch(f"a step that was done again says something else: {name}\n{wrong}")
+                raise Mismatch(f"a repeated step has other changes: {name}\n{wrong}")
 
     def _add(self, name: str, changes: pa.Table) -> None:
         columns = next(view.columns for view in self.program.views if view.name == name)
@@ -211,12 +211,12 @@ class _Deployment:
                 del result[row]
 
     def result(self, name: str, columns: Sequence[Column]) -> Counter[Row]:
-        """A view's rows as the oracle has them: scaled integers as decimals."""
+        """Return the rows of a view in the form of the oracle: scaled integers as decimals."""
         return Counter({_plain(name, row, columns): count for row, count in self.results[name].items()})
 
 
 def _whole(question: Question, name: str) -> str:
-    """A query with the views that it reads, which stand before it, as tables of WITH."""
+    """Return a query in which the earlier views that it reads are tables of WITH."""
     before = list(question.queries)[: list(question.queries).index(name)]
     sql = question.queries[name]
     needed: list[str] = []
@@ -229,7 +229,9 @@ def _whole(question: Question, name: str) -> str:
 
 
 def _rows(changes: pa.Table) -> Counter[Row]:
-    """Rows with their weights, which may be negative; NaN is one object, so that equal rows are equal keys."""
+    """Return the rows with their weights, which may be negative; every NaN is one object, so that equal rows are
+    equal keys.
+    """
     lists = [column.to_pylist() for column in changes.columns]
     found: Counter[Row] = Counter()
     for *values, weight in zip(*lists, strict=True):
@@ -264,15 +266,15 @@ def check(
     program: Program | None = None,
     kernels: KernelCache | None = None,
 ) -> Outcome:
-    """Run the stream and compare after every version; raises `Mismatch`.
+    """Apply a stream and compare the views after every version; raise `Mismatch` for a difference.
 
-    Without a seed there are no failures. With kernels everything runs in both tiers, and what is saved must be the
-    same to the byte.
+    Without a seed no shard is killed. With kernels everything runs interpreted and compiled, and both tiers must save
+    the same bytes.
     """
     program = compiled(question) if program is None else program
     tiers = [None] if kernels is None else [None, kernels]
     rngs = [None if seed is None else random.Random(seed) for _ in tiers]
-    # A program of its own for each tier: what adds up the deltas of a program's maps is compiled for good.
+    # Each tier has a copy of the program, since the functions that sum deltas are stored in it once compiled.
     by_tier = [[_Deployment(copy.copy(program), number, tier) for number in shards] for tier in tiers]
     deployments = [deployment for tier in by_tier for deployment in tier]
     asked = {name: _whole(question, name) for name in question.queries}
@@ -294,7 +296,7 @@ def check(
                 raise Mismatch(f"version {number}, {other.shards} shards: the tiers have saved different bytes")
         stale |= {entry[0] for segment in version for entry in segment}
         if any(count < 0 for rows in held.values() for count in rows.values()):
-            continue  # no table is like that, so there is no answer to compare with
+            continue  # no table has a negative number of rows, so the oracle has no answer
         for name in stale - {EPOCH_TIME.name}:
             oracle.fill(name, held.get(name, {}))
         stale.clear()
@@ -318,7 +320,7 @@ def _has_huge_numbers(stream: Stream) -> bool:
 def _compare(
     view: View, sql: str, oracle: Oracle, deployments: Sequence[_Deployment], outcome: Outcome, number: int
 ) -> bool:
-    """Whether the oracle could say what the view must be; raises `Mismatch` if it is something else."""
+    """Compare a view with the oracle; return False if the oracle has no answer. Raise `Mismatch` for a difference."""
     try:
         types, expected = oracle.ask(sql)
     except OracleLimit:
@@ -329,7 +331,7 @@ def _compare(
     for deployment in deployments:
         negative = {row: count for row, count in deployment.results[view.name].items() if count < 0}
         if negative:
-            raise Mismatch(f"version {number}: {view.name}: rows taken away that were not there: {negative}")
+            raise Mismatch(f"version {number}: {view.name}: rows were removed that did not exist: {negative}")
         wrong = difference(deployment.result(view.name, view.columns), expected)
         if wrong:
             raise Mismatch(f"version {number}, {deployment.shards} shards: {view.name}\n{wrong}")
@@ -349,12 +351,12 @@ def _check_empty(deployments: Sequence[_Deployment], asked: Mapping[str, str]) -
 def explain_failure(
     question: Question, stream: Stream, oracle: Oracle, shards: Sequence[int], seed: int | None, again: str
 ) -> str:
-    """The failure in words, with the smallest stream that was found to have it, and how to run it again."""
+    """Return the failure in words, with a smaller stream that also fails and the command that repeats the case."""
 
     def error(candidate: Stream, numbers: Sequence[int], chance: int | None) -> str:
         try:
             check(question, candidate, oracle, shards=numbers, seed=chance)
-        except Exception as failure:  # noqa: BLE001 - whatever it is, it is to be made smaller
+        except Exception as failure:  # noqa: BLE001 - any failure is made smaller
             return f"{type(failure).__name__}: {failure}"
         return ""
 

@@ -1,7 +1,7 @@
-"""The same SQL from scratch: DuckDB over the live rows, its integers as HUGEINT, its decimals as DECIMAL(24,4).
+"""Oracle: DuckDB computes the same SQL over the live rows, with integers as HUGEINT and decimals as DECIMAL(24,4).
 
-All decimals have four digits there, as many as their values and halves and products need: of a sum and a number with
-more digits DuckDB makes a DECIMAL(38) with the digits of the sum, and rounds.
+All decimals have four fractional digits, as many as the values, their halves and their products need. For a sum and a
+number with more digits DuckDB would return a DECIMAL(38) with the digits of the sum, and round.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tests.conformance.schema import Row
 __all__ = ["FLOAT_BOUND", "Oracle", "OracleLimit", "at_time", "difference", "oracle_sql"]
 
 FLOAT_BOUND: Final = 1e-9
-"""Floats of the two sides may differ by this, relative to the larger one, or to 1 where both are smaller."""
+"""Largest difference of two floats that count as equal, relative to the larger one, or to 1 if both are smaller."""
 
 _KINDS: Final = {"float64": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP"}
 _LIMITS: Final = (duckdb.OutOfRangeException, duckdb.ConversionException)
 
 
 class OracleLimit(Exception):
-    """DuckDB itself cannot say: a number is too large for it."""
+    """A number is too large for DuckDB, so that it has no answer."""
 
 
 class Oracle:
-    """One DuckDB with the relations as tables."""
+    """DuckDB database with the relations as tables."""
 
     def __init__(self, relations: Sequence[Relation]) -> None:
         self._relations = {relation.name: relation for relation in relations}
@@ -52,7 +52,7 @@ class Oracle:
             )
 
     def fill(self, name: str, rows: Mapping[Row, int]) -> None:
-        """Make these rows, as often as they say, the relation."""
+        """Replace the rows of a relation by these, each with its multiplicity."""
         relation = self._relations[name]
         listed = [row for row, times in rows.items() for _ in range(times)]
         values = list(zip(*listed, strict=True)) or [()] * len(relation.columns)
@@ -61,7 +61,7 @@ class Oracle:
         self._connection.register(f"{name}_rows", table)
 
     def ask(self, sql: str) -> tuple[list[str], Counter[Row]]:
-        """Types and rows of the query's result; raises `OracleLimit`."""
+        """Return the types and the rows of a query's result; raise `OracleLimit` if DuckDB has no answer."""
         try:
             found = self._connection.execute(sql)
             types = [str(column[1]) for column in found.description or ()]
@@ -84,7 +84,7 @@ def _array(column: Column, values: Iterable[Any]) -> pa.Array:
 
 
 def oracle_sql(sql: str, mode: str) -> str:
-    """The query as DuckDB is asked it: a quotient by 0 is NULL, and where SUM of nothing is 0, every SUM says so."""
+    """Return a query for DuckDB: a quotient by 0 is NULL, and in the mode ``dbtoaster`` SUM over no rows is 0."""
     if mode == "sql" and "/" not in sql.replace("//", ""):
         return sql
     tree = sqlglot.parse_one(sql, read="duckdb")
@@ -102,9 +102,9 @@ def oracle_sql(sql: str, mode: str) -> str:
 
 
 def at_time(sql: str, now: Row | None) -> str:
-    """The query with the epoch's time, a row of `EPOCH_TIME`, in place of now() and CURRENT_TIMESTAMP.
+    """Return a query with the epoch's time, a row of `EPOCH_TIME`, in place of now() and CURRENT_TIMESTAMP.
 
-    Beside columns of nanoseconds it says now() and intervals in nanoseconds, beside others CURRENT_TIMESTAMP.
+    Queries use now() and intervals in nanoseconds with columns of nanoseconds, and CURRENT_TIMESTAMP with others.
     """
     if "now()" not in sql and "CURRENT_TIMESTAMP" not in sql:
         return sql
@@ -116,7 +116,7 @@ def at_time(sql: str, now: Row | None) -> str:
 
 
 def difference(found: Counter[Row], expected: Counter[Row]) -> str:
-    """What is there and should not be, and the other way round; empty where the two agree."""
+    """Return the unexpected and the missing rows as text; empty if the two results agree."""
     if found == expected:
         return ""
     extra, missing = list((found - expected).elements()), list((expected - found).elements())
@@ -126,7 +126,7 @@ def difference(found: Counter[Row], expected: Counter[Row]) -> str:
 
 
 def _pair_up(extra: list[Row], missing: list[Row]) -> bool:
-    """Whether the rows are the same but for the rounding of floats."""
+    """Return True if the rows are equal except for the rounding of floats."""
     left = list(missing)
     for row in extra:
         match = next((at for at, other in enumerate(left) if _near(row, other)), None)

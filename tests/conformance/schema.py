@@ -1,7 +1,7 @@
-"""The relations that the conformance tests ask about, and random rows of them.
+"""Relations that the queries of the conformance tests read, and random rows of them.
 
-Values come from small sets, so that rows meet, repeat and cancel; fractions are multiples of 1/4, so that what DuckDB
-computes in DOUBLE on the way is exact and only divisions and roots are compared within a bound.
+Values come from small sets, so that rows join, repeat and cancel. Fractions are multiples of 1/4, so that intermediate
+results of DuckDB in DOUBLE are exact, and only divisions and roots are compared within a bound.
 """
 
 from __future__ import annotations
@@ -146,13 +146,13 @@ _HUGE: Final = (2**62 - 1, 2**62 + 3, -(2**62) - 1, 2**63 - 1, -(2**63))
 
 
 def domain(relation: Relation, column: Column) -> tuple[Any, ...]:
-    """The values that the column takes, NULL first where it may be."""
+    """Return the values that a column can have; the first one is NULL if the column is nullable."""
     table = "bids" if relation.name == "asks" else relation.name
     return ((None,) if column.nullable else ()) + _DOMAINS[f"{table}.{column.name}"]
 
 
 def random_row(rng: random.Random, relation: Relation, *, huge: bool = False) -> Row:
-    """A row; with ``huge`` some integers lie at the edges of 64 bits."""
+    """Return a random row; with ``huge`` some integers are near the limits of 64 bits."""
     values: list[Any] = []
     for column in relation.columns:
         if column.nullable and rng.random() < 0.15:

@@ -1,4 +1,4 @@
-"""Streams of deltas: random ones from a seed, and smaller ones that are left of a stream that found a fault."""
+"""Streams of deltas: random ones from a seed, and smaller ones made from a stream that shows a fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMES: Final = (
     0, 1, 2, 4, 5, 9, 13, 14, 1_000_000_000, 1_000_000_003, 1_600_000_000, 3_100_000_000, 62_000_000_000,
     _DAY_NS, _DAY_NS + 1, _DAY_NS + 60 * 10**9, _DAY_NS + 90_059 * 10**9, _DAY_NS + 25_930_000 * 10**9,
 )  # fmt: skip
-"""Of epochs: around the times of the relations' rows."""
+"""Times of epochs, near the times of the relations' rows."""
 
 Delta = tuple[str, Row, int]
 Segment = tuple[Delta, ...]
@@ -44,12 +44,12 @@ class Stream:
 
     @property
     def deltas(self) -> int:
-        """How many there are."""
+        """Number of deltas."""
         return sum(len(segment) for version in self.versions for segment in version)
 
 
 def live_rows(stream: Stream) -> Iterator[dict[str, Counter[Row]]]:
-    """The relations after each version; a count is negative where a deletion came before its insertion."""
+    """Yield the relations after each version; a count is negative if a deletion came before its insertion."""
     held: dict[str, Counter[Row]] = {}
     for version in stream.versions:
         for segment in version:
@@ -64,9 +64,10 @@ def live_rows(stream: Stream) -> Iterator[dict[str, Counter[Row]]]:
 def random_stream(
     rng: random.Random, relations: Sequence[Relation], *, versions: int = 6, rows: int = 4, early: bool = False
 ) -> Stream:
-    """Rows come and go, some twice and some within a batch; batches may be empty; at the end nothing is left.
+    """Return a stream of random insertions and deletions, after which no row is left.
 
-    With ``early`` a deletion may stand a version before the insertion that it undoes.
+    Some rows are inserted twice, some are inserted and deleted in one version, and versions may be empty. With
+    ``early`` a deletion may come a version before its insertion.
     """
     huge = rng.random() < 0.04
     has_time = EPOCH_TIME in relations
@@ -82,7 +83,7 @@ def random_stream(
         if busy > 0.1 or not number:
             for relation in relations:
                 for _ in range(rng.randint(0, rows if busy < 0.8 else 3 * rows)):
-                    _one(rng, relation, held[relation.name], deltas, later if early else None, grows, huge=huge)
+                    _add_delta(rng, relation, held[relation.name], deltas, later if early else None, grows, huge=huge)
         if has_time and rng.random() < 0.85:
             now = _time_passes(rng, now, deltas)
         made.append(_segments(rng, deltas))
@@ -95,7 +96,7 @@ def random_stream(
     return Stream(tuple(made))
 
 
-def _one(
+def _add_delta(
     rng: random.Random, relation: Relation, held: list[Row], deltas: list[Delta], later: list[Delta] | None,
     grows: float, *, huge: bool,
 ) -> None:  # fmt: skip
@@ -104,7 +105,7 @@ def _one(
         deltas.append((relation.name, held.pop(rng.randrange(len(held))), -1))
         return
     row = rng.choice(held) if held and rng.random() < 0.1 else random_row(rng, relation, huge=huge)
-    if rng.random() < 0.08:  # comes and goes at once
+    if rng.random() < 0.08:  # inserted and deleted in one version
         deltas += [(relation.name, row, 1), (relation.name, row, -1)]
         return
     if later is not None and rng.random() < 0.1:
@@ -117,7 +118,7 @@ def _one(
 
 
 def _time_passes(rng: random.Random, now: Row | None, deltas: list[Delta]) -> Row:
-    """The row of `EPOCH_TIME` behind an epoch, with its change: time never goes back."""
+    """Add the change of `EPOCH_TIME` at an epoch to the deltas; return its new row. Time never decreases."""
     later = [time for time in _TIMES if now is None or time > now[0]]
     if not later:
         assert now is not None
@@ -137,7 +138,7 @@ def _all_gone(held: dict[str, list[Row]]) -> list[Delta]:
 
 
 def _segments(rng: random.Random, deltas: list[Delta]) -> Version:
-    """The deltas in any order, in one segment or two."""
+    """Return the deltas in random order, in one segment or two."""
     rng.shuffle(deltas)
     if len(deltas) > 1 and rng.random() < 0.4:
         at = rng.randint(1, len(deltas) - 1)
@@ -146,7 +147,7 @@ def _segments(rng: random.Random, deltas: list[Delta]) -> Version:
 
 
 def shrunken(stream: Stream, fails: Callable[[Stream], bool], tries: int = 400) -> Stream:
-    """A smaller stream that still fails: versions, then halves, quarters and single deltas are left out."""
+    """Return a smaller stream that still fails: without versions, then without halves, quarters and single deltas."""
     for place in range(len(stream.versions) - 1, 0, -1):
         shorter = Stream(stream.versions[:place])
         tries -= 1
@@ -171,7 +172,7 @@ def shrunken(stream: Stream, fails: Callable[[Stream], bool], tries: int = 400) 
 
 
 def _without(stream: Stream, place: int, size: int) -> Stream:
-    """The stream without those deltas, and without the deletions that find nothing then."""
+    """Return a stream without these deltas, and without the deletions of rows that are then missing."""
     number, kept = 0, []
     for version in stream.versions:
         segments = []

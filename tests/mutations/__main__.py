@@ -1,4 +1,4 @@
-"""`python -m tests.mutations LIST [--row N] [--only WORDS] [--start 0] [--breaks N]`: see the tests turn red."""
+"""`python -m tests.mutations LIST [--row N] [--only WORDS] [--start 0] [--breaks N]`: break the code, run its tests."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from tests.mutations.running import run_breaks
 
 @click.command()
 @click.argument("name", metavar="LIST", type=click.Choice(sorted(LISTS)))
-@click.option("--row", type=int, help="The breaks of this row alone.")
-@click.option("--only", default="", metavar="TEXT", help="The breaks alone whose file or tests have this in them.")
-@click.option("--start", type=click.IntRange(min=0), default=0, show_default=True, help="The first of these breaks.")
-@click.option("--breaks", "most", type=click.IntRange(min=1), help="So many of them, in place of all.")
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="How many at once.")
+@click.option("--row", type=int, help="Only the breaks of this row.")
+@click.option("--only", default="", metavar="TEXT", help="Only breaks whose file or tests contain this text.")
+@click.option(
+    "--start",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Number of the first of these breaks, from 0.",
+)
+@click.option("--breaks", "most", type=click.IntRange(min=1), help="Largest number of breaks; by default all.")
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Number of breaks at once.")
 def main(name: str, row: int | None, only: str, start: int, most: int | None, jobs: int) -> None:
-    """Break the code in every way that is written down for LIST, and see the tests turn red that must notice."""
+    """Break the code in every way that the tables of LIST contain, and check that its tests fail each time."""
     chosen = LISTS[name]
     breaks = [
         broken
@@ -33,7 +39,7 @@ def main(name: str, row: int | None, only: str, start: int, most: int | None, jo
         click.echo(f"{'GREEN' if verdict else 'red  '} {where} {broken.file}: {broken.what}")
         if verdict:
             click.echo(verdict)
-    click.echo(f"{len(breaks)} breaks, {len(breaks) - wrong} seen red, {wrong} not")
+    click.echo(f"{len(breaks)} breaks, {len(breaks) - wrong} with failing tests, {wrong} without")
     sys.exit(1 if wrong or not breaks else 0)
 
 

@@ -1,4 +1,4 @@
-"""The breaks in the tables of this folder: one place in the code each, and the row of docs/features that must notice.
+"""Breaks in the tables of this folder: each changes one place in the code, and names the tests that must fail then.
 
 ::
 
@@ -6,8 +6,8 @@
     engine.toml, engine_operators.toml    engine,   tests/features/engine
     state.toml                            state,    tests/features/state
     exchange_*.toml                       exchange, tests/features/exchange
-    trading_*.toml                        trading,  no list of features: each break names its tests
-    cluster_*.toml                        cluster,  none either
+    trading_*.toml                        trading,  without a feature list: each break names its tests
+    cluster_*.toml                        cluster,  without a feature list
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ class Break(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One change that makes the code wrong."""
 
     what: str
-    """What goes wrong."""
+    """Description of the wrong behaviour."""
     file: str
-    """Where, from the root of the tree."""
+    """File to change, from the root of the tree."""
     find: str
-    """What stands there, once."""
+    """Text that the file contains once."""
     replacement: str
-    """What is put in its place."""
+    """Text that replaces it."""
     row: int = 0
-    """The row of the feature list whose tests must turn red."""
+    """Row of the feature list, one of whose tests must fail."""
     tests: str = ""
-    """Without a feature list: the file of the tests, one of which must turn red, from the root of the tree."""
+    """Without a feature list: file of the tests, from the root of the tree, one of which must fail."""
 
 
 class FeatureList(msgspec.Struct, frozen=True):
-    """The rows of one feature list: where their tests are, and what must turn them red.
+    """Rows of one feature list, with their tests and their breaks.
 
-    A list without rows is of parts that have no feature list: each of its breaks names its tests.
+    A list without rows is for parts that have no feature list: each of its breaks names its tests.
     """
 
     name: str
-    """What the command line calls it; its tables are the files ``NAME*.toml`` of this folder."""
+    """Name on the command line; the list's tables are the files ``NAME*.toml`` of this folder."""
     rows: range
-    """Its rows."""
+    """Numbers of the rows."""
     tests: str
-    """The folder of the tests named ``test_row_NN_…``, from the root of the tree; none without rows."""
+    """Folder of the tests named ``test_row_NN_…``, from the root of the tree; empty without rows."""
 
     def breaks(self) -> tuple[Break, ...]:
-        """The breaks of all its tables, in the tables' order of names.
+        """Return the breaks of all tables, which are sorted by name.
 
-        Raises `msgspec.ValidationError` for a table that has something else in it.
+        Raise `msgspec.ValidationError` for a table with other contents.
         """
         tables = sorted(_FOLDER.glob(f"{self.name}*.toml"))
         found = (msgspec.toml.decode(table.read_bytes(), type=dict[str, tuple[Break, ...]]) for table in tables)
@@ -77,4 +77,4 @@ LISTS: Final[Mapping[str, FeatureList]] = MappingProxyType(
         )
     }
 )
-"""All of them, by name."""
+"""Feature lists by name."""

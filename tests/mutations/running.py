@@ -1,8 +1,8 @@
-"""Breaks the code on purpose, one place at a time, and demands that the row's own tests turn red.
+"""Breaks the code on purpose, one place at a time, and checks that tests fail each time.
 
 A test that has never failed proves nothing. Each break of `tests.mutations.breaks` names a row of a feature list, or a
-file of tests; it is applied to a copy of the tree, and the tests named ``test_row_NN_…``, or those of the file, run
-there. They must fail: an error while they are collected does not count, a hang that meets the time limit does.
+file of tests. It is applied to a copy of the tree, where the tests named ``test_row_NN_…``, or those of the file, run.
+One of them must fail. An error while tests are collected is not a failure; a test that exceeds its time limit is one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.mutations.breaks import Break
 __all__ = ["ROOT", "run_breaks", "tree_copy"]
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The tree."""
+"""Root of the tree."""
 _COPIED = (
     "algo_engine", "deltabook", "deploy", "exchange_server", "queries", "runtime", "scripts", "tests", "conftest.py",
     "pyproject.toml",
@@ -32,7 +32,7 @@ _TEST_SECONDS, _RUN_SECONDS = 40, 170
 
 
 def tree_copy(folder: Path) -> Path:
-    """A copy of the sources that tests can run in."""
+    """Copy the sources that tests need into a folder; return the folder."""
     for name in _COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -43,7 +43,10 @@ def tree_copy(folder: Path) -> Path:
 
 
 def apply(tree: Path, broken: Break) -> str:
-    """Put the break into the tree; the file's text as it was. Raises `ValueError` if it does not fit the code."""
+    """Apply a break to a tree; return the previous text of the file.
+
+    Raise `ValueError` if the break does not fit the code.
+    """
     path = tree / broken.file
     text = path.read_text()
     if text.count(broken.find) != 1:
@@ -56,27 +59,27 @@ def apply(tree: Path, broken: Break) -> str:
 
 
 def run_tests(tree: Path, tests: str, row: int) -> tuple[int, str]:
-    """Run a row's tests, or all for row 0, of a folder or file of a tree.
+    """Run the tests of a row, or for row 0 all tests, in a folder or file of a tree.
 
-    Gives pytest's exit code, 1 for a hang too, and what it printed last.
+    Return the exit code of pytest, which is 1 for a hang too, and the last lines that it printed.
     """
     command = [
         sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--timeout={_TEST_SECONDS}",
         "-m", "not slow", tests, *(["-k", f"test_row_{row:02}_"] if row else []),
     ]  # fmt: skip
-    # A break of the same length in the same second would run the bytecode of the text before it.
+    # After a change of the same length within a second, Python would run the bytecode of the previous text.
     env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
             command, cwd=tree, env=env, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        return _FAILED, "no end in time"
+        return _FAILED, "no end within the time limit"
     return done.returncode, "\n".join(done.stdout.splitlines()[-15:])
 
 
 def run_breaks(tests: str, breaks: Sequence[Break], jobs: int) -> Iterator[tuple[Break, str]]:
-    """Each break with what is wrong about it: nothing if its own tests, or its row's in the folder, turned red."""
+    """Run the tests with each break; yield the break and the problem, empty if one of its tests failed."""
     with tempfile.TemporaryDirectory(prefix="deltabook-breaks-") as folder:
         trees: SimpleQueue[Path] = SimpleQueue()
         for job in range(jobs):
@@ -99,7 +102,7 @@ def _verdict(tree: Path, tests: str, broken: Break) -> str:
     except (OSError, ValueError) as error:
         return str(error)
     try:
-        code, said = run_tests(tree, broken.tests or tests, broken.row)
+        code, output = run_tests(tree, broken.tests or tests, broken.row)
     finally:
         (tree / broken.file).write_text(text)
-    return "" if code == _FAILED else f"expected red tests (exit code {_FAILED}), was exit code {code}\n{said}"
+    return "" if code == _FAILED else f"expected red tests (exit code {_FAILED}), was exit code {code}\n{output}"

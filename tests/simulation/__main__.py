@@ -27,12 +27,12 @@ def simulation(what: str, worlds: Worlds) -> click.Command:
     """Return the command line of a simulation."""
 
     @click.command(help=what)
-    @click.option("--seeds", type=click.IntRange(min=1), default=1000, show_default=True, help="How many seeds.")
-    @click.option("--start", default=0, show_default=True, help="The first one.")
-    @click.option("--jobs", default=min(2, os.cpu_count() or 1), show_default=True, help="Processes.")
-    @click.option("--seed", type=int, help="This seed alone.")
-    @click.option("--until-found", is_flag=True, help="End with the first seed that finds something.")
-    @click.option("-v", "--verbose", is_flag=True, help="Print what happens in the seed.")
+    @click.option("--seeds", type=click.IntRange(min=1), default=1000, show_default=True, help="Number of seeds.")
+    @click.option("--start", default=0, show_default=True, help="First seed.")
+    @click.option("--jobs", default=min(2, os.cpu_count() or 1), show_default=True, help="Number of processes.")
+    @click.option("--seed", type=int, help="Only this seed.")
+    @click.option("--until-found", is_flag=True, help="End with the first seed that fails.")
+    @click.option("-v", "--verbose", is_flag=True, help="Print the events of the seed.")
     def run(seeds: int, start: int, jobs: int, seed: int | None, until_found: bool, verbose: bool) -> None:
         globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
         total = Report()

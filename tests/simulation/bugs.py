@@ -4,8 +4,8 @@
 
     python -m tests.simulation.bugs [--seeds 1000] [--jobs 2] [--only WORDS]
 
-A simulation that finds nothing may be blind. Each bug of `bugs.toml` is put into a copy of the tree, where the seeds
-are run from the first one on until one of them fails.
+A simulation that finds nothing may be unable to find anything. So each bug of `bugs.toml` is put into a copy of the
+tree, where seeds are run from the first one on until one of them fails.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Finding(msgspec.Struct, frozen=True):
     """The bug."""
     seeds: int | None
     """Number of seeds after which the bug was found; None if it was not."""
-    said: str
+    output: str
     """Message of the simulation."""
 
 
@@ -108,16 +108,16 @@ def bug_hunt(what: str, bugs: Sequence[Bug], simulation: str) -> click.Command:
     """Return the command line that runs a simulation on a tree with each bug."""
 
     @click.command(help=what)
-    @click.option("--seeds", default=1000, show_default=True, help="How many seeds each bug has to hide from.")
-    @click.option("--jobs", default=2, show_default=True, help="How many bugs at once.")
-    @click.option("--only", default="", help="Bugs with these words in their description.")
+    @click.option("--seeds", default=1000, show_default=True, help="Largest number of seeds for each bug.")
+    @click.option("--jobs", default=2, show_default=True, help="Number of bugs at once.")
+    @click.option("--only", default="", help="Only bugs with this text in their description.")
     def run(seeds: int, jobs: int, only: str) -> None:
         chosen = [bug for bug in bugs if only in bug.what]
         missed = 0
         for finding in find_bugs(chosen, seeds, jobs, simulation=simulation):
             missed += finding.seeds is None
             after = "NOT FOUND" if finding.seeds is None else f"{finding.seeds:5} seeds"
-            click.echo(f"{after:>11}  {finding.bug.what}\n             {finding.said[:160]}")
+            click.echo(f"{after:>11}  {finding.bug.what}\n             {finding.output[:160]}")
         click.echo(f"{len(chosen)} bugs, {len(chosen) - missed} found within {seeds} seeds, {missed} not")
         sys.exit(1 if missed else 0)
 
@@ -126,5 +126,5 @@ def bug_hunt(what: str, bugs: Sequence[Bug], simulation: str) -> click.Command:
 
 if __name__ == "__main__":
     bug_hunt(
-        "Put every bug that is written down into the runtime, and see the simulation find it.", BUGS, "tests.simulation"
+        "Put each bug of the list into the runtime, and check that the simulation finds it.", BUGS, "tests.simulation"
     )()

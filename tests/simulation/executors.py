@@ -183,8 +183,8 @@ def attempt(
     processor._residents = executor.residents
     host = make()
     host.init(cast(Any, _Handle(variables)))
-    told = host.handleInputRows((shard_id,), cast(Any, iter(rows)), None)
-    answers = [row.asDict() for row in told]
+    rows_out = host.handleInputRows((shard_id,), cast(Any, iter(rows)), None)
+    answers = [row.asDict() for row in rows_out]
     if is_lost:  # as late as possible: all work is done and lost
         raise TaskLostError
     return Attempt(executor, files, shard, version, variables.rows, variables.changes, answers)

@@ -18,7 +18,7 @@ def test_bugs_fit_the_code(bug: Bug) -> None:
 @pytest.mark.parametrize("what", FEW)
 def test_a_bug_is_found(what: str) -> None:
     (finding,) = find_bugs([bug for bug in BUGS if bug.what == what], seeds=1000, jobs=1)
-    assert finding.seeds is not None, finding.said
+    assert finding.seeds is not None, finding.output
 
 
 @pytest.mark.slow

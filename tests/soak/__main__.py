@@ -20,16 +20,28 @@ from tests.soak.resources import RULE, USES, growths, read_samples
 
 
 @click.command(help="Run views on both lanes while the catalogue changes, and compare the lanes at every version.")
-@click.option("--seconds", type=click.FloatRange(1), default=600.0, show_default=True, help="How long.")
-@click.option("--seed", default=1, show_default=True, help="Of the changes, the disturbances and the agents.")
-@click.option("--changes", type=click.IntRange(1), default=100, show_default=True, help="Of the catalogue.")
-@click.option("--rate", type=click.IntRange(1), default=40, show_default=True, help="Requests a second of all agents.")
+@click.option("--seconds", type=click.FloatRange(1), default=600.0, show_default=True, help="Duration in seconds.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the changes, the disturbances and the agents.")
 @click.option(
-    "--restarts", type=click.IntRange(0), default=4, show_default=True, help="Of the runtime, in the first half."
+    "--changes", type=click.IntRange(1), default=100, show_default=True, help="Number of changes of the catalogue."
 )
-@click.option("--cuts", type=click.IntRange(0), default=10, show_default=True, help="Of the feed's connection.")
-@click.option("--sample-seconds", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Between samples.")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), help="Where to keep what it leaves.")
+@click.option(
+    "--rate", type=click.IntRange(1), default=40, show_default=True, help="Requests per second of all agents."
+)
+@click.option(
+    "--restarts",
+    type=click.IntRange(0),
+    default=4,
+    show_default=True,
+    help="Number of restarts of the runtime, in the first half.",
+)
+@click.option(
+    "--cuts", type=click.IntRange(0), default=10, show_default=True, help="Number of cuts of the feed's connection."
+)
+@click.option(
+    "--sample-seconds", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between two samples."
+)
+@click.option("--dir", "directory", type=click.Path(path_type=Path), help="Directory for the files of the run.")
 def main(
     *,
     seconds: float,

@@ -45,7 +45,7 @@ USES: Final = MappingProxyType(
 RULE: Final = (
     f"A use is flat if its median over the last quarter of the run exceeds that over the third quarter by at most "
     f"{_SHARE:.0%}, or by at most the allowance of its row; samples within {WARM_S:.0f} s of a start do not count, and "
-    f"with fewer than {_LEAST} samples in either quarter nothing is said."
+    f"with fewer than {_LEAST} samples in either quarter there is no verdict."
 )
 """Rule of `growths` in words."""
 

@@ -1,16 +1,16 @@
-// The live page: asks for a frame, draws it, and asks for the next one. A page that nobody draws asks for nothing.
+// The live page: requests a frame, draws it, and requests the next one.
 "use strict";
 
 const FRAME_MS = 250;
-const HIDDEN_MS = 5000; // between frames of a page that is not to be seen
-const SYMBOLS_MS = 2500; // between looks at a page of the list of symbols
+const HIDDEN_MS = 5000; // between frames of a hidden page
+const SYMBOLS_MS = 2500; // between requests for a page of the list of symbols
 const RETRY_MS = [1000, 2000, 4000, 8000];
 const TIMEOUT_MS = 5000;
-const RATE_S = 2; // over which rates are taken
+const RATE_S = 2; // period over which rates are averaged
 const LEVELS = 10;
 const MOST_TRADES = 50;
-const MOST_SHOWN = 100; // symbols in the list at once
-const FEW_SYMBOLS = 8; // that need no search
+const MOST_SHOWN = 100; // largest number of symbols in the list
+const FEW_SYMBOLS = 8; // largest number of symbols without a search field
 const TOKEN = "deltabook-token";
 
 const PHASES = {
@@ -33,7 +33,7 @@ class Refusal extends Error {
   }
 }
 
-// -- what is drawn --------------------------------------------------------------------------------------------
+// -- drawing --------------------------------------------------------------------------------------------------
 
 function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
@@ -43,7 +43,7 @@ function cell(row, tag = "td") {
   return row.appendChild(document.createElement(tag));
 }
 
-// Ten rows that stay, so that the page does not jump when levels come and go; asks are drawn from below.
+// Ten rows that always exist, so that the page does not move when levels appear or end; the best ask is in the lowest.
 function makeLadder(body, side) {
   return Array.from({ length: LEVELS }, () => {
     const row = body.insertRow();
@@ -95,7 +95,7 @@ function timeOfDay(dayNs) {
   return new Date(Math.floor(dayNs / 1e6)).toISOString().slice(11, 23);
 }
 
-// Exact whatever the decimals: strings of one instrument have as many of them, so digits alone compare.
+// Compares exactly: prices of one instrument have the same number of decimals, so their digits can be compared.
 function compare(price, before) {
   if (price === null || before === null || price === before) return 0;
   return BigInt(price.replace(".", "")) > BigInt(before.replace(".", "")) ? 1 : -1;
@@ -146,22 +146,22 @@ function drawReplay(replay) {
 // -- the state of the page ------------------------------------------------------------------------------------
 
 let symbol = symbolOfAddress();
-let trades = []; // of the symbol, oldest first
-let after = 0; // the feed's message that the trades go up to
+let trades = []; // trades of the symbol, oldest first
+let after = 0; // number of the feed's last message that is covered by the trades
 let session = "";
-let marks = []; // figures of the last seconds, for rates
+let marks = []; // figures of the last seconds, from which rates are computed
 let failures = 0;
 let timer = 0;
-let turn = 0; // what an answer belongs to: those of an older turn are not drawn
+let turn = 0; // number of the newest turn; answers to requests of earlier turns are not drawn
 const lines = new Map(); // symbol → its line of the statistics
 let linesDueMs = 0;
-let nextLine = ""; // behind which the list goes on
+let nextLine = ""; // symbol after which the next page of the list begins
 
 function symbolOfAddress() {
   try {
     return decodeURIComponent(location.hash.slice(1));
   } catch {
-    return ""; // an address that somebody typed
+    return ""; // the address is not a valid encoding
   }
 }
 
@@ -235,7 +235,7 @@ async function frame() {
 function draw(found) {
   if (found.session !== session) {
     if (session && after) {
-      // Another session has other messages: what this one has is asked for anew.
+      // The messages of another session have other numbers: request its trades from the beginning.
       forget();
       lines.clear();
       linesDueMs = 0;
@@ -264,7 +264,7 @@ function lose(error) {
     return;
   }
   if (error.status === 404 && symbol) {
-    // Another exchange answers at this port now, without the symbol.
+    // Another exchange, without the symbol, has this port now.
     choose("");
     lines.clear();
     linesDueMs = 0;
@@ -299,7 +299,7 @@ function label(line) {
   return element;
 }
 
-// The price of so many ticks, exactly: both are digits.
+// Returns the price of a number of ticks as text. It is exact up to 2^53 ticks, the largest whole number in JavaScript.
 function price(ticks, tickSize) {
   if (!/^\d+(\.\d+)?$/.test(tickSize)) return "";
   const decimals = (tickSize.split(".")[1] ?? "").length;
@@ -325,7 +325,7 @@ function drawSymbols() {
   write(at("symbols-more"), `${grouped.format(found.length)} of ${grouped.format(lines.size)} symbols`);
 }
 
-// -- what a person does ---------------------------------------------------------------------------------------
+// -- events of the user ---------------------------------------------------------------------------------------
 
 at("symbols").addEventListener("change", (event) => {
   choose(event.target.value);

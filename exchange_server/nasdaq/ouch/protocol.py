@@ -69,8 +69,8 @@ class Rejection(msgspec.Struct, frozen=True, gc=False):
     """Request that was invalid before it was an order, as passed to its account's teller."""
 
     code: int | None
-    """Code of the protocol: a number in 5.0, the code of a letter in 4.2; None if the market's reason has a sufficient
-    code.
+    """Code of the protocol: a number in 5.0, the ASCII code of a letter in 4.2; None for the code of the market's
+    reason.
     """
     echo: bytes
     """Bytes of the request, as in `Order.echo`."""
@@ -212,7 +212,7 @@ class OuchTeller(Teller):
     def _flag(self, order: Order, stamp: int) -> bytes:
         """Return R for the order that the request of this time entered, A for a resting order.
 
-        One request may end any number of orders: the order that it entered is searched once.
+        One request may end many orders, so the packet of the order that it entered is searched for only once.
         """
         if self._entered_ns != self._now.time_ns:
             now = stamp.to_bytes(8)

@@ -21,6 +21,8 @@ __all__ = ["OuchConnection", "OuchLimits", "OuchServer"]
 
 _PREFIX: Final = "ouch:"
 _HEAD_BYTES: Final = 3
+_LONGEST: Final = CLIENT_PACKET_LIMIT_BYTES - 2
+"""Largest length in the first two bytes of a packet, which do not count themselves."""
 _UNSEQUENCED: Final = ord("U")
 _MANY_BYTES: Final = 4096
 """Number of received bytes above which they are first checked as a whole: fast clients send many equal packets."""
@@ -85,19 +87,19 @@ class OuchServer(SoupServer):
         Accounts get the settings of the users file. The orders of accounts that cancel on disconnect are cancelled,
         since their connections ended with the previous process.
         """
-        self.settle()
+        self.apply_user_settings()
         market = self._exchange.market
         self._left.update(
             account.index for account in market.accounts if account.name.startswith(_PREFIX) and account.orders
         )
         self._flush()
 
-    def settle(self) -> None:
+    def apply_user_settings(self) -> None:
         """Give the existing accounts the settings of the users file."""
         for user in self._gate.users.values():
             account = self._exchange.market.account_named(user.account)
             if account is not None and user.protocol == account.protocol:
-                self._settle(user, account)
+                self._account_of(user, account)
 
     # -- logins --------------------------------------------------------------------------------------------------
 
@@ -122,7 +124,7 @@ class OuchServer(SoupServer):
             return
         account = self._exchange.market.account_named(user.account)
         if account is None or user.protocol == account.protocol:
-            account = self._settle(user, account)
+            account = self._account_of(user, account)
         if account is None:
             return  # the journal has failed: the exchange ends
         if user.protocol != account.protocol:
@@ -140,7 +142,7 @@ class OuchServer(SoupServer):
         self._sessions[account.index] = self._sessions.get(account.index, 0) + 1
         self.follow(connection, stream, self._exchange.session, number)
 
-    def _settle(self, user: User, account: Account | None) -> Account | None:
+    def _account_of(self, user: User, account: Account | None) -> Account | None:
         """Return the user's account with the settings of the users file; None if the journal fails."""
         wanted = (user.broker_id, user.limits, user.self_trade, user.cancel_on_disconnect)
         if account is not None and wanted == (
@@ -180,17 +182,18 @@ class OuchServer(SoupServer):
         if connection.partial:
             data = connection.partial + data
         begin, size = 0, len(data)
-        count, at = _alike(data) if size >= _MANY_BYTES else (0, 0)
+        count, at = _equal_requests(data) if size >= _MANY_BYTES else (0, 0)
         while size - at >= _HEAD_BYTES:
-            end = at + 2 + (data[at] << 8 | data[at + 1])
-            if end > size:
+            length = data[at] << 8 | data[at + 1]
+            end = at + 2 + length
+            if end > size or not 1 <= length <= _LONGEST:
                 break
             if data[at + 2] == _UNSEQUENCED:
                 count += 1
             else:
                 if count:
                     self._carry_out(connection, data[begin:at], count)
-                _take_other(connection, data[at + 2 : at + 3], end - at)
+                _take_other(connection, data[at + 2 : at + 3])
                 if connection.reader.is_closed:
                     return
                 begin, count = end, 0
@@ -198,7 +201,7 @@ class OuchServer(SoupServer):
         connection.partial = data[at:]
         if count:
             self._carry_out(connection, data[begin:at], count)
-        if size - at >= 2 and not 1 <= (length := data[at] << 8 | data[at + 1]) <= CLIENT_PACKET_LIMIT_BYTES - 2:
+        if size - at >= 2 and not 1 <= (length := data[at] << 8 | data[at + 1]) <= _LONGEST:
             raise WireError(f"expected packets of 3 to {CLIENT_PACKET_LIMIT_BYTES} bytes, was {length + 2}")
 
     def _carry_out(self, connection: OuchConnection, requests: bytes, count: int) -> None:
@@ -248,7 +251,7 @@ class OuchServer(SoupServer):
     def _submit(self, batch: list[AnyInput]) -> list[int | str]:
         """Submit a batch, send the answers, and return the results; an empty list if the exchange must end.
 
-        So answers leave before the feed, which waits for the end of this turn of the reactor.
+        The answers are sent before the feed, which waits for the end of this turn of the reactor.
         """
         self._is_submitting = True
         try:
@@ -276,9 +279,12 @@ class OuchServer(SoupServer):
         super().close()
 
 
-def _alike(data: bytes) -> tuple[int, int]:
-    """Return number of packets and end of the last whole one if all are requests of one length; else zeros."""
-    stride = 2 + (data[0] << 8 | data[1])
+def _equal_requests(data: bytes) -> tuple[int, int]:
+    """Return the number of whole packets and the end of the last one if all are requests of one length; else zeros."""
+    length = data[0] << 8 | data[1]
+    if not 1 <= length <= _LONGEST:
+        return 0, 0
+    stride = 2 + length
     count = len(data) // stride
     end = count * stride
     for at, byte in ((0, data[0]), (1, data[1]), (2, _UNSEQUENCED)):
@@ -287,10 +293,10 @@ def _alike(data: bytes) -> tuple[int, int]:
     return count, end
 
 
-def _take_other(connection: OuchConnection, type_: bytes, length: int) -> None:
+def _take_other(connection: OuchConnection, type_: bytes) -> None:
     """Process a packet that is not a request."""
     if type_ == LOGOUT:
         connection.cut("logged out", flush=True)
-    elif type_ not in {CLIENT_HEARTBEAT, DEBUG} or length < _HEAD_BYTES:
+    elif type_ not in {CLIENT_HEARTBEAT, DEBUG}:
         words = "a second login" if type_ == LOGIN else f"a packet {type_!r}"
         raise WireError(f"expected heartbeats, messages or a logout, was {words}")

@@ -40,42 +40,42 @@ FILES: dict[str, Callable[[random.Random], Files]] = {
 }
 """Makers of files by format."""
 KINDS = (*(f"{name}{suffix}" for name in FILES for suffix in ("", ".broken")), "codec.broken")
-"""Kinds of cases: each format's valid files, now and then compressed, its broken ones, and broken compressed ones."""
+"""Kinds of cases: valid files of each format, sometimes compressed; damaged files; damaged compressed files."""
 _MANY = 1 << 30
 _ALONE = 0.2
-"""How often the tuples of a broken file are formatted one by one too."""
+"""Share of the damaged files whose tuples are also formatted one by one."""
 
 
 @dataclass
 class Report:
-    """What many cases have shown."""
+    """Results of many cases."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """How many cases, files, mutations, runs, cuts, buffers, bytes, tuples, repeats."""
+    """Number of files, mutations, runs, cuts, buffers, bytes, tuples and repeats."""
     kinds: Counter[str] = field(default_factory=Counter)
-    """Cases by kind."""
+    """Number of cases by kind."""
     failures: list[str] = field(default_factory=list)
-    """In words, with the command that runs the case again."""
+    """Failures in words, each with the command that repeats the case."""
 
     def add(self, other: Report) -> None:
-        """Take over another report."""
+        """Add another report."""
         self.counts += other.counts
         self.kinds += other.kinds
         self.failures += other.failures
 
     def __str__(self) -> str:
-        said = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
         kinds = ", ".join(f"{count} {name}" for name, count in sorted(self.kinds.items()))
-        return f"{self.kinds.total()} cases ({kinds}): {said}; {len(self.failures)} failed"
+        return f"{self.kinds.total()} cases ({kinds}): {counts}; {len(self.failures)} failed"
 
 
 def kind_of(seed: int) -> str:
-    """The kinds take turns."""
+    """Return the kind of a seed's case; the kinds take turns."""
     return KINDS[seed % len(KINDS)]
 
 
 def run_case(kind: str, seed: int, report: Report) -> None:
-    """One case; raises `AssertionError` for what does not hold, and whatever the formatter raises."""
+    """Run one case; raise `AssertionError` for a failed check, and any error of the formatter."""
     rng = random.Random(f"{kind} {seed}")
     name, _, broken = kind.partition(".")
     report.kinds[kind] += 1
@@ -85,7 +85,7 @@ def run_case(kind: str, seed: int, report: Report) -> None:
 
 
 def _run_valid(rng: random.Random, files: Files, report: Report) -> None:
-    """Files of one schema, each an origin of its own, against what the library read."""
+    """Compare files of one schema, each an origin of its own, with what the library reads."""
     samples = {origin: files.sample(rng) for origin in range(1, rng.choice((1, 1, 1, 2, 5)) + 1)}
     report.counts["files"] += len(samples)
     report.counts["tuples"] += sum(len(sample.ends) for sample in samples.values())
@@ -97,7 +97,7 @@ def _run_valid(rng: random.Random, files: Files, report: Report) -> None:
 
 
 def _run_broken(rng: random.Random, files: Files, report: Report) -> None:
-    """A broken file: the same whatever the cuts, nothing lost that was not touched, everything counted."""
+    """Check a damaged file: the cuts do not matter, no undamaged tuple is lost, and every tuple is counted."""
     sample = files.sample(rng, rng.choice((1, 3, 10, 40)))
     schema = _with_policies(rng, files.schema)
     pushdown = _random_pushdown(rng, schema, sample)
@@ -126,7 +126,7 @@ def _run(
     streams: dict[int, Sample] | dict[int, Mutation],
     report: Report,
 ) -> tuple[dict[int, Outcome], dict[int, list[RawBuffer]]]:
-    """Cut the streams, mix them, format them with any number of workers; check what holds of any stream."""
+    """Cut the streams, mix them, format them with any number of workers; make the checks for any stream."""
     slots = rng.choice((2, 2, 4, 8))
     max_slots = slots * rng.choice((1, 2, 8))
     highest = rng.choice((2**63 - 1, 2**63 - 1, 2 * max_slots * 64, 2 * max_slots * 64 + 17))
@@ -168,7 +168,7 @@ def _run(
 
 
 def _cut(rng: random.Random, data: bytes, breaks: Sequence[int], origin: int, codec: Codec | None) -> list[RawBuffer]:
-    """The bytes as raw buffers, encoded or not."""
+    """Return the bytes as raw buffers, encoded or not."""
     strategy = rng.choice(STRATEGIES)
     if codec is not None and codec.is_sequential:
         data = encoded_stream(rng, codec, data)
@@ -179,7 +179,7 @@ def _cut(rng: random.Random, data: bytes, breaks: Sequence[int], origin: int, co
 
 
 def _interleaved(rng: random.Random, streams: Sequence[list[RawBuffer]]) -> list[RawBuffer]:
-    """All buffers, each stream in its order, as sources that run at random speeds would deliver them."""
+    """Return all buffers, each stream in its order, as sources with random speeds deliver them."""
     keys = [
         (place / len(stream) + rng.random() * 0.1, n)
         for n, stream in enumerate(streams)
@@ -190,7 +190,7 @@ def _interleaved(rng: random.Random, streams: Sequence[list[RawBuffer]]) -> list
 
 
 def _check_untouched(reference: Outcome, mutation: Mutation, pushdown: Pushdown, longest: int) -> None:
-    """Rows of tuples that no edit can have reached, and that are not too long, are there, in order."""
+    """Check that the rows of tuples that no edit can have reached, and that are not too long, come in their order."""
     expected = mutation.sample.expected(pushdown)
     spans = list(pairwise([mutation.sample.start, *mutation.sample.ends]))
     untouched = {number for number in mutation.untouched if spans[number][1] - spans[number][0] <= longest}
@@ -201,13 +201,13 @@ def _check_untouched(reference: Outcome, mutation: Mutation, pushdown: Pushdown,
 
 
 def _check_alone(reference: Outcome, mutation: Mutation, schema: Schema, pushdown: Pushdown) -> None:
-    """Each tuple is judged as if it were alone: its neighbours change neither its values nor whether it is bad."""
+    """Check that each tuple has the same result alone: other tuples affect neither its values nor its validity."""
     delimiter = getattr(schema.format, "tuple_delimiter", b"\n")
     data = mutation.data
     if getattr(schema.format, "header", False) or b"\xef\xbb\xbf" in data:
         return
     if any(data.endswith(delimiter[:length]) for length in range(1, len(delimiter))):
-        return  # at its end a stream completes a delimiter that has begun
+        return  # the end of a stream completes a delimiter that has begun
     rows: list[str] = []
     counts = Counter[str]()
     for text in data.split(delimiter):
@@ -221,7 +221,7 @@ def _check_alone(reference: Outcome, mutation: Mutation, schema: Schema, pushdow
 
 
 def _run_broken_codec(rng: random.Random, files: Files, report: Report) -> None:
-    """Broken compressed bytes: an error of the codec's, or rows, but nothing else and nothing without end."""
+    """Check that damaged compressed bytes give rows or an error of the codec, and always end."""
     sample = files.sample(rng, rng.choice((1, 10, 100)))
     codec = random_codec(rng)
     report.counts["files"] += 1

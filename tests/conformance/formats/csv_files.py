@@ -23,7 +23,7 @@ _NULLS = (("",), ("NULL",), ("NULL", ""), ("-", "n/a"))  # at an end, the start 
 
 @dataclass(frozen=True)
 class _Style:
-    """How a file is written."""
+    """Style of a file."""
 
     tuple_delimiter: bytes
     field_delimiter: str
@@ -36,7 +36,7 @@ class _Style:
 
     @property
     def forbidden(self) -> str:
-        """Characters that stand in no unquoted text."""
+        """Characters that no unquoted text contains."""
         quote = '"' if self.quoting else ""
         escape = _ESCAPE if self.escape else ""
         blank = " \t" if self.trim else ""
@@ -75,13 +75,13 @@ def _random_schema(rng: random.Random, style: _Style) -> Schema:
 
 
 class _Writer:
-    """Writes fields as the style has them, for the formatter and for the oracle."""
+    """Writes fields in a style, for the formatter and for the oracle."""
 
     def __init__(self, rng: random.Random, style: _Style, *, lone: bool) -> None:
         self._rng, self._style, self._lone = rng, style, lone
 
     def field(self, field: Field) -> tuple[str, str]:
-        """The text of a value, for the formatter and for the library."""
+        """Return the text of a value for the formatter, and that for the library."""
         rng, style = self._rng, self._style
         if field.nullable and rng.random() < 0.2:
             null = rng.choice(style.null_values)
@@ -120,14 +120,14 @@ class _Writer:
 
 
 class CsvFiles:
-    """Random files of one random schema and style; ``quoting`` None leaves that to chance too."""
+    """Random files of one random schema and style; with ``quoting`` None it is random too."""
 
     def __init__(self, rng: random.Random, *, quoting: bool | None = None) -> None:
         self._style = _random_style(rng, quoting=rng.random() < 0.5 if quoting is None else quoting)
         self.schema = _random_schema(rng, self._style)
 
     def sample(self, rng: random.Random, rows: int | None = None) -> Sample:
-        """A file."""
+        """Return a random file."""
         style, schema = self._style, self.schema
         writer = _Writer(rng, style, lone=len(schema.fields) == 1)
         count = rng.choice((0, 1, 2, 20, 60, 200)) if rows is None else rows
@@ -159,7 +159,7 @@ class CsvFiles:
 
 
 def _overlaps_itself(delimiter: bytes) -> bool:
-    """Whether bytes in front of a delimiter can make it begin earlier."""
+    """Return True if bytes before a delimiter can make it begin earlier."""
     return any(delimiter.startswith(delimiter[place:]) for place in range(1, len(delimiter)))
 
 
@@ -168,7 +168,7 @@ def _end(rng: random.Random, style: _Style) -> bytes:
 
 
 def _read(text: bytes, schema: Schema, style: _Style) -> Any:
-    """The library's parse; twice, because whether texts may be NULL is one option for all columns."""
+    """Return the library's parse; it runs twice, since one option for all columns determines if texts may be NULL."""
     if not text:
         return schema.arrow_schema().empty_table()
     tables = [

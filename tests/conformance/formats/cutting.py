@@ -1,4 +1,4 @@
-"""Bytes cut into raw buffers in many ways, and raw buffers put out of order."""
+"""Cutting of bytes into raw buffers in many ways, and reordering of raw buffers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _T = TypeVar("_T")
 
 
 def cut_places(rng: random.Random, length: int, breaks: Sequence[int], strategy: str) -> list[int]:
-    """Where to cut that many bytes, in order; a place that occurs twice makes an empty buffer.
+    """Return the sorted offsets at which ``length`` bytes are cut; one that occurs twice makes an empty buffer.
 
-    ``breaks`` are the places where something may go wrong, such as delimiters and quotes.
+    ``breaks`` are offsets near which cuts are likely to cause errors, such as delimiters and quotes.
     """
     if strategy == "whole" or length == 0:
         return []
@@ -42,7 +42,7 @@ def cut_places(rng: random.Random, length: int, breaks: Sequence[int], strategy:
 
 
 def raw_buffers(data: bytes, places: Sequence[int], origin_id: int = 1, offset: int = 0) -> list[RawBuffer]:
-    """The bytes as raw buffers that end at these places; at least one."""
+    """Return the bytes as raw buffers, at least one, that end at these offsets."""
     return [
         RawBuffer(origin_id, number, data[start:stop], offset + start)
         for number, (start, stop) in enumerate(pairwise([0, *places, len(data)]), 1)
@@ -50,6 +50,6 @@ def raw_buffers(data: bytes, places: Sequence[int], origin_id: int = 1, offset: 
 
 
 def shuffled(rng: random.Random, items: Sequence[_T], window: int) -> list[_T]:
-    """The items out of order, each at most about ``window`` places from where it was."""
+    """Return the items in another order, each at most about ``window`` places from its original one."""
     keys = [place + rng.random() * window for place in range(len(items))]
     return [items[place] for place in sorted(range(len(items)), key=keys.__getitem__)]

@@ -1,4 +1,4 @@
-"""Workers that feed raw buffers to a formatter, and what came out of it in stream order."""
+"""Passes raw buffers to a formatter, on one thread or several, and collects its batches in stream order."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from tests.conformance.formats.sample import rows_as_text
 __all__ = ["COUNTS", "Outcome", "drive"]
 
 COUNTS = ("tuples", "bad", "filtered", "nulled")
-"""What batches count."""
+"""Names of the counts of a batch."""
 _CAPACITY = 1 << 20
 _REPEATS = 200
 _TWICE = 0.1
-"""How often a buffer comes a second time."""
+"""Share of the groups after which one of their buffers is offered again."""
 
 
 @dataclass
 class Outcome:
-    """What a formatter made of one origin."""
+    """Output of a formatter for one origin."""
 
     batches: list[FormattedBatch] = field(default_factory=list)
-    """In stream order."""
+    """Batches in stream order."""
     counters: Any = None
-    """What the formatter kept of the origin before it was finished."""
+    """Counters of the origin in the formatter before the origin was finished."""
     repeats: int = 0
-    """Buffers that were out of range."""
+    """Number of buffers that were out of range and were repeated."""
 
     @property
     def rows(self) -> list[str]:
-        """All rows."""
+        """All rows as text."""
         batches = [batch.rows for batch in self.batches]
         if not batches:
             return []
@@ -54,12 +54,12 @@ class Outcome:
 
     @property
     def ends(self) -> list[int]:
-        """Where each row's tuple ends in the stream."""
+        """Offset in the stream at which the tuple of each row ends."""
         return [end for batch in self.batches for end in batch.row_ends.tolist()]
 
     @property
     def numbers(self) -> list[int]:
-        """The number of each row's tuple in the stream."""
+        """Number of each row's tuple in the stream."""
         return [number for batch in self.batches for number in batch.tuple_numbers.tolist()]
 
     @property
@@ -69,16 +69,16 @@ class Outcome:
 
     @property
     def failure(self) -> DeadLetter | None:
-        """The first bad tuple, where the policy is to fail."""
+        """First bad tuple if the policy is to fail, otherwise None."""
         return next((batch.failure for batch in self.batches if batch.failure is not None), None)
 
     def total(self, name: str) -> int:
-        """The sum of one of the batches' counts."""
+        """Return the sum of one of the batches' counts."""
         return sum(getattr(batch, name) for batch in self.batches)
 
 
 class _Collector:
-    """Puts batches in order, per origin."""
+    """Puts the batches of each origin in order."""
 
     def __init__(self, origins: Sequence[int]) -> None:
         self._lock = Lock()
@@ -86,7 +86,7 @@ class _Collector:
         self.outcomes = {origin: Outcome() for origin in origins}
 
     def add(self, batches: Sequence[FormattedBatch], again: Sequence[RawBuffer] = ()) -> None:
-        """Batches of any origins, and buffers that were out of range."""
+        """Add batches of any origins, and count buffers that were out of range."""
         with self._lock:
             for raw in again:
                 self.outcomes[raw.origin_id].repeats += 1
@@ -94,7 +94,7 @@ class _Collector:
                 self.outcomes[batch.origin_id].batches += self._order[batch.origin_id].add([batch])
 
     def check_empty(self) -> None:
-        """Nothing may be left waiting."""
+        """Check that no batch waits for an earlier one."""
         for origin, order in self._order.items():
             assert order.waiting == 0, f"expected no batch of origin {origin} left waiting, was {order.waiting}"
 
@@ -109,12 +109,12 @@ def drive(
     most_bytes: int = 1 << 20,
     ahead: int = 0,
 ) -> dict[int, Outcome]:
-    """Format the raw buffers in the order given, finish their origins; outcomes by origin.
+    """Format the raw buffers in their order and finish their origins; return the outcomes by origin.
 
-    ``workers`` 0: in this thread, in groups of a random size up to ``most``, which is random too unless given.
-    ``most_bytes`` bounds what a worker takes at once, ``ahead``, unless 0, how far ahead of the oldest
-    unformatted buffer others come in.
-    What is out of range is repeated; for ever is an error.
+    With 0 ``workers`` the buffers are formatted on this thread, in groups of a random size up to ``most``, which is
+    random by default. ``most_bytes`` is the largest number of bytes that a worker takes at once. ``ahead`` is the
+    largest distance of an offered buffer from the oldest one that is not yet formatted, 0 for any distance. Buffers
+    that are out of range are repeated; too many repetitions are an error.
     """
     origins = sorted({raw.origin_id for raw in raws})
     collector = _Collector(origins)
@@ -155,7 +155,7 @@ def _alone(
 
 
 def _offer_again(formatter: InputFormatter, raw: RawBuffer) -> None:
-    """A buffer that was formatted is refused, and changes nothing."""
+    """Check that a buffer that was formatted before is refused, and changes nothing."""
     held = formatter.held_bytes()
     try:
         formatter.format([raw])
@@ -166,7 +166,10 @@ def _offer_again(formatter: InputFormatter, raw: RawBuffer) -> None:
 
 
 class _Gate:
-    """Lets buffers in as a source would: so many ahead of the oldest that is not formatted; the caller has a lock."""
+    """Offers buffers as a source does, a number of them ahead of the oldest one that is not formatted.
+
+    Not thread-safe: its callers share a lock.
+    """
 
     def __init__(self, raws: Sequence[RawBuffer], ahead: int) -> None:
         self._raws, self._ahead = raws, ahead
@@ -175,12 +178,12 @@ class _Gate:
         self._oldest = self._next = 0
 
     def open(self) -> Sequence[RawBuffer]:
-        """Those that may come in now."""
+        """Return the buffers that may be offered now."""
         start, self._next = self._next, min(self._oldest + self._ahead, len(self._raws))
         return self._raws[start : self._next]
 
     def accepted(self, group: Sequence[RawBuffer], again: Sequence[RawBuffer]) -> None:
-        """These were formatted, but for those to be repeated."""
+        """Note that the buffers of a group were formatted, except those to be repeated."""
         for raw in group:
             self._accepted[self._numbers[id(raw)]] = 1
         for raw in again:
@@ -190,14 +193,14 @@ class _Gate:
 
     @property
     def is_done(self) -> bool:
-        """Whether all have been formatted."""
+        """True if all buffers have been formatted."""
         return self._oldest == len(self._raws)
 
 
 class _Held:
-    """Whether a formatter holds no more than the buffers that came too early and one unfinished tuple.
+    """Checks that a formatter stores no more than the buffers that came too early and one incomplete tuple.
 
-    Not asked of encoded buffers, whose size says nothing, nor where sequence numbers start again.
+    It checks nothing for encoded buffers, whose decoded size is unknown, and if sequence numbers start again.
     """
 
     def __init__(self, formatter: InputFormatter, raws: Sequence[RawBuffer]) -> None:
@@ -210,7 +213,7 @@ class _Held:
         self._room = len(self._origins) * (formatter.schema.limits.tuple_bytes + 2 * largest)
 
     def check(self, group: Sequence[RawBuffer], again: Sequence[RawBuffer]) -> None:
-        """To be asked after each call, with its buffers and with those to be repeated."""
+        """Check the stored bytes after a call; ``group`` are its buffers, ``again`` those to be repeated."""
         if not self._is_asked:
             return
         repeated = {(raw.origin_id, raw.sequence_number) for raw in again}
@@ -228,7 +231,7 @@ class _Held:
 
 
 class _Workers:
-    """What the workers of one run share."""
+    """State that the workers of one run share."""
 
     def __init__(self, formatter: InputFormatter, collector: _Collector, gate: _Gate, most_bytes: int) -> None:
         self.formatter, self.collector, self.gate, self.most_bytes = formatter, collector, gate, most_bytes
@@ -239,7 +242,7 @@ class _Workers:
         self.error: BaseException | None = None
 
     def let_in(self) -> None:
-        """As many buffers as may come in now, each with a task."""
+        """Offer as many buffers as are possible now, each with a task."""
         with self.lock:
             coming = self.gate.open()
             self.pending.extend(coming)
@@ -255,12 +258,12 @@ class _Workers:
                     return
                 if taken := self._take():
                     self._format(taken)
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the thread that waits
+        except BaseException as error:  # noqa: BLE001 - the thread that waits raises it again
             self.error = error
             self.tasks.release(100)
 
     def _take(self) -> list[RawBuffer]:
-        """The buffers that have waited longest, as many as one call may take, and at least one if there is any."""
+        """Return the buffers that have waited longest, as many as one call may take; at least one if any waits."""
         taken: list[RawBuffer] = []
         room = self.most_bytes
         with self.lock:

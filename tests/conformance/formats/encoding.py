@@ -22,7 +22,7 @@ __all__ = ["compressed", "encoded_buffers", "encoded_stream", "random_codec"]
 
 
 def compressed(name: str, data: bytes) -> bytes:
-    """One frame."""
+    """Return the bytes in one frame."""
     if name == "gzip":
         return gzip.compress(data, 1)
     if name == "zstd":
@@ -31,19 +31,19 @@ def compressed(name: str, data: bytes) -> bytes:
 
 
 def random_codec(rng: random.Random) -> Codec:
-    """Any codec in any mode."""
+    """Return a random codec in a random mode."""
     mode: Any = rng.choice(("sequential", "per_buffer"))
     return Codec(rng.choice(("gzip", "zstd", "lz4")), mode, is_sized=mode == "per_buffer" and rng.random() < 0.5)
 
 
 def encoded_stream(rng: random.Random, codec: Codec, data: bytes) -> bytes:
-    """All bytes in one frame or in a few behind each other."""
+    """Return the bytes in one frame, or in a few frames one after another."""
     places = [0, *sorted(rng.randint(0, len(data)) for _ in range(rng.choice((0, 0, 1, 3)))), len(data)]
     return b"".join(compressed(codec.name, data[start:stop]) for start, stop in pairwise(places))
 
 
 def encoded_buffers(codec: Codec, raws: Sequence[RawBuffer]) -> list[RawBuffer]:
-    """Each buffer compressed on its own."""
+    """Return the buffers, each compressed separately."""
     return [
         RawBuffer(
             raw.origin_id,

@@ -1,12 +1,12 @@
-"""Random files in random pieces: what the formatter makes of them is what the library reads in one piece.
+"""Random files in random pieces: the formatter must return what the library reads from the whole file.
 
 ::
 
     python -m tests.conformance.formats.fuzz --seconds 300 [--start 0] [--jobs 2] [--case csv.broken]
     python -m tests.conformance.formats.fuzz --seed 17 [--case csv.broken]     one case, with its traceback
 
-A case is made from its kind and its seed alone; what several threads do within it is up to the machine. Cases run in
-processes of their own: one that ends without an answer, or gives none in time, is a failure too.
+Kind and seed determine a case, except for the interleaving of its threads. Cases run in separate processes: a process
+that ends without an answer, or gives none within a time limit, is a failure too.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from tests.conformance.formats.cases import KINDS, Report, kind_of, run_case
 __all__ = ["again", "default_jobs", "guarded", "run_seed"]
 
 CASE_SECONDS = 60.0
-"""How long a case may take; most take a few milliseconds."""
+"""Time limit of a case in seconds; most cases take a few milliseconds."""
 _DONE = "done"
 RunCase = Callable[[str, int, Report], None]
 
 
 def default_jobs() -> int:
-    """One process per core that this one may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def again(kind: str, seed: int) -> str:
-    """The command that runs a case again."""
+    """Return the command that repeats a case."""
     return f"again: python -m tests.conformance.formats.fuzz --seed {seed} --case {kind}"
 
 
 def run_seed(kind: str, seed: int, report: Report, run: RunCase = run_case) -> None:
-    """One case; what fails is put into the report."""
+    """Run one case, and add a failure to the report."""
     try:
         run(kind, seed, report)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the report is about it
+    except Exception as error:  # noqa: BLE001 - any failure is reported
         last = traceback.extract_tb(error.__traceback__)[-1]
         report.failures.append(
             f"{kind} {seed}: {type(error).__name__} at {last.name}:{last.lineno}: {error}\n{again(kind, seed)}"
@@ -56,7 +56,7 @@ def run_seed(kind: str, seed: int, report: Report, run: RunCase = run_case) -> N
 
 
 def _work(connection: Connection, run: RunCase, case: str, start: int, step: int, until: float, most: int) -> None:
-    """A process: cases until the time is over, each announced before it runs."""
+    """Run cases in a process until the time is over, and announce each before it runs."""
     faulthandler.enable()
     for seed in count(start, step):
         if time.monotonic() >= until or seed >= most:
@@ -70,7 +70,7 @@ def _work(connection: Connection, run: RunCase, case: str, start: int, step: int
 
 
 class _Guarded:
-    """A process that runs cases, and the case that it is busy with."""
+    """Process that runs cases, and the case that it runs now."""
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -82,7 +82,7 @@ class _Guarded:
         self.since = time.monotonic()
 
     def receive(self, total: Report) -> bool:
-        """Take one message; False when the process has ended."""
+        """Process one message; return False if the process has ended."""
         try:
             message = self.connection.recv()
         except EOFError:
@@ -96,7 +96,7 @@ class _Guarded:
         return True
 
     def farewell(self) -> str:
-        """How the process ended."""
+        """Return how the process ended."""
         self.process.join()
         return f"the process ended with code {self.process.exitcode}" if self.process.exitcode else _DONE
 
@@ -116,13 +116,14 @@ def guarded(
     seconds: float,
     jobs: int,
     case_seconds: float = CASE_SECONDS,
-    say: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Cases from the seed ``start`` on, in processes, until the time is over or the seed ``most`` is reached.
+    """Run cases from the seed ``start`` on, in processes, until the time is over or the seed ``most`` is reached.
 
-    A process that dies or hangs within a case is replaced by one that goes on behind it.
+    A process that ends or hangs within a case is replaced by one that continues after that case. ``report`` is called
+    with each failure.
     """
-    total, told = Report(), 0
+    total, reported = Report(), 0
     until = time.monotonic() + seconds
     workers = {job: _Guarded((run, case, start + job, jobs, until, most)) for job in range(jobs)}
     while workers:
@@ -144,21 +145,21 @@ def guarded(
                 workers[job] = _Guarded((run, case, seed + jobs, jobs, until, most))
             elif wrong != _DONE:
                 total.failures.append(wrong)
-        for failure in total.failures[told:]:
-            say(failure)
-        told = len(total.failures)
+        for failure in total.failures[reported:]:
+            report(failure)
+        reported = len(total.failures)
     return total
 
 
 @click.command()
-@click.option("--seconds", default=300.0, show_default=True, help="How long.")
-@click.option("--start", default=0, show_default=True, help="The first seed.")
-@click.option("--jobs", default=default_jobs(), help="Processes.")
-@click.option("--seed", type=int, help="This case alone, with its traceback.")
-@click.option("--case", default="", type=click.Choice(["", *KINDS]), help="A kind of case in place of the seed's own.")
-@click.option("--repeat", default=1, show_default=True, help="With --seed: how often, since threads vary.")
+@click.option("--seconds", default=300.0, show_default=True, help="Duration in seconds.")
+@click.option("--start", default=0, show_default=True, help="First seed.")
+@click.option("--jobs", default=default_jobs(), help="Number of processes.")
+@click.option("--seed", type=int, help="Only the case of this seed, with its traceback.")
+@click.option("--case", default="", type=click.Choice(["", *KINDS]), help="Kind of case, in place of the seed's own.")
+@click.option("--repeat", default=1, show_default=True, help="With --seed: number of repetitions, since threads vary.")
 def main(seconds: float, start: int, jobs: int, seed: int | None, case: str, repeat: int) -> None:
-    """Compare what the formatters make of random files in random pieces with what the libraries read."""
+    """Compare the formatters' output for random files in random pieces with that of the libraries."""
     if seed is not None:
         report = Report()
         for _ in range(repeat):
@@ -166,12 +167,12 @@ def main(seconds: float, start: int, jobs: int, seed: int | None, case: str, rep
         click.echo(str(report))
         return
     begun = time.monotonic()
-    total = guarded(run_case, case=case, start=start, seconds=seconds, jobs=jobs, say=_say)
+    total = guarded(run_case, case=case, start=start, seconds=seconds, jobs=jobs, report=_print)
     click.echo(f"{total}; {time.monotonic() - begun:.0f} s with {jobs} processes")
     sys.exit(1 if total.failures else 0)
 
 
-def _say(failure: str) -> None:
+def _print(failure: str) -> None:
     click.echo(f"{failure}\n{'-' * 100}")
 
 

@@ -24,7 +24,7 @@ _LETTERS = "ABCXYZ09 "
 
 
 def random_message(rng: random.Random, letter: str) -> bytes:
-    """One message with random values; a System Event never says that the messages end, for the library stops there."""
+    """Return a message with random values; no System Event ends the messages, since the library stops there."""
     values: dict[str, int | str] = {field.name: _random_value(rng, field) for field in MESSAGES[letter].fields}
     if letter == "S":
         values["event_code"] = rng.choice("OSQME")
@@ -43,7 +43,7 @@ def _random_value(rng: random.Random, field: MessageField) -> int | str:
 
 
 def library_messages(data: bytes) -> Iterator[dict[str, Any]]:
-    """What the library reads, one record per message: values by the names of our table, by position."""
+    """Yield the records that the library reads, one per message, with the names of the wide relation's columns."""
     for message in MessageParser().parse_file(io.BytesIO(data)):
         letter = message.message_type.decode()
         packed = message.to_bytes()
@@ -56,7 +56,7 @@ def library_messages(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 class ItchFiles:
-    """Random files of one framing and some of the wide relation's fields."""
+    """Random files of one framing, with some of the wide relation's fields."""
 
     def __init__(self, rng: random.Random) -> None:
         self._framing = rng.choice(_FRAMINGS)
@@ -67,7 +67,7 @@ class ItchFiles:
         self.schema = schema
 
     def sample(self, rng: random.Random, rows: int | None = None) -> Sample:
-        """A file."""
+        """Return a random file."""
         count = rng.choice((0, 1, 2, 20, 60, 300)) if rows is None else rows
         data, library = bytearray(), bytearray()
         ends, anchors = [], []

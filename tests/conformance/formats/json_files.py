@@ -44,13 +44,13 @@ def _random_schema(rng: random.Random) -> Schema:
 
 
 class _Writer:
-    """Writes objects in every way in which the same object can be written."""
+    """Writes objects, in any of the ways in which the same object can be written."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
 
     def line(self, fields: tuple[Field, ...]) -> str:
-        """One object with all fields, in any order, among keys that nobody asked for."""
+        """Return one object with all fields, in any order, and with additional keys."""
         rng = self._rng
         tree: Tree = {}
         for field in fields:
@@ -67,7 +67,7 @@ class _Writer:
         return self._spaced(self._object(tree))
 
     def value(self, type_name: str) -> str:
-        """The text of a value of a type."""
+        """Return the text of a random value of a type."""
         rng = self._rng
         if type_name.startswith("array<"):
             items = [self.value(type_name[6:-1]) for _ in range(rng.choice((0, 1, 2, 5)))]
@@ -112,7 +112,7 @@ def _set_missing(tree: Tree, path: list[str], text: str | None) -> None:
 
 
 def _members(type_name: str) -> list[tuple[str, str]]:
-    """Names and types of a struct's members: commas count at its own level alone."""
+    """Return the names and types of a struct's members; only commas at its own level separate them."""
     members, depth, start = [], 0, 7
     for place, letter in enumerate(type_name[7:], 7):
         depth += (letter in "<(") - (letter in ">)")
@@ -130,7 +130,7 @@ class JsonFiles:
         self.schema = _random_schema(rng)
 
     def sample(self, rng: random.Random, rows: int | None = None) -> Sample:
-        """A file."""
+        """Return a random file."""
         writer = _Writer(rng)
         count = rng.choice((0, 1, 2, 20, 60, 200)) if rows is None else rows
         lines, ends, data = [], [], bytearray()
@@ -155,7 +155,7 @@ class JsonFiles:
 
 
 def _library_type(arrow_type: Any) -> Any:
-    """Dates are read as texts, which the library's reader does not know in JSON, and cast by the library."""
+    """Return a type for the library's reader, which knows no dates in JSON: they are read as text, and cast."""
     if pa.types.is_date(arrow_type):
         return pa.string()
     if pa.types.is_list(arrow_type):
@@ -166,7 +166,7 @@ def _library_type(arrow_type: Any) -> Any:
 
 
 def _read(text: bytes, schema: Schema) -> Any:
-    """The library's parse of the whole file."""
+    """Return the library's parse of the whole file."""
     wanted = schema.arrow_schema()
     if not text:
         return wanted.empty_table()

@@ -1,4 +1,4 @@
-"""Bytes broken at random, and which tuples the damage cannot have reached."""
+"""Random damage to the bytes of a file, and the tuples that it cannot have reached."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.conformance.formats.sample import Sample
 __all__ = ["KINDS", "Edit", "Mutation", "mutated"]
 
 KINDS = ("flip", "replace", "insert", "delete", "duplicate", "splice", "truncate")
-"""What an edit may do."""
+"""Kinds of edits."""
 _LONGEST_DELIMITER = 8
 _HOT = b'",\n\r\\{}[]:|<>\x00\xff\xc3\x80-0 '
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One change, in places of the original."""
+    """One change; its offsets are those of the original."""
 
     kind: str
     start: int
@@ -28,16 +28,16 @@ class Edit:
 
 @dataclass(frozen=True)
 class Mutation:
-    """A broken file."""
+    """Damaged file."""
 
     sample: Sample
-    """The one that was valid."""
+    """Valid file."""
     edits: tuple[Edit, ...]
-    """In order, apart from each other."""
+    """Edits in order, which do not touch each other."""
 
     @property
     def data(self) -> bytes:
-        """The bytes after all edits."""
+        """Bytes after all edits."""
         parts, at = [], 0
         for edit in self.edits:
             parts += [self.sample.data[at : edit.start], edit.bytes]
@@ -46,7 +46,7 @@ class Mutation:
 
     @property
     def untouched(self) -> list[int]:
-        """Numbers of the tuples that must have come through."""
+        """Numbers of the tuples that must be unchanged."""
         sample = self.sample
         starts = [sample.start, *sample.ends[:-1]]
         if sample.spread == "tuple" or (sample.spread == "length" and self._keeps_anchors):
@@ -62,7 +62,7 @@ class Mutation:
         )
 
     def _reaches(self, start: int, stop: int) -> bool:
-        """Whether an edit touches the tuple, the end of what is before it, or the header in front of the first."""
+        """Return True if an edit touches the tuple, the end of the one before it, or the header before the first."""
         last = stop == len(self.sample.data)
         first = start == self.sample.start
         return any(
@@ -72,7 +72,7 @@ class Mutation:
 
 
 def mutated(rng: random.Random, sample: Sample) -> Mutation:
-    """One to a few edits, near delimiters and quotes more often than elsewhere."""
+    """Damage a sample by one edit or a few, most often near delimiters and quotes."""
     length = len(sample.data)
     places = sorted(_place(rng, length, sample.breaks) for _ in range(rng.choice((1, 1, 1, 2, 4))))
     edits: list[Edit] = []

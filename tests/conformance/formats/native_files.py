@@ -31,7 +31,7 @@ _DAYS, _SECONDS = 700_000, 9_000_000_000
 
 
 class NativeFiles:
-    """Random files of one record: fields with gaps between them, in either byte order, with NULLs or without."""
+    """Random files of one record layout: fields with gaps, in either byte order, with or without NULLs."""
 
     def __init__(self, rng: random.Random) -> None:
         self._order = rng.choice(_ORDERS)
@@ -63,7 +63,7 @@ class NativeFiles:
         self.schema = Schema(tuple(fields), format=form)
 
     def sample(self, rng: random.Random, rows: int | None = None) -> Sample:
-        """A file."""
+        """Return a random file."""
         count = rng.choice((0, 1, 2, 20, 60, 300)) if rows is None else rows
         data = b"".join(self._record.pack(*self._random_record(rng)) for _ in range(count))
         size = self._record.size
@@ -97,7 +97,7 @@ class NativeFiles:
         }.get(kind, rng.randint(-_SECONDS, _SECONDS))
 
     def _read(self, data: bytes) -> Any:
-        """The library's parse."""
+        """Return the library's parse."""
         columns: list[list[Any]] = [[] for _ in self.schema.fields]
         for nulls, *values in self._record.iter_unpack(data):
             bits = int.from_bytes(nulls, "little")

@@ -1,4 +1,4 @@
-"""A valid file, what its library makes of it, and where each of its tuples ends."""
+"""Valid file with the table that its library reads from it and the ends of its tuples."""
 
 from __future__ import annotations
 
@@ -16,53 +16,56 @@ _COUNTED = {pa.date32(): pa.int32()} | {pa.timestamp(unit): pa.int64() for unit 
 
 
 def rows_as_text(table: Any) -> list[str]:
-    """One text per row, so that a NaN equals a NaN and a difference is readable; times as counts of their unit."""
+    """Return one text per row, so that NaN equals NaN and differences are readable; times are counts of their unit."""
     columns = [column.cast(_COUNTED.get(column.type, column.type)) for column in table.columns]
     return [repr(row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a formatter must make of a sample under a pushdown."""
+    """Expected output of a formatter for a sample under a pushdown."""
 
     rows: list[str]
-    """The rows, each as `rows_as_text` writes it."""
+    """Rows as `rows_as_text` writes them."""
     ends: list[int]
-    """Where the tuple of each ends in the stream."""
+    """Offset in the stream at which each row's tuple ends."""
     numbers: list[int]
-    """Its number among all tuples."""
+    """Number of each row's tuple among all tuples."""
     tuples: int
-    """All tuples, those filtered out too."""
+    """Number of all tuples, including those filtered out."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A valid file."""
+    """Valid file."""
 
     schema: Schema
-    """What it follows."""
+    """Schema of the file."""
     data: bytes
-    """The whole file; not encoded."""
+    """Whole file, not encoded."""
     table: Any
     """`pyarrow.Table` of all tuples and fields, from the library's own parse of the whole file."""
     ends: list[int]
-    """Offset behind each tuple and its delimiter."""
+    """Offset after each tuple and its delimiter."""
     breaks: list[int] = field(default_factory=list)
-    """Places where a cut is worth while: around delimiters, quotes, escapes, length prefixes."""
+    """Offsets near which cuts are likely to cause errors: delimiters, quotes, escapes, length prefixes."""
     spread: Literal["tuple", "length", "rest"] = "rest"
-    """How far a change of bytes reaches: its own tuple and those whose delimiters it touches; the same, if it changes
-    neither the length of the file nor an anchor; all the rest of the file."""
+    """Extent of the damage of a change of bytes.
+
+    ``tuple``: its own tuple and those whose delimiters it changes; ``length``: the same, provided that it changes
+    neither the length of the file nor an anchor; ``rest``: the whole file from the change on.
+    """
     anchors: frozenset[int] = frozenset()
-    """Places of bytes that decide where the next tuple starts."""
+    """Offsets of bytes that determine where the next tuple starts."""
     start: int = 0
-    """Where the first tuple starts: behind a header."""
+    """Offset of the first tuple, after a header."""
 
     def __post_init__(self) -> None:
         if self.table.num_rows != len(self.ends):
             raise ValueError(f"expected {len(self.ends)} tuples in the oracle's table, was {self.table.num_rows}")
 
     def expected(self, pushdown: Pushdown) -> Expected:
-        """What is left of the table."""
+        """Return the expected output under a pushdown."""
         table, numbers = self.table, list(range(self.table.num_rows))
         if pushdown.conditions and table.num_rows:
             batch = table.combine_chunks().to_batches()[0]
@@ -81,4 +84,4 @@ class Files(Protocol):
     schema: Schema
 
     def sample(self, rng: random.Random, rows: int | None = None) -> Sample:
-        """A file of so many rows; None: of any number."""
+        """Return a file with this number of rows, by default a random number."""

@@ -69,11 +69,11 @@ def endless(kind: str, seed: int, report: Report) -> None:
 
 
 def test_a_failure_names_the_command_that_repeats_it() -> None:
-    told: list[str] = []
-    report = guarded(wrong, case="csv", most=5, seconds=60, jobs=2, say=told.append)
+    failures: list[str] = []
+    report = guarded(wrong, case="csv", most=5, seconds=60, jobs=2, report=failures.append)
     assert report.kinds["csv"] == 5
-    assert told == report.failures
-    (failure,) = told
+    assert failures == report.failures
+    (failure,) = failures
     assert "two is wrong" in failure
     assert "python -m tests.conformance.formats.fuzz --seed 2 --case csv" in failure
 

@@ -1,4 +1,4 @@
-"""Texts of values of every type, such as a library and the formatter must both read."""
+"""Texts of values of every type, which the library and the formatter must both read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCALARS = (
     *BOUNDS, "float32", "float64", "bool", "char", "string", "string", "date", "decimal(9,2)", "decimal(38,10)",
     "numeric(9,2)", "timestamp(s)", "timestamp(ms)", "timestamp(us)", "timestamp(ns)",
 )  # fmt: skip
-"""Types to draw from; texts, where most can go wrong, twice."""
+"""Types to choose from; strings, which cause most errors, twice."""
 ALPHABETS = ("abcxyz", "0123456789-.", "aé€😀Ω \u00a0", "ab'`\\{}[]:", " _ab ", "truefalsenull")
 """Letters of which words are made, none of them a delimiter or a quote."""
 _FRACTIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -29,12 +29,12 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - texts without a zone
 
 
 def random_word(rng: random.Random, longest: int = 8) -> str:
-    """A word, possibly empty."""
+    """Return a word, possibly empty."""
     return "".join(rng.choices(rng.choice(ALPHABETS), k=rng.randint(0, longest)))
 
 
 def random_scalar(rng: random.Random, field: Field) -> str:
-    """The text of a value of the field's type, without quotes; never a text that could mean NULL for a number."""
+    """Return the text of a value of the field's type, without quotes; for numbers never a text that can mean NULL."""
     name = field.type
     if name in BOUNDS:
         low, high = BOUNDS[name]

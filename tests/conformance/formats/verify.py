@@ -1,4 +1,4 @@
-"""What must hold of a formatter's batches: of any, of those of a valid file, of those of a broken one."""
+"""Checks of a formatter's batches: for any file, for a valid file, and against a reference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_chain", "check_same", "check_spans", "check_valid"]
 
 
 def _same(what: str, expected: Any, was: Any) -> None:
-    """Equality, told by the first difference."""
+    """Check that two values are equal; the error names their first difference."""
     if expected == was:
         return
     if isinstance(expected, list) and isinstance(was, list):
@@ -27,12 +27,12 @@ def _same(what: str, expected: Any, was: Any) -> None:
 
 
 def check_chain(outcome: Outcome, length: int, start: int = 0) -> None:
-    """Places, offsets and numbers follow each other without a hole and end where the stream ends."""
+    """Check that places, offsets and numbers are consecutive and end where the stream ends."""
     place, offset, number = 0, start, 0
     for batch in outcome.batches:
         where = f"in the batch {batch.from_place} to {batch.to_place}"
         _same(f"from_place {where}", place, batch.from_place)
-        assert batch.to_place > batch.from_place, f"expected a place further on {where}, was {batch.to_place}"
+        assert batch.to_place > batch.from_place, f"expected a later place {where}, was {batch.to_place}"
         _same(f"offset {where}", offset, batch.offset)
         _same(f"first tuple {where}", number, batch.first_tuple)
         _same(f"end_offset {where}", batch.offset + batch.length, batch.end_offset)
@@ -55,17 +55,17 @@ def check_chain(outcome: Outcome, length: int, start: int = 0) -> None:
 
 
 def check_spans(outcome: Outcome, raws: Sequence[RawBuffer]) -> None:
-    """Spans join without holes, and what a batch holds ends within the last raw buffer that its span names.
+    """Check that spans are contiguous, and that each batch ends within the last raw buffer of its span.
 
-    ``raws`` in stream order, with numbers that do not wrap. Where it starts is not named as exactly: neighbours that
-    were formatted as one count as the last of them.
+    ``raws`` are in stream order, with numbers that do not wrap. The first raw buffer of a span is less exact: adjacent
+    buffers that were formatted together count as the last of them.
     """
     stops = {raw.sequence_number: raw.offset + len(raw.data) for raw in raws}
     stops[0] = raws[0].offset if raws else 0
     reached = 0
     for batch in outcome.batches:
         span = f"{batch.first_sequence} to {batch.last_sequence}"
-        assert reached <= batch.last_sequence >= batch.first_sequence, f"expected a span behind {reached}, was {span}"
+        assert reached <= batch.last_sequence >= batch.first_sequence, f"expected a span after {reached}, was {span}"
         assert batch.first_sequence <= reached + 1, f"expected a span from {reached} on, was {span}"
         reached = batch.last_sequence
         assert batch.end_offset <= stops[batch.last_sequence], (
@@ -74,7 +74,7 @@ def check_spans(outcome: Outcome, raws: Sequence[RawBuffer]) -> None:
 
 
 def check_valid(outcome: Outcome, expected: Expected) -> None:
-    """Row for row what the library read, nothing bad, each row where its tuple ends."""
+    """Check that the rows are those that the library read, that no tuple is bad, and that each row has its end."""
     _same("dead letters", [], [str(letter) for letter in outcome.letters[:3]])
     _same("a failure", None, outcome.failure)
     _same("rows", expected.rows, outcome.rows)
@@ -87,7 +87,7 @@ def check_valid(outcome: Outcome, expected: Expected) -> None:
 
 
 def check_same(outcome: Outcome, reference: Outcome) -> None:
-    """The same rows, places, counts and dead letters, whatever the cuts, the order and the workers were."""
+    """Check that rows, places, counts and dead letters equal those of a reference with other cuts, order or workers."""
     _same("rows", reference.rows, outcome.rows)
     _same("row ends", reference.ends, outcome.ends)
     _same("tuple numbers", reference.numbers, outcome.numbers)
@@ -98,7 +98,7 @@ def check_same(outcome: Outcome, reference: Outcome) -> None:
 
 
 def _letter(letter: Any) -> Any:
-    """What does not depend on cuts."""
+    """Return the parts of a dead letter that do not depend on the cuts."""
     if letter is None:
         return None
     return (letter.row, letter.byte_offset, letter.field, letter.expected, letter.reason, letter.data)

@@ -40,7 +40,7 @@ class Shadow:
         protocols = [TextProtocol(rules), Ouch5(rules), Ouch42(rules)]
         self.market = Market(rules, tuple(self._encoders.values()), protocols, now)
         self.feeds = {name: bytearray() for name in self._encoders}
-        self.told: dict[str, bytearray] = defaultdict(bytearray)
+        self.private: dict[str, bytearray] = defaultdict(bytearray)
         """Private streams by account."""
         self.inputs = 0
 
@@ -52,7 +52,7 @@ class Shadow:
             for name, encoder in self._encoders.items():
                 self.feeds[name] += encoder.take()[0]
             for teller in self.market.touched:
-                self.told[teller.account.name] += teller.take()[0]
+                self.private[teller.account.name] += teller.take()[0]
             self.market.touched.clear()
         self.inputs = len(history)
 
@@ -64,7 +64,7 @@ class Shadow:
             _expect_records(f"{when}: feed {name}", stream.records, self.feeds[name])
         for account in exchange.market.accounts[1:]:
             records = exchange.stream(account).records
-            _expect_records(f"{when}: stream of {account.name}", records, self.told[account.name])
+            _expect_records(f"{when}: stream of {account.name}", records, self.private[account.name])
         exchange.market._check()
 
 
@@ -106,8 +106,8 @@ def check_feed(lines: bytes) -> tuple[int, int]:
             expect(price == best, "trade-through: {} while {} is the best {}", raw, best, side)
             expect(message.price == price, "expected price {}, was {}", price, raw)
             expect(next(iter(levels[price])) == order_id, "not the first in its queue: {}", raw)
-        expect(left >= 0, "more than there is: {}", raw)
-        expect((left == 0) == (action in {"F", "D"}), "{} lots are left behind {}", left, raw)
+        expect(left >= 0, "more lots than the order has: {}", raw)
+        expect((left == 0) == (action in {"F", "D"}), "{} lots remain after {}", left, raw)
         levels[price][order_id] = left
         if not left:
             del levels[price][order_id], where[order_id]
@@ -121,7 +121,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.open: dict[object, int] = {}
-        """Lots that may still trade, by the owner's reference of the order."""
+        """Open lots, by the owner's reference of the order."""
         self.sides: dict[object, int] = {}
         self.position = self.bought = self.money = 0
 
@@ -144,7 +144,7 @@ class Ledger:
 
     def removed(self, key: object, lots: int) -> None:
         self.open[key] -= lots
-        expect(self.open[key] >= 0, "{} lots more than there are were taken off {}", -self.open[key], key)
+        expect(self.open[key] >= 0, "{} lots too many were taken off {}", -self.open[key], key)
 
     def live(self) -> dict[object, int]:
         return {key: lots for key, lots in self.open.items() if lots}
@@ -154,16 +154,16 @@ def text_ledger(lines: bytes) -> Ledger:
     """Return the ledger of a text broker by its messages."""
     ledger = Ledger()
     for number, raw in enumerate(lines.splitlines(), 1):
-        told = text.parse_response(raw)
-        expect(told.sequence == number, "expected number {}, was {}", number, raw)
-        if told.action == "A":
-            ledger.accepted(told.order_id, told.detail, told.volume)
-        elif told.action in {"E", "F"}:
-            ledger.executed(told.order_id, told.volume, told.price)
-        elif told.action in {"X", "D"}:
-            ledger.removed(told.order_id, told.volume)
-        elif told.action == "U" and int(told.detail) != told.order_id:
-            ledger.replaced(int(told.detail), told.order_id, told.volume)
+        response = text.parse_response(raw)
+        expect(response.sequence == number, "expected number {}, was {}", number, raw)
+        if response.action == "A":
+            ledger.accepted(response.order_id, response.detail, response.volume)
+        elif response.action in {"E", "F"}:
+            ledger.executed(response.order_id, response.volume, response.price)
+        elif response.action in {"X", "D"}:
+            ledger.removed(response.order_id, response.volume)
+        elif response.action == "U" and int(response.detail) != response.order_id:
+            ledger.replaced(int(response.detail), response.order_id, response.volume)
     return ledger
 
 
@@ -201,14 +201,14 @@ def _ouch_ledger(packets: bytes, *, is_5: bool) -> Ledger:
 
 
 def check_accounts(shadow: Shadow, traded: tuple[int, int]) -> None:
-    """Check that lots and money over all accounts balance, and that every open order is as its owner was told."""
+    """Check that lots and money over all accounts balance, and that open orders agree with the private streams."""
     position = money = bought = 0
     market = shadow.market
     for account in market.accounts[1:]:
         assert account is not None
-        told = bytes(shadow.told[account.name])
+        stream = bytes(shadow.private[account.name])
         is_text = account.protocol == "text"
-        ledger = text_ledger(told) if is_text else _ouch_ledger(told, is_5=account.protocol == "ouch5")
+        ledger = text_ledger(stream) if is_text else _ouch_ledger(stream, is_5=account.protocol == "ouch5")
         position += ledger.position
         money += ledger.money
         bought += ledger.bought
@@ -216,7 +216,7 @@ def check_accounts(shadow: Shadow, traded: tuple[int, int]) -> None:
         for ref, order in account.orders.items():
             key = order.order_id if is_text else ref.decode().rstrip() if isinstance(ref, bytes) else ref
             live[key] = order.volume + order.reserve
-        expect(live == ledger.live(), "{} has {}, was told {}", account.name, live, ledger.live())
-    expect(position == 0, "{} lots were made", position)
-    expect(money == 0, "{} ticks times lots were made", money)
-    expect(bought == traded[0], "the accounts bought {} lots, the feed tells of {}", bought, traded[0])
+        expect(live == ledger.live(), "{} has the orders {}, its messages give {}", account.name, live, ledger.live())
+    expect(position == 0, "{} lots too many exist", position)
+    expect(money == 0, "{} ticks times lots too many exist", money)
+    expect(bought == traded[0], "the accounts bought {} lots, the feed has {}", bought, traded[0])

@@ -66,14 +66,14 @@ class Client(ABC):
         self.link = None
         self.is_logged_in = False
 
-    def say(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Send bytes to the exchange."""
         assert self.link is not None
         self.link.up += data
 
     @abstractmethod
-    def alive(self) -> None:
-        """Send a heartbeat, where the protocol requires one."""
+    def send_heartbeat(self) -> None:
+        """Send a heartbeat if the protocol requires one."""
 
     def keep(self, record: bytes) -> None:
         """Add a record."""
@@ -96,17 +96,17 @@ class TextReader(Client):
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "text")
-        self._held = b""
+        self._partial_line = b""
 
     def login(self) -> bytes:
-        self._held = b""
+        self._partial_line = b""
         return text.encode_login(text.PassiveLogin(self.session, self.count + 1))
 
-    def alive(self) -> None:
+    def send_heartbeat(self) -> None:
         """Do nothing: the protocol requires no heartbeat."""
 
     def received(self, data: bytes) -> None:
-        *lines, self._held = (self._held + data).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
             if self.link is None:
                 return
@@ -134,9 +134,9 @@ class TextReader(Client):
             raise ClientError(f"{self.name}: expected number {self.count + 1}, was {line!r}")
         if rest.split(b",", 4)[3] != b"H":
             self.keep(line + b"\n")
-            self.told(line)
+            self.take_record(line)
 
-    def told(self, line: bytes) -> None:
+    def take_record(self, line: bytes) -> None:
         """Process one record of the stream."""
 
 
@@ -159,7 +159,7 @@ class SoupReader(Client):
                 return
             if type_ == SEQUENCED and self.is_logged_in:
                 self.keep(encode_packet(type_, payload))
-                self.told(payload)
+                self.take_record(payload)
             elif type_ == ACCEPTED:
                 reply = parse_login_reply(packet)
                 assert isinstance(reply, LoginAccepted)
@@ -170,12 +170,12 @@ class SoupReader(Client):
             elif type_ == SEQUENCED:
                 raise ClientError(f"{self.name}: expected an answer to the login, was {payload!r}")
 
-    def alive(self) -> None:
+    def send_heartbeat(self) -> None:
         if self.is_logged_in:
-            self.say(encode_packet(CLIENT_HEARTBEAT))
+            self.write(encode_packet(CLIENT_HEARTBEAT))
 
     def answered(self) -> None:
         """Process an accepted login."""
 
-    def told(self, message: bytes) -> None:
+    def take_record(self, message: bytes) -> None:
         """Process one record of the stream."""

@@ -1,7 +1,7 @@
 """The algorithm engine's desk as a client of the exchange: the real desk, with its journal and with faults.
 
 ```
-trading ──▶ Desk ── journal: what is synced outlives it, of the rest some ── OrdersConnection ──▶ Link ──▶ exchange
+trading ──▶ Desk ── journal: survives as far as synced, and some more ── OrdersConnection ──▶ Link ──▶ exchange
 ```
 
 In every other process, beginning with the first, its requests are synced some time after they are sent. The desk is
@@ -140,7 +140,7 @@ class DeskClient:
             gate=RiskGate(_LIMITS, lambda: self._start_ns + self.clock_ns + int(self.clock.seconds() * 1e9)),
             quotes=self._quotes,
             clock=self.clock,
-            listener=self._heard,
+            listener=self._trace_event,
             on_failure=self._failed,
             compact_bytes=COMPACT_BYTES,
             background=self._in_background if self.kills % 2 == 0 else None,
@@ -224,42 +224,42 @@ class DeskClient:
         self.desk = self._begin()
 
     def fill_disk(self, *, is_full: bool) -> None:
-        """Set whether its journal finds room."""
+        """Fill the disk of the desk's journal, or free it."""
         self._journal.is_full = is_full
 
     # -- checks
 
-    def is_settled(self, told: bytes) -> bool:
+    def is_settled(self, stream: bytes) -> bool:
         """Return True if it has received everything, and no request is pending."""
         blotter = self.desk.blotter
-        return self.desk.is_synchronised and blotter.sequence == told.count(b"\n") and not list(blotter.pending())
+        return self.desk.is_synchronised and blotter.sequence == stream.count(b"\n") and not list(blotter.pending())
 
-    def check(self, told: bytes) -> None:
+    def check(self, stream: bytes) -> None:
         """Check that the desk and the exchange agree about every order, every lot and every fill."""
         desk, blotter = self.desk, self.desk.blotter
         blotter._check()
-        responses = [text.parse_response(line) for line in told.splitlines()]
+        responses = [text.parse_response(line) for line in stream.splitlines()]
         accepted = [each.client_id for each in responses if each.action == "A"]
         expect(len(accepted) == len(set(accepted)), "the desk's orders were doubled: {}", accepted)
         expect(blotter.unmatched == 0, "{} messages are of orders that the desk does not know", blotter.unmatched)
-        ledger: Ledger = text_ledger(told)
+        ledger: Ledger = text_ledger(stream)
         held = {order.order_id: order.remaining_lots for order in blotter.open_orders()}
-        expect(held == ledger.live(), "the desk takes {} for open, was told {}", held, ledger.live())
+        expect(held == ledger.live(), "the desk has the open orders {}, the exchange {}", held, ledger.live())
         position = sum(holding.position_lots for holding in desk.portfolio.holdings.values())
-        expect(position == ledger.position, "the desk holds {} lots, was told {}", position, ledger.position)
+        expect(position == ledger.position, "the desk has {} lots, the exchange {}", position, ledger.position)
         fills = [each.sequence for each in responses if each.action in {"E", "F"}]
         spooled = [event.sequence for event in self.spool.fills]
-        expect(spooled == fills, "the desk's trades are {}, was told {}", spooled, fills)
-        expect(blotter.fills == len(fills), "the desk counts {} fills, was told {}", blotter.fills, len(fills))
+        expect(spooled == fills, "the desk's trades are {}, the exchange's {}", spooled, fills)
+        expect(blotter.fills == len(fills), "the desk counts {} fills, the exchange {}", blotter.fills, len(fills))
         self._expect_known_orders()
 
     def _expect_known_orders(self) -> None:
         """Check that no order is left whose request was sent on a lost connection and has had no answer."""
         orders = self.desk.blotter.open_orders()
         unknown = [order.client_id for order in orders if order.status is OrderStatus.UNKNOWN]
-        expect(not unknown, "the fate of {} is unknown", unknown)
+        expect(not unknown, "the state of {} is unknown", unknown)
 
-    def _heard(self, event: OrderEvent) -> None:
+    def _trace_event(self, event: OrderEvent) -> None:
         self._trace.say("desk: {} {}", event.kind, event.order.client_id)
 
     def _failed(self, reason: Exception) -> None:

@@ -34,14 +34,14 @@ class _Exchange(Exchange):
     """Reports which inputs are about to be journalled, and that they were applied."""
 
     before: Callable[[Sequence[AnyInput]], None]
-    behind: Callable[[], None]
+    after: Callable[[], None]
 
     def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
         if batch:
             self.before(batch)
         results = super().submit(batch)
         if batch:
-            self.behind()
+            self.after()
         return results
 
 
@@ -59,7 +59,7 @@ class Process:
         now_s: float,
         anchor_ns: int,
         before: Callable[[Sequence[AnyInput]], None],
-        behind: Callable[[], None],
+        after: Callable[[], None],
         recovered: Callable[[Process], None],
     ) -> None:
         self.clock = Clock()
@@ -77,7 +77,7 @@ class Process:
         except BaseException:
             journal.close()
             raise
-        self.exchange.before, self.exchange.behind = before, behind
+        self.exchange.before, self.exchange.after = before, after
         recovered(self)
         gate = LoginGate(users, self.clock, in_thread=lambda call: defer.succeed(call()))
         timers: Any = self.clock

@@ -30,7 +30,7 @@ class TextTrader(TextReader):
         """Ids of orders that were accepted and have not ended."""
 
     def login(self) -> bytes:
-        self._held = b""
+        self._partial_line = b""
         login = text.InteractiveLogin(self.broker_id, self.session, self.count + 1, self._cancels)
         return text.encode_login(login)
 
@@ -39,7 +39,7 @@ class TextTrader(TextReader):
         self.unanswered = {number: line for number, line in self.unanswered.items() if number > taken}
         self._next_id = max(self._next_id, taken + 1)
         for line in self.unanswered.values():
-            self.say(line)
+            self.write(line)
 
     def ask(
         self, action: str, order_id: int, volume: int, price: int, symbol: str, options: text.OrderOptions = text.PLAIN
@@ -49,11 +49,11 @@ class TextTrader(TextReader):
         line = self.unanswered[self._next_id] = text.encode_request(request)
         self._next_id += 1
         if self.is_logged_in:
-            self.say(line)
+            self.write(line)
         while len(self.unanswered) > 50:
             del self.unanswered[next(iter(self.unanswered))]
 
-    def told(self, line: bytes) -> None:
+    def take_record(self, line: bytes) -> None:
         response = text.parse_response(line)
         if response.broker_id != self.broker_id:
             raise ClientError(f"{self.name}: expected broker {self.broker_id}, was {line!r}")
@@ -82,12 +82,12 @@ class OuchTrader(SoupReader):
 
     def answered(self) -> None:
         for message in list(self.unanswered.values()):
-            self.say(encode_packet(UNSEQUENCED, message))
+            self.write(encode_packet(UNSEQUENCED, message))
 
     def send(self, message: bytes) -> None:
         """Send a message, if there is a connection."""
         if self.is_logged_in:
-            self.say(encode_packet(UNSEQUENCED, message))
+            self.write(encode_packet(UNSEQUENCED, message))
 
     def _new_ref(self) -> int:
         self._next_ref += 1
@@ -140,7 +140,7 @@ class Ouch5Trader(OuchTrader):
         )  # fmt: skip
         self.send(message)
 
-    def told(self, message: bytes) -> None:
+    def take_record(self, message: bytes) -> None:
         reply = ouch5.decode_reply(message)
         values = reply.fields
         if reply.type in {"A", "U"}:
@@ -175,7 +175,7 @@ class Ouch42Trader(OuchTrader):
         )  # fmt: skip
         self.send(message)
 
-    def told(self, message: bytes) -> None:
+    def take_record(self, message: bytes) -> None:
         reply = ouch42.decode_reply(message)
         values = reply.fields
         if reply.type == "A":

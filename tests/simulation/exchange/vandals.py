@@ -16,7 +16,7 @@ class Vandal:
         self._chance = chance
         self._face = face
 
-    def says(self) -> bytes:
+    def data(self) -> bytes:
         """Return the data to send."""
         chance = self._chance
         if self._face == "text":

@@ -90,7 +90,7 @@ class World(Mishaps):
         self._compare("at the end")
         traded = check_feed(bytes(self.shadow.feeds["text"]))
         check_accounts(self.shadow, traded)
-        self.desk.check(self._told_desk())
+        self.desk.check(self._desk_stream())
         self.shadow.market._check()
         self.counts["lots traded"] += traded[0]
 
@@ -102,8 +102,8 @@ class World(Mishaps):
         return self.counts + Counter(seen)
 
     def _state(self) -> str:
-        told = self._told_desk().count(b"\n")
-        desk = f"desk has {self.desk.desk.blotter.sequence} of {told}, "
+        messages = self._desk_stream().count(b"\n")
+        desk = f"desk has {self.desk.desk.blotter.sequence} of {messages}, "
         return desk + ", ".join(f"{client.name} has {client.count} ({client.is_logged_in})" for client in self.clients)
 
     def _step(self) -> None:
@@ -148,7 +148,7 @@ class World(Mishaps):
         try:
             anchor_ns = self.shape.start_ns + self.clock_ns
             process = Process(
-                disk, self.shape, self._users, self.now_s, anchor_ns, self._before, self._behind, self._recovered
+                disk, self.shape, self._users, self.now_s, anchor_ns, self._before, self._after, self._recovered
             )
         except (ExchangeError, OSError) as error:
             self._expect_a_fault(str(error))
@@ -161,8 +161,8 @@ class World(Mishaps):
         self._is_refused = bool(self.pending)
         self.pending = self.pending or list(batch)
 
-    def _behind(self) -> None:
-        expect(not self._is_refused, "expected nothing to be carried out behind a failure of the journal")
+    def _after(self) -> None:
+        expect(not self._is_refused, "expected no batch after a failure of the journal")
         self.history += self.pending
         self.pending = ()
 
@@ -183,19 +183,19 @@ class World(Mishaps):
         self.shadow.compare(process.exchange, when)
         for client in self.clients:
             whole = self._stream_of(client)
-            expect(whole.startswith(client.stream), "{}: {} was told what is not so", when, client.name)
+            expect(whole.startswith(client.stream), "{}: {} has received wrong bytes", when, client.name)
 
     def _all(self) -> list[Client | DeskClient]:
         return [*self.clients, self.desk]
 
-    def _told_desk(self) -> bytes:
-        return bytes(self.shadow.told[f"text:{DESK_BROKER}"])
+    def _desk_stream(self) -> bytes:
+        return bytes(self.shadow.private[f"text:{DESK_BROKER}"])
 
     def _stream_of(self, client: Client) -> bytearray:
         if isinstance(client, TextTrader):
-            return self.shadow.told[f"text:{client.broker_id}"]
+            return self.shadow.private[f"text:{client.broker_id}"]
         if isinstance(client, OuchTrader):
-            return self.shadow.told[f"ouch:{client.user}"]
+            return self.shadow.private[f"ouch:{client.user}"]
         return self.shadow.feeds[client.port]
 
     def _ended(self, process: Process | None) -> None:
@@ -244,7 +244,7 @@ class World(Mishaps):
         if self.process is None or any(link.up or link.down for link in self.links):
             return False
         self.shadow.apply(self.history)
-        return self.desk.is_settled(self._told_desk()) and all(
+        return self.desk.is_settled(self._desk_stream()) and all(
             client.is_logged_in and len(client.stream) == len(self._stream_of(client)) for client in self.clients
         )
 
@@ -289,7 +289,7 @@ class World(Mishaps):
         if by_s:
             for client in self.clients:
                 if client.link is not None:
-                    client.alive()
+                    client.send_heartbeat()
 
     def _do_time(self) -> bool:
         if self.process is None:
@@ -322,7 +322,7 @@ class World(Mishaps):
         vandal = Vandal(self.chance, face)
         link = Link(vandal, self.process.connect(face, self._port), self._port)
         self.links.append(link)
-        link.up += vandal.says()
+        link.up += vandal.data()
         return True
 
     def _submit(self, item: AnyInput) -> None:

@@ -90,8 +90,8 @@ class Audit:
         expected = self._expected()
         for name in _RELATIONS:
             if self._relations[name] != expected[name]:
-                said = difference(self._relations[name], expected[name])
-                raise AuditError(f"relation {name} at epoch {epoch} of {who}: {said}")
+                wrong = difference(self._relations[name], expected[name])
+                raise AuditError(f"relation {name} at epoch {epoch} of {who}: {wrong}")
         self.footers.append(footer)
         self._checksums.append(segment.checksum)
         self.messages += footer.messages
@@ -102,9 +102,9 @@ class Audit:
         if cut is None:
             return
         own = audit.footers[cut.sequence].cuts
-        said = {path.removeprefix(f"{name}/"): at for path, at in footer.cuts.items() if path.startswith(f"{name}/")}
-        if said != own:
-            raise AuditError(f"expected the cuts of epoch {cut.sequence} of {name}, {own}, was {said}")
+        cuts = {path.removeprefix(f"{name}/"): at for path, at in footer.cuts.items() if path.startswith(f"{name}/")}
+        if cuts != own:
+            raise AuditError(f"expected the cuts of epoch {cut.sequence} of {name}, {own}, was {cuts}")
 
     def _expect_whole_request(self, market: Market, sequence: int) -> None:
         both = market.messages[sequence - 1 : sequence + 1] if sequence else []

@@ -159,9 +159,9 @@ class Mishaps:
             if runtime.failure is not None:
                 break
         self._audits[reader].look()
-        said = runtime.failure or ""
-        if not any(words in said for words in _REWOUND) or len(self._audits[reader].footers) > epochs:
-            raise AuditError(f"expected {reader} to refuse the older copy of {name}, was {said!r}")
+        reason = runtime.failure or ""
+        if not any(words in reason for words in _REWOUND) or len(self._audits[reader].footers) > epochs:
+            raise AuditError(f"expected {reader} to refuse the older copy of {name}, was {reason!r}")
         self._halt([reader])
 
     def _halt(self, names: list[str]) -> bool:

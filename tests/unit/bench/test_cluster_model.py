@@ -13,7 +13,7 @@ from bench.cluster.meter import Part
 from bench.cluster.model import Costs, Layout, batch_s, burst, busiest_share, limits, steady
 from bench.cluster.plan import Point
 from bench.cluster.point import Measured, Phase
-from bench.cluster.scenarios import BIG, answer, besides, sensitivity
+from bench.cluster.scenarios import BIG, answer, sensitivity, with_one_shard_view
 
 COSTS = Costs(
     ingest_us=4.0,
@@ -157,7 +157,7 @@ def test_a_point_is_laid_out_on_one_machine() -> None:
 def test_scenarios_name_their_limit_and_enclose_their_swings() -> None:
     for scenario in BIG:
         said = answer(COSTS, scenario, 3.0)
-        held = besides(COSTS, 3.0) if scenario.one_shard else COSTS
+        held = with_one_shard_view(COSTS, 3.0) if scenario.one_shard else COSTS
         assert said.most_rate == limits(held, scenario.layout)[said.limit]
         for swing in sensitivity(held, scenario):
             assert swing.rate[0] >= swing.rate[1]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from bench.engine.plans import PATIENCE_S, QUERY, Brook, Counted, PassOn, chain, running
+from bench.engine.plans import PATIENCE_S, QUERY, Counted, ItemSource, PassOn, chain, running
 from runtime.engine import BarrierOutcome
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_item_goes_through_every_pipeline(workers: int) -> None:
     last = Counted()
-    with running(chain(Brook(500, ends=True), [PassOn(workers), PassOn(workers), last]), workers) as (_, ended):
+    with running(chain(ItemSource(500, ends=True), [PassOn(workers), PassOn(workers), last]), workers) as (_, ended):
         assert ended.wait(PATIENCE_S)
     assert last.passed == 500
 
@@ -19,7 +19,7 @@ def test_every_item_goes_through_every_pipeline(workers: int) -> None:
 @pytest.mark.parametrize("items", [0, 1 << 60])
 def test_barriers_are_reached_with_and_without_load(items: int) -> None:
     last = Counted()
-    with running(chain(Brook(items, ends=False), [PassOn(), last]), 2) as (engine, _):
+    with running(chain(ItemSource(items, ends=False), [PassOn(), last]), 2) as (engine, _):
         for _ in range(3):
             if items:
                 last.wait_for(50)
@@ -34,6 +34,6 @@ def test_a_failure_is_not_taken_for_a_figure() -> None:
 
     with (
         pytest.raises(RuntimeError, match="out of order"),
-        running(chain(Brook(5, ends=True), [Fails()]), 1) as (_, ended),
+        running(chain(ItemSource(5, ends=True), [Fails()]), 1) as (_, ended),
     ):
         assert ended.wait(PATIENCE_S)

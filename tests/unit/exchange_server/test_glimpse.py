@@ -217,3 +217,15 @@ def test_clients_share_an_incomplete_snapshot_of_any_age(floor: SoupFloor) -> No
     assert types(wires[0].take())[-2:] == "SZ"
     look(floor)
     assert len(floor.glimpse.followed) == 2
+
+
+def test_orders_that_fit_no_message_are_left_out_after_the_feed(floor: SoupFloor) -> None:
+    """An order that is entered after event C has ended the feed is unknown to the encoder."""
+    small = enter(floor, "B", 5, 98)
+    floor.clock.advance(80 * 3_600)
+    large = enter(floor, "B", 2**40, 97)
+    assert floor.encoder.is_over
+    assert large not in floor.encoder.undisplayed_ids
+    found, _, _ = look(floor)
+    assert [order_id for order_id, *_ in adds(found)] == [small]
+    assert parse_snapshot_end(found[-1]) == floor.feed.next_number

@@ -181,10 +181,12 @@ def test_requests_before_a_logout_count_and_later_ones_do_not(floor: OuchFloor) 
     ("data", "words"),
     [
         (b"\x00\x00", "packets of 3 to 1026 bytes, was 2"),
-        (b"\x00\x00\x00", "a packet"),
-        (b"\x00\x00U\x00", "expected whole packets"),
+        (b"\x00\x00\x00", "packets of 3 to 1026 bytes, was 2"),
+        (b"\x00\x00U\x00", "packets of 3 to 1026 bytes, was 2"),
         (b"\x00\x01U", "expected whole packets"),
         (b"\xff\xff", "packets of 3 to 1026 bytes, was 65537"),
+        (encode_packet(UNSEQUENCED, bytes(1024)), "packets of 3 to 1026 bytes, was 1027"),
+        (encode_packet(UNSEQUENCED, bytes(1024)) * 4, "packets of 3 to 1026 bytes, was 1027"),
         (b"\x00\x02U?", "expected a message O U X M C or Q"),
         (b"\x00\x03UQQ", "expected an appendage of as many bytes as its length says, was b'Q'"),
         (encode_packet(UNSEQUENCED, enter(9)[:-1] + b"\x01"), "an appendage of 0 bytes"),
@@ -331,7 +333,7 @@ def test_settings_of_users_hold_for_sessions_that_there_are(tmp_path: Path) -> N
     floor = OuchFloor(tmp_path)
     alpha = floor.connect()
     floor.users["ALPHA"] = user("ALPHA", limits=AccountLimits(open_orders=1))
-    floor.server.settle()
+    floor.server.apply_user_settings()
     alpha.send(enter(1), enter(2))
     floor.turn()
     assert alpha.letters() == "AJ"

@@ -17,7 +17,7 @@ from exchange_server.process import Wakefulness
 
 def run(code: str) -> str:
     """What a Python process prints that runs some lines."""
-    begin = "from exchange_server.process import choose_reactor, settle\n"
+    begin = "from exchange_server.process import choose_reactor, freeze_objects\n"
     done = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.strip()
 
@@ -36,7 +36,8 @@ def test_a_reactor_is_chosen_once() -> None:
 
 def test_objects_of_the_start_are_not_collected() -> None:
     code = (
-        "import gc\nkept = [[] for _ in range(1000)]\nsettle()\nprint(gc.get_freeze_count() > 1000, gc.get_threshold())"
+        "import gc\nkept = [[] for _ in range(1000)]\nfreeze_objects()\n"
+        "print(gc.get_freeze_count() > 1000, gc.get_threshold())"
     )
     assert run(code) == "True (50000, 20, 100)"
 

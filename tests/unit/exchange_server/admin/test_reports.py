@@ -10,8 +10,8 @@ import pytest
 from deltabook.wire import admin
 from exchange_server.admin import MOST_HASHED
 from exchange_server.errors import OperationError
-from exchange_server.matching.inputs import Enter, MarketRules
-from exchange_server.matching.order import HIDDEN, STOP
+from exchange_server.matching.inputs import Enter, MarketRules, OpenAccount
+from exchange_server.matching.order import HIDDEN, STOP, AccountLimits
 from tests.generators.operated import Operated
 from tests.generators.text_floor import RULES
 
@@ -145,3 +145,17 @@ def test_symbols_with_marks_in_them_are_found(tmp_path: Path) -> None:
     operated = Operated(tmp_path, rules=rules)
     assert operated.report("/v1/books/BRK%2FB%3F", admin.Book).symbol == symbol
     operated.close()
+
+
+def test_figures_beyond_64_bits_are_shown_as_the_largest(operated: Operated) -> None:
+    """JSON has no larger integers: a report with one would be an error for every reader."""
+    largest = 2**63 - 1
+    operated.submit(*[order(side, largest, price) for side, price in (("B", 98), ("S", 99)) for _ in range(3)])
+    book = operated.report("/v1/books/ACME", admin.Book)
+    assert (book.bids, book.asks) == ((admin.Level(98, largest, 3),), (admin.Level(99, largest, 3),))
+    acme, _ = operated.report(admin.STATISTICS_PATH, admin.Statistics).symbols
+    assert (acme.bid_volume, acme.ask_volume) == (largest, largest)
+    limits = AccountLimits(open_notional=largest)
+    operated.submit(OpenAccount(0, "text:7", "text", 7), Enter(0, 1, 7, 1, "ACME", "B", largest, 97))
+    operated.submit(OpenAccount(0, "text:7", "text", 7, limits))
+    assert operated.report(admin.ACCOUNTS_PATH, admin.Accounts).accounts[0].open_notional == largest

@@ -6,7 +6,8 @@ from typing import NoReturn
 
 import pytest
 
-from exchange_server.matching import AccountLimits, Enter
+from deltabook.wire.symbols import Instrument
+from exchange_server.matching import AccountLimits, Enter, Market, MarketRules
 from exchange_server.matching.order import (
     CLOSING,
     EXPIRES,
@@ -21,6 +22,7 @@ from exchange_server.matching.order import (
     STOP,
     Order,
 )
+from exchange_server.matching.requests import refusal_of
 from tests.generators.order_desk import AGENT, OrderDesk
 
 BIG = 2**63 - 1
@@ -209,3 +211,19 @@ def test_times_of_ended_orders_are_dropped_without_a_scan() -> None:
         book.cancel(int(order_id))
     assert len(market.shared.expiries) <= 200
     assert list(book.orders) == [live]
+
+
+@pytest.mark.parametrize(
+    ("volume", "price", "words"),
+    [
+        (0, 100, "expected a volume of 1 or more was 0"),
+        (2**63, 100, "expected a volume up to 9223372036854775807 was 9223372036854775808"),
+        (1, -1, "expected a price of 0 or more was -1"),
+        (1, 2**63, "expected a price up to 9223372036854775807 was 9223372036854775808"),
+    ],
+)
+def test_a_refusal_names_the_bound_that_a_number_exceeds(volume: int, price: int, words: str) -> None:
+    market = Market(MarketRules(instruments=(Instrument("ACME"),)))
+    refusal = refusal_of(market.shared, market.books["ACME"], Order(0, 0, 1, "B", price, volume, 7))
+    assert refusal is not None
+    assert refusal[1] == words

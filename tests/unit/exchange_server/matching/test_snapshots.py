@@ -161,7 +161,7 @@ def test_no_figure_of_an_order_or_account_outgrows_the_state() -> None:
     for _ in range(3):
         desk.enter("bob", "S", large - 1, large)
         order_id = desk.replace("ann", order_id, large, large)
-    desk.open("ann", limits=AccountLimits(open_notional=1))
+    desk.open("ann", limits=AccountLimits(open_notional=1, requests_per_s=large))
     later = Market.restore(desk.market.rules, desk.market.state())
     assert later.state_hash() == desk.market.state_hash()
     assert later.accounts[1].open_notional == large * large

@@ -10,24 +10,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-__all__ = ["BenchProcess", "resident_bytes"]
+import msgspec
+
+__all__ = ["BenchProcess", "print_line", "resident_bytes"]
 
 _STATM: Final = Path("/proc/self/statm")
 _PATIENCE_SECONDS: Final = 60.0
 
 
 class BenchProcess:
-    """A module of the benchmark in a child process, which shares our standard error."""
+    """Child process that runs a module; it shares the standard error of this process."""
 
-    def __init__(self, module: str, **options: float | str) -> None:
+    def __init__(self, module: str, **options: object) -> None:
+        """Start ``python -m MODULE --OPTION VALUE ...``."""
         self._name = module
         arguments = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", str(value))]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"bench.ingest.{module}", *arguments],
+            [sys.executable, "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=Path(__file__).resolve().parents[2],
+            cwd=Path(__file__).resolve().parents[1],
         )
 
     def __enter__(self) -> Self:
@@ -43,21 +46,27 @@ class BenchProcess:
                 stream.close()
         self._process.wait(_PATIENCE_SECONDS)
 
-    def say(self, word: str) -> None:
-        """Write a line to its standard input."""
+    def write_line(self, text: str = "continue") -> None:
+        """Write a line to the standard input of the process, which waits for it."""
         assert self._process.stdin is not None
-        self._process.stdin.write(word + "\n")
+        self._process.stdin.write(f"{text}\n")
         self._process.stdin.flush()
 
-    def hear(self) -> dict[str, Any]:
-        """Return its next line; raise `RuntimeError` if it ends instead."""
+    def read_line(self) -> dict[str, Any]:
+        """Return the next line that the process prints; raise `RuntimeError` if it ends instead."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             code = self._process.wait(_PATIENCE_SECONDS)
             raise RuntimeError(f"expected a line of {self._name}, was its end with code {code}")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        values: dict[str, Any] = json.loads(line)
+        return values
+
+
+def print_line(values: object) -> None:
+    """Print values as a line of JSON, for the parent of this process."""
+    sys.stdout.write(json.dumps(msgspec.to_builtins(values)) + "\n")  # msgspec refuses integers above 64 bits
+    sys.stdout.flush()
 
 
 def resident_bytes() -> int:
