@@ -1,5 +1,5 @@
 """Every fault of every kind of file of a run: the answers are right, or the start is refused with the file's name and
-what repairs it; never wrong. The table in docs/runs.md is what is tested.
+what repairs it; never wrong. The table in docs/faults.md is what is tested.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from exchange_server.errors import DirectoryInUseError
 from tests.generators.damage_lab import ANSWERS, FAULTS, RULES, make_runs
 from tests.generators.journals import account, open_exchange
 
-DOCS: Final = Path(__file__).parents[3] / "docs" / "runs.md"
+DOCS: Final = Path(__file__).parents[3] / "docs" / "faults.md"
 NEWEST, OLDEST, SECOND = -1, 0, 1
 FILES: Final[dict[str, tuple[str, str, int]]] = {
     "`inputs/*.inputs`, newest": ("exchange", "inputs/*.inputs", NEWEST),

@@ -1,4 +1,4 @@
-"""The page on run directories names commands, options and formats that there are."""
+"""The pages on run directories and on faults name commands, options and formats that there are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from runtime.state import stores
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "runs.md").read_text()
-COMMANDS = sorted({found.strip() for found in re.findall(r"deltabook (?!deltabook)((?:[a-z]+ ?)+)(?=[ `\n])", PAGE)})
+PAGES = PAGE + (ROOT / "docs" / "faults.md").read_text()
+COMMANDS = sorted({found.strip() for found in re.findall(r"deltabook (?!deltabook)((?:[a-z]+ ?)+)(?=[ `\n])", PAGES)})
 GROUPS = {"algo", "query", "upstream"}
 
 
@@ -34,7 +35,7 @@ def test_every_command_exists_with_the_options_after_it(command: str) -> None:
     asked = [*command.split(), *(["run"] if command == "exchange" else [])]
     done = CliRunner().invoke(main, [*asked, "--help"])
     assert done.exit_code == 0, done.output
-    for line in re.findall(rf"deltabook {command}\b([^\n#`]*)", PAGE):
+    for line in re.findall(rf"deltabook {command}\b([^\n#`]*)", PAGES):
         for option in re.findall(r"--[a-z][a-z-]+", line):
             assert option in done.output, f"{command} {option}"
 
@@ -58,15 +59,3 @@ def test_the_formats_are_those_of_this_version() -> None:
     assert formats["`orders.log`"] == str(Checkpoint(broker_id=1).format)
     assert f"| view programs in the epochs | {FORMAT_VERSION} |" in PAGE
     assert f"| a backup | {Manifest('', 0, [], []).format} |" in PAGE
-
-
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([a-z.]+)(?:#[a-z-]+)?\)", PAGE))))
-def test_links_lead_somewhere(link: str) -> None:
-    assert (ROOT / "docs" / link).is_file()
-
-
-@pytest.mark.parametrize("place", sorted(set(re.findall(r"\]\((operations\.md#[a-z-]+)\)", PAGE))))
-def test_links_into_operations_lead_to_a_section(place: str) -> None:
-    text = (ROOT / "docs" / "operations.md").read_text()
-    heads = [re.sub(r"[^a-z -]", "", line.strip("# ").lower()).replace(" ", "-") for line in text.splitlines()]
-    assert place.split("#")[1] in heads

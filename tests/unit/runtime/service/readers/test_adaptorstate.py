@@ -19,7 +19,7 @@ from runtime.state import MemoryStore, ObjectSpace, PersistedSet, PersistedValue
 from tests.generators.reader_lab import ReaderLab, file_reader
 from tests.generators.stateful_adaptor import COLUMNS, StatefulAdaptor, answers
 
-PAGE = Path(__file__).parents[5] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[5] / "docs" / "readers.md"
 CHANCE = random.Random(5)
 ROWS = [(n, CHANCE.randrange(5_000)) for n in range(400)]
 
