@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.formats.fields import Malformed
 from runtime.formats.format import Block, InputFormatIndexer, ParsedBlock, Run, SettledIndex, TupleRange
 from runtime.formats.jsonlines.faults import FaultSearch
 from runtime.formats.jsonlines.lines import Lines
 from runtime.formats.pushdown import Pushdown
+from runtime.formats.schema import Malformed
 
 if TYPE_CHECKING:
     from runtime.formats.schema import Schema

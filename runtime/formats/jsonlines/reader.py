@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pajson
 
 from runtime.formats.errors import SchemaError
-from runtime.formats.fields import Field
+from runtime.formats.schema import Field
 
 __all__ = ["JsonReader", "Reading", "Refusal", "Wrong", "path_of", "tree_of"]
 
