@@ -22,8 +22,7 @@ from runtime.spark.garbage import Garbage
 from runtime.spark.kernels import worker_kernels
 from runtime.spark.planning import BackfillPartition, EpochPartition, FailedPartition, load_program, shard_ids
 from runtime.views import Delivery, Part, deliveries
-from runtime.views.filling import columns_to_fill, fill_of
-from runtime.views.routing import parts_of_map
+from runtime.views.routing import columns_to_fill, fill_of, parts_of_map
 from runtime.views.shardruns import encode_table
 
 __all__ = ["BROKEN", "TICK", "Partition", "Place", "read"]

@@ -51,7 +51,7 @@ class ColumnBinding(Structure):
     """Binds columns to one batch of fields."""
 
     def __init__(self, batch: Batch, places: dict[Field, int], kernel: Callable[[int], int]) -> None:
-        """Bind the columns of relations whose record batches `bind` is given.
+        """Prepare to bind the columns of record batches to the arrays of ``batch``.
 
         ``places`` maps the fields that nodes read to the places of their values. ``kernel`` is the compiled
         `BIND_SOURCE`.

@@ -33,7 +33,9 @@ lock.
 """
 _STRING: Final = pa.string()
 _MANY: Final = 8
-"""Number of strings per new string below which all strings are ranked again instead of each new one by itself."""
+"""All strings are ranked again, and not each new one by itself, if there are fewer than this many known strings for
+each new one.
+"""
 
 
 class _PerString(Structure):
@@ -169,7 +171,7 @@ class Strings:
         return tested
 
     def refresh(self) -> None:
-        """Bring the arrays up to date with the strings."""
+        """Add the strings that are new since the last call to all arrays."""
         count = len(self._strings)
         if count == self._refreshed:
             return
