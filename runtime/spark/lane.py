@@ -43,7 +43,7 @@ from runtime.spark.beginning import Beginning, begin, misfit, newest_commit, rea
 from runtime.spark.config import SparkConfig, SparkLaneError
 from runtime.spark.planning import shard_ids
 from runtime.spark.processor import OUTPUT_SCHEMA, ShardProcessor
-from runtime.spark.standing import Standing, read_standing
+from runtime.spark.published_state import PublishedState, read_published_state
 from runtime.views.shardruns import decode_table
 
 __all__ = ["BatchPace", "Published", "SparkLane"]
@@ -109,7 +109,7 @@ class SparkLane:
         self._log = EpochLogReader(self._epochs)
         self._results = results
         self._on_published = on_published
-        self._standing: Standing | None = None  # None after the first batch of a new checkpoint is published
+        self._published_state: PublishedState | None = None
         self._query: StreamingQuery | None = None
         self._published = threading.Condition()
         self._failure: str | None = None
@@ -139,7 +139,7 @@ class SparkLane:
         why_not = misfit(self._checkpoint, here, published)
         begun = None if why_not else read_beginning(self._checkpoint)
         if begun is None:
-            begun = begin(self._checkpoint, here, published, read_standing(self._results, self._log).failed)
+            begun = begin(self._checkpoint, here, published, read_published_state(self._results, self._log).failed)
             if published:
                 self._logger.warn(
                     "Spark's state in {checkpoint} cannot be continued ({why}): it is rebuilt from the snapshot and "
@@ -154,7 +154,7 @@ class SparkLane:
     def adopt(self, begun: Beginning) -> None:
         """Continue a checkpoint; if none of its batches is published yet, continue from the published rows."""
         is_first = 0 < begun.epoch == self._results.latest()
-        self._standing = read_standing(self._results, self._log) if is_first else None
+        self._published_state = read_published_state(self._results, self._log) if is_first else None
 
     def source_options(self, begun: Beginning) -> dict[str, str]:
         """Return the options of the streaming source."""
@@ -258,7 +258,7 @@ class SparkLane:
         sections = {view: table.to_batches() for view, table in published.changes.items()}
         with self._published:
             is_new = self._results.publish(published.from_epoch, published.to_epoch, sections, footer)
-        self._standing = None
+        self._published_state = None
         if is_new:
             self._on_published(msgspec.structs.replace(published, seconds=time.monotonic() - begun_s))
         with self._published:
@@ -290,9 +290,9 @@ class SparkLane:
         # A batch ends, at the latest, with the epoch before a new program.
         control = self._log.read(begin + 1).footer.control
         program = decode_program(control) if control else None
-        if (standing := self._standing) is not None and standing.version == begin:
-            merged = standing.until(merged, lane_program(program, "spark") if program else None)
-            failed = {view: reason for view, reason in failed.items() if view not in standing.failed}
+        if (state := self._published_state) is not None and state.version == begin:
+            merged = state.until(merged, lane_program(program, "spark") if program else None)
+            failed = {view: reason for view, reason in failed.items() if view not in state.failed}
         return Published(begin, end, merged, failed, self._log.read(end).footer, program), control
 
 

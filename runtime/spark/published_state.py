@@ -20,12 +20,12 @@ from runtime.plan import Program, decode_program, lane_program
 from runtime.views.materialised import MaterialisedView
 from runtime.views.rows import change_schema
 
-__all__ = ["Standing", "read_standing"]
+__all__ = ["PublishedState", "read_published_state"]
 
 _FAILED: Final = "failed/"
 
 
-class Standing(msgspec.Struct, frozen=True):
+class PublishedState(msgspec.Struct, frozen=True):
     """State of the Spark lane's views at a version."""
 
     version: int
@@ -59,7 +59,7 @@ class Standing(msgspec.Struct, frozen=True):
         return changed
 
 
-def read_standing(results: ResultLog, log: EpochLogReader) -> Standing:
+def read_published_state(results: ResultLog, log: EpochLogReader) -> PublishedState:
     """Return the sum of the result log; raise `EpochLogError` if the log is damaged."""
     version, newest = 0, log.control(0)
     views: dict[str, MaterialisedView] = {}
@@ -89,4 +89,4 @@ def read_standing(results: ResultLog, log: EpochLogReader) -> Standing:
         for name, view in views.items():
             if name not in failed:
                 view.apply(segment.rows(name))
-    return Standing(version, views, failed, lane_program(decode_program(newest), "spark"))
+    return PublishedState(version, views, failed, lane_program(decode_program(newest), "spark"))
