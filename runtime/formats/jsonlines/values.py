@@ -51,7 +51,7 @@ class Fault(msgspec.Struct, frozen=True):
 class LineJudge:
     """Judge of a single line in Python, used only for lines near one that the reader refused.
 
-    The reader may still refuse a line that seems good here; it has the last word.
+    The reader may still refuse a line that seems good here, and then the line is bad.
     """
 
     def __init__(self, fields: Iterable[Field]) -> None:

@@ -245,7 +245,7 @@ class _Lowering:
         return Threshold(k, self._view.name, [self._feed(number) for number in self._maps_read()])
 
     def _put_read(self, plan: _FactorPlan, nested: Nested) -> None:
-        """Write ``read_n1(p, key) -> 0``: sums of a nested aggregate on the lesser side of a key, to ``PREFIX``."""
+        """Write ``read0_0(p, key) -> 0``, which writes the sums of a nested aggregate below a key to ``PREFIX``."""
         k, index = self._k, plan.nested[nested.name]
         k.begin(_reader(plan, nested), "p, key")
         key = {f"{plan.factor.alias}.{plan.factor.ordered}": Value("key", "int64")}

@@ -379,7 +379,7 @@ class _Window:
                     k.put(f"{scratch}[{place}] = {then} if is_peer else {then} + 1")
 
     def _put_function(self, k: KernelSource, function: WindowFunction, where: tuple[str, str, str]) -> None:
-        """Write the lines that compute the own words of a function.
+        """Write the lines that compute the words of a function in a row's own state, before peers share a result.
 
         ``where`` has the window's table, the cells of records, and the cells of the new state.
         """
