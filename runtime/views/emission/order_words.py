@@ -5,7 +5,7 @@ type        its words
 ==========  =======================================================================
 int64       itself; dates, timestamps and booleans too
 int128      high word, low word with its first bit inverted
-float64     its bits; all but the first are inverted if it is negative; NaN is greatest
+float64     its bits, all but the first inverted if negative; NaN is greatest
 string      its rank (`runtime.views.strings`)
 ==========  =======================================================================
 

@@ -6,11 +6,10 @@ that of the row before it, so that a change passes on from row to row as long as
 over a frame of rows is that of the row before, less the value that leaves the frame, plus the value that enters it. LAG
 and LEAD read a row at a distance. So an added row becomes *pending*, and so does the row after a removed one; the rows
 before them whose functions look far enough ahead become pending as well. Pending rows are evaluated in order. Each is
-followed by the rows after it whose functions look far enough back, and then by further rows until a state is
-unchanged. Under a limit this ends at the first row beyond
-it: a step costs O(log n) for each change and the rows of the result between the first change and the limit (Yi, Yu,
-Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*, ICDE 2003). An aggregate without a frame is the
-same for all peers, which get it from the last peer.
+followed by the rows after it whose functions look far enough back, and then by further rows until a state is unchanged.
+Under a limit this ends at the first row beyond it: a step costs O(log n) for each change and the rows of the result
+between the first change and the limit (Yi, Yu, Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*,
+ICDE 2003). An aggregate without a frame is the same for all peers, which get it from the last peer.
 
 State: ``rows``, a `SortedTable` that remembers its records as they were before the step. The order words are those of
 the partition, of the criteria, and of all other columns. Each of n equal rows has a record, distinguished by a last key
