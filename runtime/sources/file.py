@@ -129,6 +129,10 @@ class FileSource(Source):
         number, place = 1, 0
         most_bytes = 2 * codec.limit_bytes  # bounds the bytes that are read here; the decoder applies the limit itself
         while head := file.read(2 * _LENGTH_BYTES):
+            if len(head) < 2 * _LENGTH_BYTES:
+                raise CodecError(
+                    f"expected the {2 * _LENGTH_BYTES} bytes of a frame's lengths, was {len(head)} at the end"
+                )
             length = int.from_bytes(head[:_LENGTH_BYTES], "little")
             size = int.from_bytes(head[_LENGTH_BYTES:], "little")
             if max(length, size) > most_bytes:
