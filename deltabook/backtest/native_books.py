@@ -19,7 +19,7 @@ from runtime.native.library import matching as m
 from runtime.native.plain import mix
 from runtime.native.structures import Batch, Structure
 from runtime.views.feeds import ColumnBatch
-from runtime.views.shard import DrivenGraph
+from runtime.views.graph import DrivenGraph
 
 __all__ = ["Books"]
 

@@ -36,7 +36,7 @@ from exchange_server.matching.order import IOC, MARKET
 from exchange_server.replay import Record
 from runtime.native.library import matching as m
 from runtime.native.tiers import Kernels, plain_kernel
-from runtime.views.shard import Change, DrivenGraph
+from runtime.views.graph import Change, DrivenGraph
 
 __all__ = ["NativeLoop"]
 

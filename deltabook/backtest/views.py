@@ -19,7 +19,8 @@ from deltabook.wire.advice import did_you_mean
 from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, SqlError, compile_program, names_read, read_script
 from runtime.plan import EPOCH_TIME, Column, View
-from runtime.views.shard import DrivenGraph, Kernels, ShardState
+from runtime.views.graph import DrivenGraph
+from runtime.views.shard import Kernels, ShardState
 
 if TYPE_CHECKING:
     from deltabook.backtest.clock import SimulatedClock

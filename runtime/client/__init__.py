@@ -1,12 +1,12 @@
 """Client of a runtime's results service, over HTTP.
 
 ```
-connect ──▶ Client ──▶ View ──▶ CursorPages          one question, one answer
+connect ──▶ Client ──▶ View ──▶ CursorPages          one request, one answer
               ├──▶ Asked                             a SELECT over relations and views, at one epoch
-              └──▶ ChangeStream ──▶ Change           without end: reconnects, and resumes exactly where it was
+              └──▶ ChangeStream ──▶ Change           endless: reconnects, and resumes exactly where it was
 ```
 
-It needs pyarrow and msgspec, and only the message types of this project (`deltabook.wire`).
+The client needs pyarrow and msgspec, and of this project only `deltabook.wire`.
 """
 
 from deltabook.wire.catalogue import Changed, ChangedView

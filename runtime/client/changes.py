@@ -1,4 +1,4 @@
-"""Client's side of a subscription: a stream of the changes of views, which reconnects and resumes by itself."""
+"""Client's side of a subscription: an iterator over the changes of views, which reconnects and resumes by itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ __all__ = ["By", "Change", "ChangeStream", "Patience"]
 By = Literal["epoch", "version"]
 _READ_BYTES: Final = 1 << 16
 _MOST_DOUBLED: Final = 30
+"""Number of empty connections after which the delay is not doubled any more."""
 _TRY_LATER: Final = frozenset({429, 502, 503, 504})
+"""HTTP statuses after which another attempt may succeed."""
 
 
 class Change(msgspec.Struct, frozen=True, eq=False):
@@ -81,7 +83,11 @@ class ChangeStream:
         now_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Prepare the stream; raise `ValueError` for no view, and for a start by version."""
+        """Prepare the stream; nothing is sent yet. For the arguments see `Client.changes`.
+
+        Raises `ValueError` if there is no view, if ``by`` is "version" and there is a start, and if the start names
+        another view.
+        """
         self._names = tuple(dict.fromkeys(views))
         if not self._names:
             raise ValueError("expected at least one view, was none")
@@ -111,7 +117,7 @@ class ChangeStream:
 
     @property
     def positions(self) -> dict[str, int]:
-        """Newest epoch of each view whose changes were taken; with `run`, a ``start`` for a later stream."""
+        """Newest epoch of each view whose changes were returned; with `run`, the ``start`` of a later stream."""
         return dict(self._delivered)
 
     def close(self) -> None:
@@ -143,8 +149,8 @@ class ChangeStream:
     def next(self, timeout_s: float) -> Change | None:
         """Return the next change, or None if none arrives within ``timeout_s`` seconds or the stream has ended.
 
-        The clock is read whenever a frame arrives, which is every second while the runtime is healthy. The call may
-        take that much longer, and otherwise as long as `Patience` allows.
+        The clock is read whenever a frame arrives, which is every second while the runtime is healthy. So the call may
+        take a second longer than ``timeout_s``; without frames, it may take as long as `Patience` allows.
         """
         end_s = self._now_s() + timeout_s
         while not self._is_closed and self._left:
@@ -154,6 +160,7 @@ class ChangeStream:
             if self._now_s() >= end_s:
                 return None
             self._read(end_s)
+        self._disconnect()
         return None
 
     def _read(self, end_s: float | None = None) -> None:
@@ -180,7 +187,7 @@ class ChangeStream:
         self._frames = self._decoded(data)
 
     def _delay(self, end_s: float | None) -> None:
-        """Delay the next attempt, longer each time, as the runtime accepts connections without sending anything."""
+        """Delay the next attempt, longer each time, because the runtime has accepted a connection and sent nothing."""
         patience, self._empty_connections = self._patience, self._empty_connections + 1
         wait_s = min(patience.first_s * 2.0 ** min(self._empty_connections - 1, _MOST_DOUBLED), patience.most_s)
         if end_s is not None:
@@ -195,14 +202,14 @@ class ChangeStream:
             raise ProtocolError(str(error)) from None
 
     def _connect(self, end_s: float | None) -> None:
-        """Connect, with retries; return without a connection at ``end_s``.
+        """Connect, with retries; return without a connection at ``end_s``, and once the stream is closed.
 
         Raises `ClientError` once `Patience` is exhausted, and at once for a refusal that a retry cannot change.
         """
         begun_s, wait_s = self._now_s(), self._patience.first_s
-        while True:
+        while not self._is_closed:
             try:
-                self._connection, self._answer = self._port.begin(self._path(), self._patience.silence_s)
+                self._connection, answer = self._port.begin(self._path(), self._patience.silence_s)
             except (ConnectionFailedError, RefusedError) as error:
                 if isinstance(error, RefusedError) and error.status not in _TRY_LATER:
                     raise
@@ -215,11 +222,12 @@ class ChangeStream:
                 self._sleep(wait_s * random.uniform(0.5, 1.0))
                 wait_s = min(2 * wait_s, self._patience.most_s)
                 continue
-            break
-        self.connected += 1
-        self._has_received = False
-        self.run = self._answer.headers.get("deltabook-run", "") or self.run
-        self._decoder, self._frames = FrameDecoder(), iter(())
+            self._answer = answer
+            self.connected += 1
+            self._has_received = False
+            self.run = answer.headers.get("deltabook-run", "") or self.run
+            self._decoder, self._frames = FrameDecoder(), iter(())
+            return
 
     def _path(self) -> str:
         names = [name for name in self._names if name in self._left]

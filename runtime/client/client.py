@@ -88,9 +88,10 @@ class Client:
     def ask(self, sql: str, epoch: int | None = None) -> Asked:
         """Answer a SELECT in DuckDB's SQL over relations and views, all of them at one epoch.
 
-        Without ``epoch`` it is the newest epoch at which everything that the SELECT reads exists; ``sql`` may name one,
-        by ``AS OF EPOCH n`` at its end. Raises `RefusedError` with DuckDB's message and the place for invalid or
-        forbidden SQL, and for a question that exceeds a limit; `GoneError` for an epoch that is no longer available.
+        Without ``epoch`` it is the newest epoch for which everything that the SELECT reads is available; ``sql`` may
+        name an epoch by ``AS OF EPOCH n`` at its end. Raises `RefusedError` with DuckDB's message and the place for
+        invalid or forbidden SQL, and for a question that exceeds a limit; `GoneError` for an epoch that is no longer
+        available.
         """
         data, headers = self._port.ask("POST", ASK_PATH, msgspec.json.encode(Question(sql, epoch)), accept=ARROW)
         return asked(data, headers.get("content-type", ""))
@@ -107,11 +108,11 @@ class Client:
         *,
         run: str = "",
     ) -> ChangeStream:
-        """Follow the changes of views without end; see `ChangeStream`.
+        """Return an endless iterator over the changes of views; see `ChangeStream`.
 
-        ``start`` is the newest epoch that is known, of all views or of each; without it, and for views that are not in
-        it, a snapshot comes first. ``run`` is the run of these epochs, see `ChangeStream.run`. By version, changes
-        arrive as soon as they are published, and a snapshot follows a lost connection.
+        ``start`` is the newest known epoch, of all views or of each. A view without a start first gets a snapshot.
+        ``run`` is the run of these epochs; see `ChangeStream.run`. With ``by="version"`` changes arrive as soon as they
+        are published, and a snapshot follows a lost connection.
         """
         return ChangeStream(self._port, views, start, by, run=run, patience=self._patience)
 
@@ -148,7 +149,7 @@ class Client:
     def drop_reader(
         self, name: str, *, rows: Literal["leave", "stay"] = "leave", timeout_s: float = TIMEOUT_SECONDS
     ) -> ChangedReader:
-        """Drop a reader; with ``rows`` "leave" its rows are removed from the relations, with "stay" they remain."""
+        """Drop a reader. Its rows are removed from the relations if ``rows`` is "leave", and remain if it is "stay"."""
         path = f"{_READERS_PATH}/{quote(name, safe='')}?rows={rows}&timeout_s={timeout_s:g}"
         return self._port.change("DELETE", path, None, ChangedReader, timeout_s)
 

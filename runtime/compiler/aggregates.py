@@ -44,6 +44,12 @@ def _count(rewriter: Rewriter, node: exp.Count) -> Value:
         call = node.copy()
     elif isinstance(node.this, exp.Distinct):
         parts = [rewriter.rewrite(part).sql for part in node.this.expressions]
+        if len(parts) > 1:  # DuckDB refuses it; sqlglot would translate it with the meaning that MySQL gives it
+            raise rewriter.error(
+                f"expected one value in COUNT(DISTINCT …), was {len(parts)}: COUNT(DISTINCT ROW(a, b)) counts distinct "
+                "rows, including those with NULL",
+                node,
+            )
         call = exp.Count(this=exp.Distinct(expressions=parts))
     else:
         call = exp.Count(this=rewriter.rewrite(node.this).sql)

@@ -34,6 +34,8 @@ UNLIMITED_NS: Final = 1 << 62
 """Retention time of a stream that has only RETAIN … ROWS: rows of any age are retained."""
 _ROWS_OF_INTERVAL: Final = 1_000_000
 """Number of rows that a stream with only RETAIN INTERVAL retains at most."""
+_BYTE_ORDER_MARK: Final = "\ufeff"
+"""Character with which some editors begin a file in UTF-8; it is not part of the text."""
 _DEFAULT_ROWS: Final = 20_000
 _DEFAULT_NS: Final = 5 * UNITS_NS["minute"]
 
@@ -200,7 +202,7 @@ class _Reader:
 
     def read_file(self, path: Path, chain: tuple[Path, ...] = ()) -> None:
         try:
-            content = path.read_text(encoding="utf-8")
+            content = path.read_text(encoding="utf-8").removeprefix(_BYTE_ORDER_MARK)
         except UnicodeDecodeError as error:
             raise SqlError(f"expected UTF-8 text, was byte {error.object[error.start]:#04x} at {error.start}",
                            file=str(path)) from error  # fmt: skip

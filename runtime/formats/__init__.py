@@ -41,7 +41,6 @@ from runtime.formats.errors import (
     SchemaError,
     SequenceGapError,
 )
-from runtime.formats.fields import Field, Limits, Malformed
 from runtime.formats.format import (
     COALESCE_BYTES,
     BadTuple,
@@ -59,7 +58,7 @@ from runtime.formats.formatter import InputFormatter
 from runtime.formats.ordering import InOrder
 from runtime.formats.pushdown import Condition, Pushdown
 from runtime.formats.registry import format_kind, format_named, format_names, register_format
-from runtime.formats.schema import Schema
+from runtime.formats.schema import Field, Limits, Malformed, Schema
 from runtime.formats.values import ValueParser, register, value_parser
 
 __all__ = [

@@ -114,17 +114,17 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     bad: int = 0
     """Tuples that have no row because they are malformed, whether or not they are described."""
     filtered: int = 0
-    """Tuples that have no row because a condition of the pushdown left them out."""
+    """Tuples that have no row because they do not satisfy a condition of the pushdown."""
     nulled: int = 0
     """Malformed values that became NULL."""
     dead: tuple[DeadLetter, ...] = ()
     """Descriptions of bad tuples, a bounded number; none if the policy is to skip or to fail."""
     failure: DeadLetter | None = None
-    """First bad tuple, if the policy is to fail. The part ends before it, and nothing follows."""
+    """First bad tuple, if the policy is to fail. The part ends before it, and no batch of the stream follows."""
     first_tuple: int = -1
     """Number of the part's first tuple in the stream, from 0; -1 until `InOrder` has placed it."""
     layout: TupleLayout | None = None
-    """Source of `row_ends`, `tuple_numbers` and `bad_offsets`; None if there are neither rows nor malformed tuples, and
+    """Source of `row_ends`, `tuple_numbers` and `bad_offsets`. None if there are neither rows nor malformed tuples, or
     if the part is a single malformed tuple that was never in a block."""
 
     @property
@@ -185,11 +185,11 @@ class Formatted(msgspec.Struct, frozen=True, eq=False):
     batches: list[FormattedBatch]
     """Batches that the call completed, of all its origins; per origin in stream order, with or without gaps."""
     again: list[RawBuffer]
-    """Buffers too far ahead of the oldest missing one, to be passed again later."""
+    """Buffers too far ahead of the oldest missing one; the caller must pass them again later."""
 
 
 class FormatCounters(msgspec.Struct, frozen=True):
-    """Present memory of a formatter for one origin. The numbers of tuples are in its batches, not here."""
+    """Memory that a formatter uses for one origin at present; its batches have the numbers of tuples."""
 
     ring_slots: int = 0
     """Present size of the shredder's ring, in slots of 64 buffers."""

@@ -2,8 +2,8 @@
 
 A stream is compressed as a whole (`sequential`: buffers are decoded in stream order) or buffer by buffer (`per_buffer`:
 each holds whole frames and is decoded in any order, on any worker). Decoding runs in C without the interpreter lock.
-pyarrow's streams were tried and left: they pull from a file, while buffers are pushed here, and an input that ends in
-the middle of a frame cannot be distinguished from one whose next bytes have not arrived yet.
+pyarrow's streams were tried and rejected: they pull from a file, while buffers are pushed here, and they do not
+distinguish an input that ends in the middle of a frame from one whose next bytes have not arrived yet.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: Literal["sequential", "per_buffer"] = "sequential"
     """Compression of the stream as a whole, or of each buffer on its own."""
     limit_bytes: int = 64 << 20
-    """The most that one buffer may decode to; a zstd window may not be larger either."""
+    """Greatest number of bytes to which one buffer may decode, and greatest size of a zstd window."""
     most_ratio: int = 1000
-    """The most decoded bytes per compressed byte of a stream, beyond its first ``limit_bytes``."""
+    """Greatest number of decoded bytes per compressed byte of a stream; not checked up to ``limit_bytes`` of them."""
     skip_bytes: int = 0
-    """Sequential: decoded bytes at the start that are left out, as after a restart in the middle of a file."""
+    """Number of decoded bytes that are skipped at the start of a sequential stream, as after a restart."""
     is_sized: bool = False
-    """Per buffer: True if the buffer begins with its decoded size, four bytes little-endian, which is then checked."""
+    """True if each buffer of the mode ``per_buffer`` begins with its decoded size in four bytes, little-endian, which
+    is then checked."""
 
     def __post_init__(self) -> None:
         if self.limit_bytes < 1 or self.most_ratio < 1 or self.skip_bytes < 0:
@@ -93,7 +94,7 @@ class Decoder:
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
-        self._frame: _GzipFrame | _HoldingFrame | None = None  # the one that is open
+        self._frame: _GzipFrame | _HoldingFrame | None = None  # the open frame
         self._frames = 0
         self._to_skip = codec.skip_bytes
         self._decoded = 0
@@ -103,7 +104,8 @@ class Decoder:
     def decode(self, data: bytes) -> bytes:
         """Return the bytes that the data adds to the stream, possibly none.
 
-        Raise `CodecError` for bytes that are not a stream of this codec, and beyond the limits, by at most one step.
+        Raise `CodecError` for bytes that are not a stream of this codec. Also raise it beyond the limits, at the latest
+        after one more step of at most 1 MiB.
         """
         if self._error is not None:
             raise CodecError(self._error)
@@ -160,7 +162,7 @@ class Decoder:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _check(self, total: int, length: int) -> None:
-        """Raise `CodecError` beyond the limits, at the latest after one step."""
+        """Raise `CodecError` if the decoded bytes are beyond a limit; called after each step."""
         if total > self._codec.limit_bytes:
             raise CodecError(
                 f"expected at most {self._codec.limit_bytes} decoded bytes a buffer, was more out of {length} bytes "
@@ -213,8 +215,8 @@ class _HoldingFrame:
         return bool(self._frame.eof)
 
     def step(self, data: bytes, room: int) -> tuple[bytes, bytes, bool]:
-        """Return as `_GzipFrame` does; the remaining input is that after the frame."""
-        if not data and self._frame.needs_input:  # an empty buffer; zstd takes a second one for an error
+        """Return the same as `_GzipFrame.step`; the input for another step is empty until the frame is over."""
+        if not data and self._frame.needs_input:  # an empty buffer; zstd would report a second one as an error
             return b"", b"", False
         part = self._frame.decompress(data, room)
         if self._frame.eof:

@@ -64,7 +64,7 @@ class FieldTexts:
             column, wrong = reader.read(pc.fill_null(column_texts, b"") if column_texts.null_count else column_texts)
             if column_texts.null_count:
                 missing = to_numpy(column_texts.is_null())
-                if field.nullable:  # also if an empty text does not mean NULL
+                if field.nullable:  # a missing field is NULL even if an empty text is not
                     column, wrong = (
                         pc.if_else(pa.array(missing), pa.scalar(None, column.type), column),
                         wrong & ~missing,

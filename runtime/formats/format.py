@@ -43,6 +43,7 @@ lock."""
 
 Piece = bytes | memoryview
 _LARGE_PIECE_BYTES: Final = 16 * 1024
+"""Average size in bytes of pieces from which numpy joins them, without the interpreter lock."""
 
 
 class TupleRange(msgspec.Struct, frozen=True):
@@ -86,15 +87,21 @@ class Run:
 
 
 def joined(pieces: Sequence[Piece]) -> bytes:
-    """Join all pieces. `bytes.join` releases the interpreter lock only for a MiB or more of nothing but bytes."""
+    """Return all pieces as one.
+
+    `bytes.join` releases the interpreter lock only if every piece is `bytes` and all together have at least 1 MiB.
+    """
     views = [len(piece) for piece in pieces if type(piece) is not bytes]
-    if 4 * sum(views) > sum(map(len, pieces)):  # copying them first would cost more than it saves
+    if 4 * sum(views) > sum(map(len, pieces)):  # to copy the views to bytes first would cost more than it saves
         return b"".join(pieces)
     return b"".join([piece if type(piece) is bytes else bytes(piece) for piece in pieces])
 
 
 def joined_array(pieces: Sequence[Piece]) -> Any:
-    """Return a uint8 array of all, read-only unless copied; large pieces are copied outside the interpreter lock."""
+    """Return the bytes of all pieces as a uint8 array, which is read-only unless they were copied.
+
+    Large pieces are copied outside the interpreter lock.
+    """
     if len(pieces) == 1:
         return np.frombuffer(pieces[0], np.uint8)
     if sum(map(len, pieces)) >= _LARGE_PIECE_BYTES * len(pieces):
@@ -103,16 +110,16 @@ def joined_array(pieces: Sequence[Piece]) -> Any:
 
 
 class RunIndex(ABC):
-    """Result of phase 1 for a run, for any state in which it starts."""
+    """Result of phase 1 for a run: its cut, for any state in which the run starts."""
 
     @property
     def settled(self) -> TupleRange | None:
-        """The cut, if neither it nor its end state depends on the start state; then it is settled at once."""
+        """The cut, if it is the same for every state in which the run starts; None otherwise."""
         return None
 
     @property
     def end_state(self) -> int | None:
-        """The state at the run's end, if it does not depend on the one at its start."""
+        """The state at the run's end, if it is the same for every state at its start; None otherwise."""
         return None if self.settled is None else self.settled.end_state
 
     @abstractmethod
@@ -217,16 +224,18 @@ class InputFormatIndexer(ABC):
     """Interface that a new format implements; `InputFormatter` does order, spanning tuples, policies, dead letters.
 
     Several worker threads call an indexer at once, so no result depends on earlier calls. It never blocks, and works in
-    libraries that release the interpreter lock; a Python loop over tuples is allowed only for tuples that are bad.
+    libraries that release the interpreter lock. A Python loop over tuples is allowed only for bad tuples, and for so
+    few tuples that a call of a library would take longer.
     """
 
     block_bytes: ClassVar[int] = COALESCE_BYTES
-    """Best number of bytes to format and parse at once: more if a call has a high fixed cost."""
+    """Number of bytes that should be formatted and parsed at once; it is larger if a call has a high fixed cost."""
     initial_state: ClassVar[int] = 0
     """State at the start of a stream."""
     ordered: ClassVar[bool] = False
-    """True if the format can only be indexed in stream order (synchronised mode): `index` is then called for run after
-    run of an origin, by one worker at a time. Workers do not wait for their turn: one leaves its buffers to another."""
+    """True if the format can only be indexed in stream order (synchronised mode): `index` is then called for one run of
+    an origin after another, by one worker at a time. No worker waits for its turn: it leaves its buffers to the worker
+    that has the turn."""
     has_header: bool = False
     """True if the first tuple of a stream is a header: it names the columns, and gives no row."""
 

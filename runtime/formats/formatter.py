@@ -30,7 +30,7 @@ class InputFormatter:
 
     `format` may be called from several worker threads, in any order of sequence numbers, and costs least with about
     `block_bytes` at once: neighbours become one run, and everything that the call completes, spanning tuples and
-    bodies of all its runs and origins, one block that is parsed in one call. Nothing loops over tuples.
+    bodies of all its runs and origins, one block that is parsed in one call.
 
     ``described`` bounds the dead letters of one call. Each origin's ring starts with ``slots`` slots of 64 buffers and
     grows to at most ``max_slots``, which bounds how far buffers may be out of order. After ``highest_sequence``,
@@ -79,10 +79,10 @@ class InputFormatter:
         ``on_admitted`` is called once they are decoded and cut, before they are parsed: the work in stream order is
         then done, and the owner of the next buffers need not wait.
 
-        Raise `DuplicateSequenceError`, and `CodecError` if a buffer can be decoded in any order: then nothing has
-        changed. A codec's error in the middle of a stream is raised after the bytes before it were returned. With a
-        list ``failed`` none is raised: the errors of the origins at fault are appended to the list, and the
-        buffers of the others are formatted.
+        Raise `DuplicateSequenceError` for a repeated number, and `CodecError` for a buffer that cannot be decoded; then
+        nothing has changed. In a stream that is compressed as a whole, the bytes before the damage are returned first,
+        and the next call raises the error. With a list ``failed`` no error is raised: the errors of the origins at
+        fault are appended to the list, and the buffers of the others are formatted.
         """
         again: list[RawBuffer] = []
         work: list[tuple[OriginStream, list[Unit]]] = []
@@ -158,7 +158,7 @@ class InputFormatter:
         return FormatCounters() if stream is None else stream.counters()
 
     def held_bytes(self) -> int:
-        """Return the number of bytes pending for a neighbour, over all origins."""
+        """Return the number of bytes that wait for a neighbouring buffer, over all origins."""
         with self._lock:
             streams = list(self._streams.values())
         return sum(stream.held_bytes() for stream in streams)
@@ -196,7 +196,10 @@ class InputFormatter:
     def _admit(
         self, work: list[tuple[OriginStream, list[Unit]]], failed: list[FormatError] | None = None
     ) -> list[Parts]:
-        """Index outside of locks (phase 1), then admit all units to their streams or none."""
+        """Index the units outside of locks (phase 1), and admit them to their streams; return the completed parts.
+
+        If an error is raised, no unit is admitted. With ``failed``, only the units of the origins at fault are not.
+        """
         index = self._indexer.index
         for _, units in work:
             for unit in units:

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from runtime.formats.batches import characters, record_batch
 from runtime.formats.errors import SchemaError
-from runtime.formats.fields import Field, Malformed
 from runtime.formats.format import (
     BadTuple,
     Block,
@@ -34,7 +33,7 @@ from runtime.formats.format import (
     joined_array,
 )
 from runtime.formats.pushdown import Pushdown
-from runtime.formats.schema import Schema
+from runtime.formats.schema import Field, Malformed, Schema
 
 __all__ = ["NativeFormat"]
 
@@ -65,7 +64,10 @@ class NativeField(ABC):
 
     @abstractmethod
     def column(self, values: Any, nulls: Flags | None) -> tuple[Any, Integers]:
-        """Return the Arrow array of copied values, and the rows of malformed ones; these and NULLs may be anything."""
+        """Return the Arrow array of copied values, and the rows of malformed values.
+
+        In the array the values of these rows, and the values below NULLs, are arbitrary.
+        """
 
 
 def _bitmap(nulls: Flags | None) -> Any:
@@ -211,7 +213,9 @@ def _of_type(field: Field, type_: Any, mark: str) -> NativeField:
 _PLACE: Final = re.compile(r"([^\s@:]+)(?:@(\d+))?(?::(\d+))?")
 
 _TILE_BYTES: Final = 1 << 19
+"""Size in bytes of the parts in which a block is copied, so that a part stays in the processor's cache."""
 _LARGE_BYTES: Final = 1 << 14
+"""Average size in bytes of a block's pieces below which all pieces are joined."""
 
 
 class NativeFormat(msgspec.Struct, frozen=True):
@@ -325,7 +329,7 @@ class NativeIndexer(InputFormatIndexer):
         return None
 
     def empty_rows(self) -> Any:
-        return record_batch([pa.array([], f.type) for f in self._result], self._result, 0)
+        return pa.RecordBatch.from_pylist([], self._result)
 
     def parse(self, block: Block) -> ParsedBlock:
         """Copy the block in one pass for each wanted field, into arrays that Arrow takes over."""

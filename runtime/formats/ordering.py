@@ -13,14 +13,15 @@ __all__ = ["InOrder"]
 class InOrder:
     """Buffer of the batches of one origin that came too early; not thread-safe, the caller has a lock.
 
-    A returned batch has its place: offset, number of its first tuple, and dead letters with both. At most ``capacity``
-    batches are pending; one more raises `OrderCapacityError`. After a batch with a failure none is returned.
+    A returned batch has its place: its offset, the number of its first tuple, and dead letters with both. At most
+    ``capacity`` batches are pending; one more raises `OrderCapacityError`. No batch is returned after one with a
+    failure.
     """
 
     def __init__(self, capacity: int, *, offset: int = 0) -> None:
         """Begin at the start of the stream.
 
-        ``offset`` is the stream's start, for batches without one of their own.
+        ``offset`` is the offset at which the stream starts; it is used for batches of unknown offset.
         """
         if capacity < 1:
             raise ValueError(f"expected a capacity of at least 1, was {capacity}")
@@ -35,7 +36,7 @@ class InOrder:
 
     @property
     def waiting(self) -> int:
-        """Number of batches pending for an earlier one."""
+        """Number of batches that wait for an earlier one."""
         return len(self._waiting)
 
     @property

@@ -1,7 +1,7 @@
 """Formats by name, with options as text, for scripts, commands and configuration files.
 
-The formats of this package are always available; others register with `register_format` or as entry points of the group
-``deltabook.formats``, which name a class with a documented field for each option.
+The formats of this package are always available. Others are registered by `register_format`, or as entry points of the
+group ``deltabook.formats``; an entry point names a class with a documented field for each option.
 """
 
 from __future__ import annotations

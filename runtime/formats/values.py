@@ -31,11 +31,12 @@ class ValueParser(msgspec.Struct, frozen=True, eq=False):
     arrow_type: Any
     """The `pyarrow.DataType` of the column."""
     surely_good: str = ""
-    """RE2 pattern of texts that convert without doubt, empty for none; must accept nothing that Arrow refuses."""
+    """RE2 pattern of texts that Arrow certainly converts; empty for none. It must match nothing that Arrow refuses."""
     maybe_good: str = ""
-    """RE2 pattern of texts that may convert, empty for all; must match everything that Arrow takes."""
+    """RE2 pattern of texts that Arrow may convert; empty for all. It must match everything that Arrow converts."""
     column_check: Callable[[Any], Any] | None = None
-    """A further condition on converted values, from an Arrow array to a boolean one; None for none."""
+    """Function from an Arrow array of converted values to a boolean one: a further condition on values; None for
+    none."""
     digits: int = 0
     """Greatest number of digits of a decimal; 0 for as many as the column's type has."""
 

@@ -1,4 +1,4 @@
-"""Sources: read bytes from outside and offer them as raw buffers; they do input and output only.
+"""Sources: read bytes from outside and offer them as raw buffers, which they neither decode nor parse.
 
 ```
  exchange ──TCP──▶ TextFeedSource (lines) ──────────┐ on the reactor, one thread for all
@@ -8,9 +8,9 @@
  file, .gz ──────▶ FileSource (a thread of its own)─┘                    offer() = False pauses, resume() resumes
 ```
 
-`ConnectingSource` and `Connection` have the parts that sources on the reactor share: attempts, gathering,
-back-pressure. `FeedSource` has the parts that the two feeds of an exchange share: a login at a position, its reply, and
-silence.
+`ConnectingSource` and `Connection` have the parts that sources on the reactor share: attempts to connect, gathering of
+bytes, back-pressure. `FeedSource` has the parts that the two feeds of an exchange share: the login at a position, its
+reply, and the detection of silence.
 """
 
 from runtime.sources.base import BufferSink, LoginRefusedError, Position, Source, SourceError, SourceStateError

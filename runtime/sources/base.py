@@ -29,7 +29,7 @@ class LoginRefusedError(SourceError):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Place in an origin from which it is read; a feed uses session and sequence, a file uses the offset."""
+    """Place in an origin at which reading begins; a feed uses session and sequence, a file uses the offset."""
 
     session: str = ""
     """Session of the feed; empty for the current one."""
@@ -50,11 +50,11 @@ class BufferSink(Protocol):
     def offer(self, raw: RawBuffer) -> bool:
         """Accept a buffer and return True; after False the source pauses, and offers the buffer again after `resume`.
 
-        `resume` may come before this call has returned, from another thread: a source must not lose it.
+        Another thread may call `resume` before this call has returned; the source must not lose that call.
         """
 
     def end_of_stream(self, origin_id: int) -> None:
-        """Note that every buffer of the origin was accepted and that no more will follow."""
+        """Note that every buffer of the origin was accepted and that no other will follow."""
 
     def failed(self, origin_id: int, reason: str) -> None:
         """Note that the origin has failed permanently; buffers accepted before stay valid."""
@@ -66,10 +66,10 @@ class BufferSink(Protocol):
 class Source(ABC):
     """Reader of bytes from outside, which it neither decodes nor formats.
 
-    Raw buffers carry the source's origin id and numbers without holes, which begin at 1 after each `open` or
-    reconnection. A source on the reactor never blocks it: when the sink refuses a buffer it pauses its transport. A
-    source holds a bounded number of bytes. `resume` and `close` may be called from any thread; after `close` the sink
-    is not called any more.
+    Raw buffers have the source's origin id, and numbers without holes that begin at 1 after each `open` or
+    reconnection. A source on the reactor never blocks the reactor: when the sink refuses a buffer, the source pauses
+    its transport. A source holds a bounded number of bytes. `resume` and `close` may be called from any thread; after
+    `close` the sink is not called any more.
     """
 
     __slots__ = ()
@@ -79,7 +79,7 @@ class Source(ABC):
 
     @abstractmethod
     def open(self, sink: BufferSink, position: Position) -> None:
-        """Start to read at the position; returns at once, failures go to the sink."""
+        """Start to read at the position, and return at once; failures are reported to the sink."""
 
     @abstractmethod
     def resume(self) -> None:
@@ -91,12 +91,12 @@ class Source(ABC):
 
     @property
     def replays(self) -> bool:
-        """True if the source can read input again that no epoch has yet; False if bytes before a break are final."""
+        """True if input that no epoch has yet can be read again; False if it is lost when the connection breaks."""
         return True
 
     @property
     def is_connected(self) -> bool:
-        """True if the source's server is connected; always True for a file. Read on the source's thread."""
+        """True if the source is connected to its server; always True for a file. Read on the source's thread."""
         return True
 
     def reconnect(self, position: Position) -> None:

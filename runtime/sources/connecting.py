@@ -1,6 +1,6 @@
 """Base of sources that connect to a server: attempts and the waits between them, loss, reconnection.
 
-When other threads resume many such sources, one wake-up of the reactor serves all of them.
+If other threads resume many such sources at a time, the reactor is woken once for all of them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _lock = threading.Lock()
 class WakeUps:
     """Thread-safe queue of calls for one reactor, bounded by its callers: each has at most one pending call.
 
-    Twisted wakes the reactor, a write to a pipe, for every `callFromThread`; when a full queue has room again,
-    thousands of sources resume at once.
+    Twisted wakes the reactor, by writing to a pipe, for every `callFromThread`. That is too often when a full queue has
+    room again, because thousands of sources then resume at once.
     """
 
     _log = Logger()
@@ -48,7 +48,7 @@ class WakeUps:
             return queue
 
     def call(self, call: Callable[[], None]) -> None:
-        """Make this call soon, on the reactor's thread; once if it is already pending.
+        """Have a call made soon, on the reactor's thread; a call that is already pending is made only once.
 
         May be called from any thread.
         """
@@ -86,9 +86,9 @@ class Backoff(msgspec.Struct, frozen=True):
 class ConnectingSource(Source):
     """Source that keeps one connection at a time to a server, on the reactor's thread.
 
-    A subclass makes the connections, decides which of them are ready (a login may have to be answered first) and
-    handles the end of a ready one. A connection that ends before it was ready, or is never made, is a failed attempt;
-    too many consecutive failed attempts are a failure of the source.
+    A subclass makes the connections, decides when a connection is ready (a login may have to be answered first), and
+    handles the end of a ready connection. It is a failed attempt if no connection is made, or if it ends before it is
+    ready; too many consecutive failed attempts are a failure of the source.
     """
 
     __slots__ = (
@@ -190,8 +190,8 @@ class ConnectingSource(Source):
     def reconnect(self, position: Position) -> None:
         """Connect again; called on the reactor's thread.
 
-        Raw buffers are numbered from 1 again. Does nothing on a closed source, because the caller may not have noticed
-        the close yet. Raise `SourceStateError` before `open`.
+        Raw buffers are numbered from 1 again. Does nothing if the source is closed, because the caller may not know
+        that yet. Raise `SourceStateError` before `open`.
         """
         if self.sink is None:
             raise SourceStateError(f"expected an open source, was origin {self._origin_id} before open")
@@ -203,7 +203,7 @@ class ConnectingSource(Source):
         self._connect()
 
     def resume(self) -> None:
-        """Offer again, as the sink has room; may be called from any thread."""
+        """Offer the refused buffer again, because the sink has room; may be called from any thread."""
         WakeUps.of(self._reactor).call(self._resume)
 
     def close(self) -> None:

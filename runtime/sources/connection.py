@@ -15,10 +15,10 @@ from zope.interface import implementer
 from runtime.formats import RawBuffer
 from runtime.sources.base import BufferSink
 
-__all__ = ["BUFFER_BYTES", "Connection", "ConnectionOwner", "Turn"]
+__all__ = ["Connection", "ConnectionOwner", "Turn"]
 
-BUFFER_BYTES: Final = 1 << 18
-"""Size in bytes up to which bytes that wait are gathered into one buffer."""
+_MOST_GATHERED_BYTES: Final = 1 << 18
+"""Number of gathered bytes from which they are offered before the end of the turn."""
 
 
 class Turn:
@@ -42,7 +42,7 @@ class Turn:
                 self._calls[0]()
                 self._calls.popleft()
         except BaseException:
-            self._calls.popleft()  # the reactor reports a call that raises; the others are still made
+            self._calls.popleft()  # the reactor reports the error, and the other calls are still made
             raise
         finally:
             if self._calls:
@@ -65,15 +65,14 @@ class ConnectionOwner(Protocol):
 class Connection:
     """Receiver of the bytes of one origin from one transport, as raw buffers.
 
-    Bytes become a raw buffer as they arrive, since a transport reads once a turn of the reactor. With a ``turn``, which
-    many connections share, the bytes wait for the end of the turn: a worker that wakes up then finds the buffers of all
-    these connections. While the sink refuses, the transport is paused and the bytes already received are gathered, up
-    to about ``buffer_bytes`` a buffer. The class has slots, and `Protocol` is not its base, since there may be ten
+    Bytes become a raw buffer as they arrive, because a transport reads once per turn of the reactor. With a ``turn``,
+    which many connections share, the bytes wait for the end of the turn, so that a worker that wakes up gets the
+    buffers of all these connections. While the sink refuses, the transport is paused, and bytes that were already
+    received are gathered to one buffer. The class has slots, and `Protocol` is not its base, because there may be ten
     thousand connections.
     """
 
     __slots__ = (
-        "_buffer_bytes",
         "_chunks",
         "_end_reason",
         "_gathered_bytes",
@@ -90,14 +89,11 @@ class Connection:
         "transport",
     )
 
-    def __init__(
-        self, owner: ConnectionOwner, origin_id: int, offset: int, buffer_bytes: int, turn: Turn | None = None
-    ) -> None:
+    def __init__(self, owner: ConnectionOwner, origin_id: int, offset: int, turn: Turn | None = None) -> None:
         self.transport: Any = None
         self._owner = owner
         self._origin_id = origin_id
         self._turn = turn
-        self._buffer_bytes = buffer_bytes
         self._offset = offset
         self._number = 1
         self._chunks: list[bytes] = []
@@ -146,7 +142,7 @@ class Connection:
         self._gathered_bytes += len(data)
         if self._pending is not None or self._turn is None:
             return
-        if self._gathered_bytes >= self._buffer_bytes:
+        if self._gathered_bytes >= _MOST_GATHERED_BYTES:
             self.flush()
         elif not self._is_planned:
             self._is_planned = True

@@ -19,7 +19,7 @@ from deltabook.wire.text import (
 )
 from runtime.sources.base import LoginRefusedError, Position
 from runtime.sources.connecting import Backoff, ConnectingSource
-from runtime.sources.connection import BUFFER_BYTES, Connection
+from runtime.sources.connection import Connection
 
 __all__ = ["FeedConnection", "FeedSource", "LoginReply", "TextFeedSource"]
 
@@ -42,13 +42,13 @@ class FeedSource(ConnectingSource):
 
     A subclass implements the login protocol.
 
-    A broken connection is reported once, with `lost`; the source then does nothing until `reconnect` gives the position
-    at which to resume: the exchange sends the bytes after the last whole message again. A connection on which nothing
-    arrives for ``silence_s`` seconds while it is read counts as broken, as an exchange sends heartbeats. A rejected
-    login and too many consecutive failed attempts are failures.
+    A broken connection is reported once, with `lost`. The source then does nothing until `reconnect` gives the position
+    at which to resume, and the exchange sends the bytes after the last whole message again. An exchange sends
+    heartbeats: a connection on which nothing arrives for ``silence_s`` seconds while it is read counts as broken. A
+    rejected login and too many consecutive failed attempts are failures.
     """
 
-    __slots__ = ("_buffer_bytes", "_silence_s", "next_sequence", "session")
+    __slots__ = ("_silence_s", "next_sequence", "session")
 
     def __init__(
         self,
@@ -58,12 +58,10 @@ class FeedSource(ConnectingSource):
         origin_id: int,
         *,
         backoff: Backoff | None = None,
-        buffer_bytes: int = BUFFER_BYTES,
         connect_timeout_s: float = 5.0,
         silence_s: float = 10.0,
     ) -> None:
         super().__init__(reactor, host, port, origin_id, backoff=backoff, connect_timeout_s=connect_timeout_s)
-        self._buffer_bytes = buffer_bytes
         self._silence_s = silence_s
         self.session = ""
         """Session of the feed, as named by the exchange at the last login."""
@@ -83,14 +81,14 @@ class FeedSource(ConnectingSource):
 
     def make_connection(self, position: Position) -> Connection:
         """Return a connection that logs in; see `ConnectingSource`."""
-        return FeedConnection(self, self._origin_id, position.offset, self._buffer_bytes, self._silence_s)
+        return FeedConnection(self, self._origin_id, position.offset, self._silence_s)
 
     def is_ready(self, connection: Connection) -> bool:
         """Return True if the connection's login was accepted."""
         return cast(FeedConnection, connection).is_logged_in
 
     def retrying(self, reason: str) -> None:
-        """Log a warning, because it may take minutes until the source fails."""
+        """Log a warning, because minutes may pass before the source fails."""
         _LOG.warn("expected a feed at {where}, was none yet: {reason}; trying again", where=self.where, reason=reason)
 
     def accepted(self, reply: LoginReply) -> None:
@@ -113,8 +111,8 @@ class FeedConnection(Connection):
 
     __slots__ = ("_reply", "_silence_s", "_source", "_watch", "is_logged_in")
 
-    def __init__(self, source: FeedSource, origin_id: int, offset: int, buffer_bytes: int, silence_s: float) -> None:
-        super().__init__(source, origin_id, offset, buffer_bytes)
+    def __init__(self, source: FeedSource, origin_id: int, offset: int, silence_s: float) -> None:
+        super().__init__(source, origin_id, offset)
         self._source = source
         self._silence_s = silence_s
         self._reply = b""

@@ -1,4 +1,4 @@
-"""File source: reads a file in large buffers on a thread of its own, since reading files may block."""
+"""File source: reads a file in large buffers on a thread of its own, because reading a file may block."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class FileSource(Source):
     """Reader of a file from a byte offset to its end: plain, compressed as a whole, or of frames.
 
     Offsets of a compressed file count its decoded bytes. A file compressed as a whole is read from its beginning, and
-    its decoder skips the bytes before the offset. A file of frames, for a codec per buffer, is a row of ``compressed
-    length (4 bytes, little-endian), decoded length (4 bytes), frame``; each frame is a buffer. Buffers are decoded by
-    the formatter, see `codec_at`. The size of the file is that at the moment its end is reached: growth is not
-    followed. At most one buffer is held while the sink refuses.
+    its decoder skips the bytes before the offset. A file of frames, for a codec per buffer, is a sequence of
+    ``compressed length (4 bytes, little-endian), decoded length (4 bytes), frame``; each frame is a buffer. Buffers are
+    decoded by the formatter, see `codec_at`. Bytes that are appended to the file after its end was reached are not
+    read. At most one buffer is held while the sink refuses.
     """
 
     def __init__(
@@ -127,8 +127,12 @@ class FileSource(Source):
     def _read_frames(self, file: BinaryIO, sink: BufferSink, offset: int, codec: Codec) -> None:
         """Offer frames; the frame that contains the offset is cut and compressed again."""
         number, place = 1, 0
-        most_bytes = 2 * codec.limit_bytes  # bounds what is read here; the decoder applies the limit itself
+        most_bytes = 2 * codec.limit_bytes  # bounds the bytes that are read here; the decoder applies the limit itself
         while head := file.read(2 * _LENGTH_BYTES):
+            if len(head) < 2 * _LENGTH_BYTES:
+                raise CodecError(
+                    f"expected the {2 * _LENGTH_BYTES} bytes of a frame's lengths, was {len(head)} at the end"
+                )
             length = int.from_bytes(head[:_LENGTH_BYTES], "little")
             size = int.from_bytes(head[_LENGTH_BYTES:], "little")
             if max(length, size) > most_bytes:
@@ -155,7 +159,7 @@ class FileSource(Source):
             raise OSError(f"expected at least {offset} bytes, was {place}")
 
     def _offer(self, sink: BufferSink, raw: RawBuffer) -> bool:
-        """Offer until taken; return False if the source was closed."""
+        """Offer a buffer until it is accepted; return False if the source was closed."""
         while not self._closed:
             seen = self._resumed
             if sink.offer(raw):

@@ -38,9 +38,9 @@ _MOST_REPLY_BYTES: Final = 4096
 class SoupBinFeedSource(FeedSource):
     """Source with one connection to a feed over SoupBinTCP; the stream begins with a packet.
 
-    Packets are not inspected, except for the first one of a login: if it is the end of the session, the feed has ended
-    at the requested position. The end of a session is therefore detected by the login that follows when the exchange
-    has closed the connection.
+    Packets are not inspected, except for the first one after a login: if it is the end of the session, the feed has
+    ended at the requested position. When an exchange ends a session, it closes the connection; the source then logs in
+    again, and detects the end by this first packet.
     """
 
     __slots__ = ("_credentials",)
@@ -52,7 +52,7 @@ class SoupBinFeedSource(FeedSource):
 
     def make_connection(self, position: Position) -> Connection:
         """Return a SoupBinTCP connection; see `ConnectingSource`."""
-        return _SoupBinConnection(self, self._origin_id, position.offset, self._buffer_bytes, self._silence_s)
+        return _SoupBinConnection(self, self._origin_id, position.offset, self._silence_s)
 
     def login(self, position: Position) -> bytes:
         """Return the login packet; see `FeedSource`."""
@@ -100,7 +100,7 @@ class SoupBinFeedSource(FeedSource):
 
 
 class _SoupBinConnection(FeedConnection):
-    """Stream of a login, with a heartbeat every second since a client sends nothing else."""
+    """Stream of a login; sends a heartbeat every second, because a client sends nothing else."""
 
     __slots__ = ("_beat_call", "_first")
 

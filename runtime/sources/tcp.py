@@ -7,7 +7,7 @@ from typing import Any
 from runtime.formats.codecs import Codec
 from runtime.sources.base import Position
 from runtime.sources.connecting import Backoff, ConnectingSource
-from runtime.sources.connection import BUFFER_BYTES, Connection, Turn
+from runtime.sources.connection import Connection, Turn
 
 __all__ = ["TcpSource"]
 
@@ -15,12 +15,12 @@ __all__ = ["TcpSource"]
 class TcpSource(ConnectingSource):
     """Source that reads until the server closes, which ends the stream; any other end is a failure.
 
-    The stream cannot be read again. With ``reconnects`` an end of any kind is a loss instead: the engine connects
-    again. Bytes that were sent in between, and an incomplete tuple, are then missing (delivery at most once). Sources
-    that share a ``turn`` share its delayed calls.
+    The stream cannot be read again. With ``reconnects``, however, an end of any kind is a loss, after which the engine
+    connects again. Bytes that were sent in between, and an incomplete tuple, are then missing (delivery at most once).
+    Sources that share a ``turn`` share its delayed calls.
     """
 
-    __slots__ = ("_buffer_bytes", "_codec", "_reconnects", "_turn")
+    __slots__ = ("_codec", "_reconnects", "_turn")
 
     def __init__(
         self,
@@ -33,7 +33,6 @@ class TcpSource(ConnectingSource):
         codec: Codec | None = None,
         reconnects: bool = False,
         backoff: Backoff | None = None,
-        buffer_bytes: int = BUFFER_BYTES,
         connect_timeout_s: float = 5.0,
     ) -> None:
         super().__init__(reactor, host, port, origin_id, backoff=backoff, connect_timeout_s=connect_timeout_s)
@@ -41,7 +40,6 @@ class TcpSource(ConnectingSource):
         self._turn = turn or Turn(reactor)
         self._codec = codec
         self._reconnects = reconnects
-        self._buffer_bytes = buffer_bytes
 
     @property
     def replays(self) -> bool:
@@ -56,7 +54,7 @@ class TcpSource(ConnectingSource):
     def make_connection(self, position: Position) -> Connection:
         """Return a plain connection; see `ConnectingSource`."""
         offset = -1 if self._codec is not None else position.offset
-        return Connection(self, self._origin_id, offset, self._buffer_bytes, self._turn)
+        return Connection(self, self._origin_id, offset, self._turn)
 
     def ended(self, reason: str, *, is_clean: bool) -> None:
         """Report the end, loss or failure; see `ConnectingSource`."""

@@ -1,10 +1,10 @@
 """Beginning and progress of a Spark checkpoint, and the check whether this runtime can use it.
 
-A checkpoint cannot be moved: Spark writes absolute paths into it, a number of shards, and state in the form of its
-version; the shards' own state has a format of this release. It need not be moved, because its content follows from the
-log. Beside Spark's files a mark records the setup for which the checkpoint was made. If that differs from the current
+A checkpoint cannot be moved: it has absolute paths, a number of shards, and state in a format of Spark's version; the
+shards' own state has a format of this release. It need not be moved, because its content follows from the log. A file
+beside Spark's own, the *mark*, records the setup for which the checkpoint was made. If that differs from the present
 setup, a new checkpoint is begun at the newest published version, and its first batch fills every view with the rows
-that the relations have there (`runtime.spark.reading`).
+that its relations have there (`runtime.spark.planning`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = [
 MARK: Final = "begun.json"
 """Name of the mark's file in the checkpoint; Spark ignores it."""
 _FORMAT: Final = 3
-"""Format of the mark. 1: views that are graphs of operators live in one shard. 2: so do keys that are floats with few
-digits. 3: the current format."""
+"""Format of the mark. 1: views that are graphs of operators live in one shard. 2: keys that are floats with few digits
+are all assigned to one shard. 3: the current format."""
 _OLDEST_STATE: Final = 3
 """State format of marks that do not name one."""
 
@@ -82,8 +82,9 @@ def read_beginning(checkpoint: Path) -> Beginning | None:
 def passed_epoch(checkpoint: Path) -> int:
     """Return the epoch up to which Spark reads the log only to fill views; 0 without a checkpoint.
 
-    A checkpoint without a commit is at the version at which it was begun. If that version did not count, a run
-    directory that is full when it is moved would stay full. Raises `SparkLaneError` for a damaged record.
+    A checkpoint without a commit is at the version at which it was begun. That version counts, because otherwise
+    nothing could be retired in a run directory that was full when it was moved. Raises `SparkLaneError` for a damaged
+    record.
     """
     begun = read_beginning(checkpoint)
     return max(committed_epoch(checkpoint), begun.epoch if begun else 0)

@@ -1,7 +1,8 @@
 """Exclusion of a Python worker's long-lived objects from the garbage collections between its tasks.
 
-A worker that Spark reuses collects all garbage after every task. It has some 250,000 objects, nearly all of which
-belong to modules. A collection takes 80 ms of processor time, four times a batch, during the tasks of the next stage.
+Spark has a reused worker collect all garbage after every task. The worker has some 250,000 objects, nearly all of which
+belong to modules, so that a collection takes 80 ms of processor time. There are four collections per batch, during the
+tasks of the next stage.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Garbage:
     def keep(self, key: Hashable) -> None:
         """Exclude the present objects from collections, unless the last call had the same key.
 
-        Objects excluded for another key are collected once more, so that none of them stays for ever.
+        Objects that were excluded for another key are included in one collection first, so that garbage among them is
+        freed.
         """
         if self._is_reused and key != self._kept:
             self._kept = key

@@ -8,9 +8,9 @@ The wheel's Java has no module `jdk.incubator.vector`, which Spark's launcher na
 refuses to start with a module that it does not have. So the JavaHome of the wheel is a folder with nothing but
 ``bin/java``: a shell script that drops this one flag and runs the real Java.
 
-A Java that runs one small view loads some 20,000 classes, one after the other out of 300 jars, and checks the code of
-each. Java can write the loaded classes to a file when it ends, and maps that file into memory at the next start: class
-data sharing (JEP 350). The archive is in the virtual environment, beside the jars from which it is made, and is as
+For one small view, Java loads some 20,000 classes, one after the other, from 300 jars, and checks the code of each.
+With class data sharing (JEP 350), Java writes the loaded classes to an archive when it ends, and maps the archive into
+memory at the next start. The archive is in the virtual environment, beside the jars from which it is made, and is as
 trusted as these jars. Java itself checks whether the archive fits, and ignores it otherwise.
 
 `runtime.service.lanes.spark_classes` makes the archive.
@@ -171,7 +171,7 @@ def find_java(environ: Mapping[str, str], *, wheel_java: Path | None = None) -> 
 
 
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a JVM that only moves blobs: measured, it starts 1-2 s sooner and answers small batches 15 % sooner."""
+"""Options of a JVM that only moves blobs: with them it starts 1 to 2 s sooner and answers small batches 15 % sooner."""
 
 
 def archive_path(java: JavaHome, folder: Path | None = None) -> Path:

@@ -31,7 +31,7 @@ __all__ = ["LoadedKernels", "request_kernels", "worker_kernels"]
 _LOOK_S: Final = 0.05
 """Poll interval in seconds."""
 _REMEMBERED: Final = 4096
-"""Greatest number of late kernels whose names are remembered."""
+"""Greatest number of names of kernels that were not compiled in time."""
 _log: Final = Logger()
 
 
@@ -60,7 +60,7 @@ class LoadedKernels:
     def wait(self, sources: Sequence[str], timeout_s: float) -> bool:
         """Wait until the cache has the kernels of these sources, or for ``timeout_s`` seconds; return True if it has.
 
-        A kernel that was late once is not waited for again.
+        A kernel that was not compiled in time once is not waited for again.
         """
         give_up_s = self._clock() + timeout_s
         awaited = [source for source in sources if kernel_name(source) not in self._late]

@@ -1,12 +1,12 @@
 """Spark lane: one streaming query for all views, and the publication of its results.
 
-A batch is published only when every shard has answered for the same span. Publication is a durable result segment,
-written before Spark's own commit of the batch: a batch that is run again after a crash keeps the existing segment, and
+A batch is published only when every shard has answered for the same span. It is published by writing a durable result
+segment, before Spark's own commit of the batch. A batch that is run again after a crash keeps the existing segment, and
 its one action brings the shards' state to the same version.
 
-A checkpoint that does not fit (`runtime.spark.beginning`), because it is lost or was made elsewhere, with another
-number of shards or by another Spark, is replaced by a new one after the newest published version. Later versions are
-the same as without the replacement.
+A checkpoint may not fit (`runtime.spark.beginning`), because it is lost or was made elsewhere, with another number of
+shards, or by another Spark. It is then replaced by a new one that begins after the newest published version. Later
+versions are the same as without the replacement.
 
 ```
 crash                                            what the next start finds, and does
@@ -18,7 +18,7 @@ committed, the hub not notified                  result: the hub begins with the
 Spark's files not synced, power lost             an older commit: runs from there; retiring counts synced commits alone
 ```
 
-The log cannot change and the snapshot of a backfill is pinned, so that a span always gives the same batch.
+A span always gives the same batch, because the log does not change and the snapshot of a backfill is pinned.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from runtime.spark.beginning import Beginning, begin, misfit, newest_commit, rea
 from runtime.spark.config import SparkConfig, SparkLaneError
 from runtime.spark.planning import shard_ids
 from runtime.spark.processor import OUTPUT_SCHEMA, ShardProcessor
-from runtime.spark.standing import Standing, read_standing
+from runtime.spark.published_state import PublishedState, read_published_state
 from runtime.views.shardruns import decode_table
 
 __all__ = ["BatchPace", "Published", "SparkLane"]
@@ -95,10 +95,8 @@ class SparkLane:
     ) -> None:
         """Create a lane that is not started.
 
-        ``snapshots`` is the directory of the log's relation snapshots, which save a new view reading the log from its
-        beginning.
-
-        ``pace`` determines when batches begin; without it each batch follows the one before at once.
+        ``snapshots`` is the directory of the log's relation snapshots; with them, a new view need not read the log from
+        its beginning. ``pace`` determines when batches begin; without it each batch follows the one before at once.
         """
         self._session = session
         self._config = config
@@ -109,7 +107,8 @@ class SparkLane:
         self._log = EpochLogReader(self._epochs)
         self._results = results
         self._on_published = on_published
-        self._standing: Standing | None = None  # None after the first batch of a new checkpoint is published
+        # None after the first batch of a new checkpoint is published.
+        self._published_state: PublishedState | None = None
         self._query: StreamingQuery | None = None
         self._published = threading.Condition()
         self._failure: str | None = None
@@ -133,13 +132,13 @@ class SparkLane:
             self.stop()
 
     def fit_checkpoint(self) -> Beginning:
-        """Return the beginning of the checkpoint, after replacing one that does not fit. Called by `start`, once."""
+        """Return the beginning of the checkpoint; one that does not fit is replaced first. `start` calls this once."""
         here = wanted(self._checkpoint, self._config.shards)
         published = self._results.latest()
         why_not = misfit(self._checkpoint, here, published)
         begun = None if why_not else read_beginning(self._checkpoint)
         if begun is None:
-            begun = begin(self._checkpoint, here, published, read_standing(self._results, self._log).failed)
+            begun = begin(self._checkpoint, here, published, read_published_state(self._results, self._log).failed)
             if published:
                 self._logger.warn(
                     "Spark's state in {checkpoint} cannot be continued ({why}): it is rebuilt from the snapshot and "
@@ -152,9 +151,9 @@ class SparkLane:
         return begun
 
     def adopt(self, begun: Beginning) -> None:
-        """Continue a checkpoint; if none of its batches is published yet, continue from the published rows."""
+        """Prepare to publish a checkpoint's batches; its first batch is published as changes of the published state."""
         is_first = 0 < begun.epoch == self._results.latest()
-        self._standing = read_standing(self._results, self._log) if is_first else None
+        self._published_state = read_published_state(self._results, self._log) if is_first else None
 
     def source_options(self, begun: Beginning) -> dict[str, str]:
         """Return the options of the streaming source."""
@@ -258,7 +257,7 @@ class SparkLane:
         sections = {view: table.to_batches() for view, table in published.changes.items()}
         with self._published:
             is_new = self._results.publish(published.from_epoch, published.to_epoch, sections, footer)
-        self._standing = None
+        self._published_state = None
         if is_new:
             self._on_published(msgspec.structs.replace(published, seconds=time.monotonic() - begun_s))
         with self._published:
@@ -290,9 +289,9 @@ class SparkLane:
         # A batch ends, at the latest, with the epoch before a new program.
         control = self._log.read(begin + 1).footer.control
         program = decode_program(control) if control else None
-        if (standing := self._standing) is not None and standing.version == begin:
-            merged = standing.until(merged, lane_program(program, "spark") if program else None)
-            failed = {view: reason for view, reason in failed.items() if view not in standing.failed}
+        if (state := self._published_state) is not None and state.version == begin:
+            merged = state.until(merged, lane_program(program, "spark") if program else None)
+            failed = {view: reason for view, reason in failed.items() if view not in state.failed}
         return Published(begin, end, merged, failed, self._log.read(end).footer, program), control
 
 
@@ -306,8 +305,8 @@ def _last_reason(text: str) -> str:
 class BatchPace:
     """Pause of the streaming query between batches while its views have no subscribers.
 
-    A batch has a fixed cost of at least 0.2 s of processor time, even for few rows; on a machine that Spark shares with
-    the runtime, results that are not read would slow down subscribers of the feed.
+    A batch has a fixed cost of at least 0.2 s of processor time, even for few rows. On a machine that Spark shares with
+    the runtime, batches whose results nobody reads would delay the runtime's other work.
 
     `rest` is called by the thread that runs batches, the other methods on any thread.
     """

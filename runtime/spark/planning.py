@@ -10,9 +10,9 @@ epochs (S, c-1] ─────┘                                              
 epoch c (new program) … ─▶ deltas of all maps ─▶ shard: change to the program, fill the new view, then one step
 ```
 
-The rows of a backfill are added up before they become deltas, so that a row that has been deleted cannot fail a view
-that was added later. Other views see nothing of a backfill, whatever they share with the new view. A batch that runs
-again after a crash is planned in the same way, because the snapshot of its backfill is pinned.
+The rows of a backfill are added up before they become deltas, so that a row that was deleted cannot fail a view that
+was added later. A backfill does not affect other views, even if they share structures with the new view. A batch that
+runs again after a crash is planned in the same way, because the snapshot of its backfill is pinned.
 
 Processes that only plan import this module; `runtime.spark.reading` reads partitions, and imports all that views need.
 """
@@ -57,8 +57,8 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
 class EpochPartition(InputPartition):
     """Partition with some of a batch's segments.
 
-    One of a batch's partitions also has the ``span``, which every shard receives in a row of its own, the *tick*. By it
-    a shard without deltas takes part in the batch.
+    One partition of a batch also has the ``span``, which every shard receives in a row of its own, the *tick*. So a
+    shard without deltas takes part in the batch, too.
     """
 
     def __init__(self, program: int, epochs: Sequence[int], span: Span | None) -> None:

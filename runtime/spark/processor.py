@@ -1,15 +1,15 @@
 """Stateful half of the streaming query: one shard of the view program per group.
 
 State in Spark's store is a head value and a map of pages. Each batch writes one run: the payloads of the shard. When
-these runs outweigh the base, the whole state is written as a new base. A worker keeps the shards that it has processed
-in memory, named by the last run that they contain: if the head's chain still has that run, only the runs after it are
-replayed, otherwise the shard is rebuilt from the store. A failed attempt leaves nothing in memory, because a shard is
-removed from there before it is changed. Every attempt of a batch writes the same runs, whatever its worker has in
-memory: Spark lets an attempt that it considers lost write over the files of the one that counts.
+these runs are larger than the base, the whole state is written as a new base. A worker keeps the shards that it has
+processed in memory, with the name of the last run that each contains. If the head's chain still has that run, only the
+runs after it are replayed; otherwise the shard is rebuilt from the store. A failed attempt leaves nothing in memory,
+because a shard is removed from there before it is changed. Every attempt of a batch writes the same runs, whatever its
+worker has in memory, because an attempt that Spark considers lost may still overwrite the files of the one that counts.
 
-The first batch of a new program migrates the shard to it before anything else, and writes a base: every run of a chain
-belongs to the program that the head names. A shard without a head is at the beginning of the checkpoint: the first
-batch fills its views, as if all of them were new, and writes a base, too.
+The first batch of a new program first migrates the shard to it, and writes a base, so that every run of a chain belongs
+to the program that the head names. A shard without a head is at the beginning of the checkpoint: its first batch fills
+all views, as if they were new, and writes a base, too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DATA: Final = StructType([StructField("data", BinaryType())])
 _PAGE_BYTES: Final = 1024 * 1024
 """Size in bytes of a page of a run."""
 _SMALLEST_BASE_BYTES: Final = 256 * 1024
-"""Size in bytes of later runs above which a smaller base is replaced."""
+"""Size in bytes of all later runs up to which a base is not replaced, however small it is."""
 _MOST_LINKS: Final = 256
 """Greatest number of runs of a shard: the head is written with every batch, and a shard that moves reads every run."""
 
@@ -53,44 +53,55 @@ class _Link(msgspec.Struct, frozen=True, array_like=True):
     """Run of a shard's chain: a base, or the payloads of a batch."""
 
     number: int
+    """Number of the run in the shard, under which its pages are stored."""
     nonce: str
+    """Random name of the run, by which a worker recognises the state that it has in memory."""
     size: int
+    """Size of the run in bytes."""
     crc32: int
     """CRC-32 of the run."""
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True):
-    """State of a shard: a version, the program of that version, and the runs that make up the state."""
+    """State of a shard at a version."""
 
     version: int
+    """Version of the state."""
     program: int
+    """Epoch of the control record with the program of the version."""
     links: tuple[_Link, ...]
+    """Runs that make up the state: a base, then later ones."""
 
 
 class _Batch(msgspec.Struct, frozen=True):
     """Input of a shard for a version."""
 
     span: Span
+    """Epochs of the batch."""
     program: int
+    """Epoch of the control record with the program of the batch."""
     delivered: list[tuple[Part, pa.Table | str]]
+    """Payloads of parts, or the reasons why there are none."""
     backfill: dict[int, list[tuple[Part, pa.Table | str]]]
     """Number of a new view → its backfill."""
 
 
 class _Resident(msgspec.Struct):
-    """Shard in a worker's memory, and the run that it is at."""
+    """Shard in a worker's memory."""
 
     state: ShardState
+    """The shard."""
     nonce: str
+    """Nonce of the last run that the state contains."""
     used: int = 0
-    """Counter of turns of all shards in this process, at the shard's last turn."""
+    """Number of the shard's last turn, among the turns of all shards in this process."""
 
 
 _garbage: Final = Garbage()
 _residents: dict[tuple[str, int], _Resident] = {}
 """Shards of this worker process; another process may have a newer or an older state of the same shard."""
 _UNUSED_TURNS: Final = 8
-"""Multiple of the number of shards: a shard that has had no turn for that many turns has moved to another worker."""
+"""A shard that has had no turn for this many turns, times the number of shards, has moved to another worker."""
 
 
 def _keep(place: tuple[str, int], resident: _Resident, shards: int) -> None:

@@ -22,8 +22,7 @@ from runtime.spark.garbage import Garbage
 from runtime.spark.kernels import worker_kernels
 from runtime.spark.planning import BackfillPartition, EpochPartition, FailedPartition, load_program, shard_ids
 from runtime.views import Delivery, Part, deliveries
-from runtime.views.filling import columns_to_fill, fill_of
-from runtime.views.routing import parts_of_map
+from runtime.views.routing import columns_to_fill, fill_of, parts_of_map
 from runtime.views.shardruns import encode_table
 
 __all__ = ["BROKEN", "TICK", "Partition", "Place", "read"]
@@ -33,7 +32,8 @@ Partition = EpochPartition | BackfillPartition | FailedPartition
 TICK: Final = -1
 """Value of the column ``map`` in a tick row, whose payload is a `Span`."""
 BROKEN: Final = -2
-"""``BROKEN - code`` is the value of ``map`` if the deltas of a part could not be made; the payload is the reason."""
+"""``BROKEN - code`` is the value of ``map`` if the deltas of a part could not be computed; the payload is the
+reason."""
 
 _VIEW_BITS: Final = 21
 """Number of bits of a part's code; in a backfill, the bits above are one more than the number of the view."""
@@ -75,7 +75,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def read(partition: Partition, directory: str, shards: int, *, compiles: bool) -> Iterator[pa.RecordBatch]:
-    """Yield the payloads of a partition's segments, and its ticks if it has them; or of a backfill or its failures.
+    """Yield the payloads of a partition: of segments, with the ticks if it has the span; of a backfill; or failures.
 
     ``directory`` is the directory of the epoch log; ``compiles`` is True if this process compiles missing kernels.
     """

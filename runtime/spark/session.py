@@ -42,9 +42,9 @@ def quick_python(script: Path, environ: Mapping[str, str] = os.environ) -> str:
     """Write a script that runs this Python with the path of this process, and return the command for Spark to start.
 
     Spark puts zip archives of its own packages first on the path of each Python that it starts. Modules in an archive
-    are not stored compiled, so each process would compile some 100 of them before its first line: 0.6 s, in a start
-    that begins seven processes one after the other. The packages that are installed are the same ones. Executors on
-    other machines read the script where the driver has written it.
+    are not stored compiled, so each process would compile some 100 of them before its first line. That takes 0.6 s, and
+    a start begins seven processes one after the other. The installed packages are the same as those in the archives.
+    Executors on other machines read the script at the path where the driver has written it.
 
     The command is this Python itself if a script cannot be run, for example on a file system that forbids execution.
     """
@@ -95,13 +95,13 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 def _own_jvm(niceness: int, output: Path) -> Iterator[None]:
     """Have the JVM that is launched within the block print to a file, and lower its priority.
 
-    The JVM's threads and Python workers inherit both: they print a few lines a batch, which belong neither among status
-    lines nor in a terminal. The JVM is launched without Python code between fork and exec, since the threads of a
-    running runtime may hold any lock.
+    The JVM's threads and Python workers inherit both. They print a few lines per batch, which must not appear among
+    status lines or in a terminal. No Python code runs between fork and exec, because another thread of the runtime may
+    hold any lock at that time.
 
-    The JVM is killed if the block is interrupted, or fails before pyspark knows the JVM. After an interrupted launch
-    pyspark does not know the JVM, which cannot write its port because the folder was removed, and would never end.
-    After another error the JVM has the reason, and ends with this process.
+    The JVM is killed if the block is interrupted, or fails before pyspark has connected to the JVM: such a JVM cannot
+    report its port, because the folder for that was removed, and would never end. After any other error the JVM is
+    kept, because its output has the reason; it ends with this process.
     """
     launched: list[subprocess.Popen[bytes]] = []
 
@@ -132,7 +132,7 @@ def _own_jvm(niceness: int, output: Path) -> Iterator[None]:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Return False for a record of py4j, which logs the errors that it raises to the root logger with tracebacks."""
+    """Return False for a record of py4j, which raises errors and also logs them with tracebacks to the root logger."""
     return Path(record.pathname).parent.name != "py4j"
 
 

@@ -77,7 +77,7 @@ _LONGEST: Final = 1024
 
 
 def check_config(config: SparkConfig) -> None:
-    """Raise `SparkLaneError` for settings that cannot work, or would give strangers access."""
+    """Raise `SparkLaneError` for settings that cannot work, or would give other users access."""
     if not config.has_known_master:
         raise SparkLaneError(
             f"expected local[N], spark://HOST:PORT, k8s://URL or yarn as Spark's master, was {config.master!r}"
@@ -131,7 +131,8 @@ def spark_settings(
     ``java_options`` are the Java options of the driver and of executors; ``python`` is the command that starts their
     Python. A standalone cluster has the files of both at the same paths as the driver.
 
-    Measured: the checkpoint manager saves 25-60 ms a batch, the changelog and the polling delay some 10 ms each.
+    By measurement, the checkpoint manager saves 25 to 60 ms per batch, and the changelog and the polling delay save
+    some 10 ms each.
     """
     return {
         **_pages(config),
@@ -321,7 +322,7 @@ def read_secret(path: Path) -> str:
 
 
 def authentication() -> dict[str, str]:
-    """Return the settings of a process that has the secret: a peer without it is refused, and traffic is encrypted."""
+    """Return the settings with which a process refuses peers that do not have the secret, and encrypts its traffic."""
     return {
         "spark.authenticate": "true",
         "spark.network.crypto.enabled": "true",

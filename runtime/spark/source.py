@@ -47,8 +47,8 @@ class EpochReader(DataSourceStreamReader):
         self._directory = options["path"]
         self._shards = int(options["shards"])
         self._most_epochs = int(options["max_epochs_per_batch"])
-        # Versions that were published when the query started. Batches that have to be repeated end where they ended
-        # before, at one of these, even if Spark has lost its own record of that.
+        # Versions that were published when the query started. A batch that is repeated ends at one of them, where it
+        # ended before, even if Spark has lost its own record of that.
         results = options.get("results")
         self._published = ResultLog.versions_in(Path(results)) if results else []
         self._snapshots = SnapshotDirectory(Path(options["snapshots"])) if "snapshots" in options else None
@@ -76,7 +76,7 @@ class EpochReader(DataSourceStreamReader):
         give_up = time.monotonic() + _WAIT_SECONDS
         while (latest := self._log.latest()) <= begin and time.monotonic() < give_up:
             time.sleep(_LOOK_SECONDS)
-        # The log is not read again: an epoch that is sealed from here on may have a program that is not known here.
+        # The newest epoch is not read again: one that is sealed from here on may have a program that is not known here.
         looked = max(begin, latest)
         self._look(looked)
         published = next((version for version in self._published if version > begin), None)

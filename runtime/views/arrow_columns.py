@@ -41,6 +41,7 @@ class _Plan(NamedTuple):
     """Columns to bind in record batches of one schema."""
 
     schema: pa.Schema
+    """The schema."""
     columns: npt.NDArray[np.int64]
     """Pairs of the number of a bound column and the place of its values in the batch."""
     rest: tuple[Field, ...] | None
@@ -51,7 +52,7 @@ class ColumnBinding(Structure):
     """Binds columns to one batch of fields."""
 
     def __init__(self, batch: Batch, places: dict[Field, int], kernel: Callable[[int], int]) -> None:
-        """Bind the columns of relations whose record batches `bind` is given.
+        """Prepare to bind the columns of record batches to the arrays of ``batch``.
 
         ``places`` maps the fields that nodes read to the places of their values. ``kernel`` is the compiled
         `BIND_SOURCE`.
@@ -86,7 +87,8 @@ class ColumnBinding(Structure):
     def _choose(self, schema: pa.Schema) -> None:
         """Switch to the plan of a schema.
 
-        The last two plans are kept: one for rows with unread columns, one for rows without them.
+        The last two plans are kept, because rows come in two schemas: with columns that no node reads, and without
+        them.
         """
         known = self._before if schema.equals(self._before.schema) else self._planned(schema)
         self._before, self._plan = self._plan, known

@@ -5,8 +5,8 @@ the order of the rows, and the checksum of a view at a version is the one at the
 changes: unchanged rows need not be read. Two multisets that differ in any way have the same checksum with a probability
 of about 2^-64; the hash does not protect against deliberate collisions.
 
-A hash is made of values, not of the way in which they are stored: a column that may be NULL hashes like one that may
-not, a dictionary like plain strings, -0.0 like 0.0, and every NaN like any other.
+A hash depends on the values of a row, and not on how they are stored: a nullable column hashes like one that is not, a
+dictionary like plain strings, -0.0 like 0.0, and every NaN like any other.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from runtime.state import ARROW_TYPES
 __all__ = ["MODULUS", "changes_checksum"]
 
 MODULUS: Final = 1 << 64
+"""Modulus of checksums."""
 
 _Hashes = npt.NDArray[np.uint64]
 _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)

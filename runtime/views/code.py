@@ -1,4 +1,4 @@
-"""Sources of a view's kernels: they can be compiled before there is a row, and `explain --code` shows them."""
+"""Sources of the kernels of views: they are compiled before the first row arrives, and `explain --code` shows them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from runtime.views.shard import Inputs, ShardState
 __all__ = ["kernel_code", "sources_of"]
 
 _LEGEND: Final = """\
-# `step` is compiled to machine code; `address` is that of a table of arrays and tables, of which `array(p, n)` and
-# `table(p, n)` are the n-th. It returns 0: done; 1 or more: called again once the structure of that number has room;
-# -1: the view fails, as a value passed its limit. `wide(x)` is x in 128 bits, `narrow(x)` its low 64 bits;
-# `load_wide` and `store_wide` access two cells. `locate(t)` gives the slot of a key, which it adds if it is not there;
-# `touch(t, slot)` keeps the values of a slot from before its first change in this batch.
+# `step` is compiled to machine code. `address` is the address of a table of arrays and tables; `array(p, n)` and
+# `table(p, n)` return its n-th entry. `step` returns 0 if it is done; n > 0 if it must be called again after the n-th
+# of the structures that may be full has been enlarged; -1 if the view fails because a value has passed its limit.
+# `wide(x)` is x in 128 bits, `narrow(x)` the low 64 bits of x; `load_wide` and `store_wide` access two cells.
+# `locate(t)` returns the slot of a key, which it adds if it is missing; `touch(t, slot)` saves the values that a slot
+# had before its first change in this batch.
 """
 
 

@@ -155,7 +155,7 @@ class EventLoop(Structure):
         """Prepare the loop over rows of relations.
 
         ``filled`` are all batches that a step fills, and ``outputs`` maps each view to its batches among them. With
-        ``pauses`` every event ends a call.
+        ``pauses`` every event ends a call of the kernel.
         """
         super().__init__(10)
         self._sequence = sequence
@@ -202,7 +202,8 @@ class EventLoop(Structure):
     ) -> None:
         """Take the rows of these relations as the next events.
 
-        ``order`` has for each event the number of its relation in ``tables``. ``watched`` are views, as for `watch`.
+        ``order`` has for each event the number of its relation in ``tables``. ``watched`` are the views that `watch`
+        gets.
         """
         places = {name: place for place, name in enumerate(self._relations)}
         known = [(number, name) for number, name in enumerate(tables) if name in places]
@@ -232,7 +233,7 @@ class EventLoop(Structure):
     def run(self, errors: dict[str, Exception]) -> bool:
         """Process events up to one that changes a watched view; return False if there is none.
 
-        The changed rows of the watched view are then in its batches.
+        After True, the changed rows of the watched views are in the views' batches.
         """
         for batch in self._relations.values():
             batch.lend()
@@ -244,9 +245,9 @@ class EventLoop(Structure):
 class Events(Iterator[tuple[int, Changes]]):
     """Iterator over events that change a watched view; yields an event's number and the changes of watched views.
 
-    All other events are processed without the interpreter, in 0.2 to 1 µs each; their changes of views that are not
-    watched are only counted. Between two events of the iteration the owner may take other steps on the shard, but
-    neither migrate it, nor write a base of it (which may renumber strings), nor begin another iteration.
+    All other events are processed without the interpreter, in 0.2 to 1 µs each; the rows that they change in views that
+    are not watched are only counted. Between two events of the iteration the owner may take other steps on the shard.
+    It must not migrate the shard, write a base of it (which may renumber strings), or begin another iteration.
     """
 
     def __init__(self, loop: EventLoop, advance: Callable[[], Changes | None]) -> None:

@@ -16,10 +16,10 @@ class ViewOverflowError(ViewError, ArithmeticError):
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason for a view's failure in one line; raise again an error of memory or disk.
+    """Return the reason for a view's failure in one line; raise the error again if it is one of memory or of the disk.
 
-    A defect that one view encounters must not stop the others, nor recur for them after every restart. So any other
-    error that a view's computation raises, which the next attempt would raise again, fails this view alone.
+    The next attempt, and each restart, would raise any other error again. So such an error fails the view that raised
+    it, and the other views continue.
     """
     if isinstance(error, (MemoryError, OSError)):
         raise error

@@ -1,9 +1,10 @@
 """Inputs of nodes: the rows that changed in one step, as the kernel of a node reads them (`Rows`).
 
-The deltas of a map (`Feed`) come in one of two forms. In one process they are computed in the kernel, from the changed
-rows of the map's relation (`MapFeed`). On Spark the source adds them up by key (`ColumnFeed`). A node's kernel is
-written once for both: `Rows.open` writes the loop over the rows, and binds the keys, the weight and the weighted sums
-of each row to variables. Changes of operators are `Rows`, too; see `nodes.flow`.
+The deltas of a map (`Feed`) come in one of two forms. If the shard gets the deltas of relations, a node's kernel
+computes those of the map from the changed rows of its relation (`MapFeed`). If the shard gets payloads, as on Spark,
+the deltas of the map were added up by key before (`ColumnFeed`). A node's kernel is written once for both: `Rows.open`
+writes the loop over the rows, and binds the keys, the weight and the weighted sums of each row to variables. Changes of
+operators are `Rows`, too; see `nodes.flow`.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ class ColumnBatch(Batch):
         return row_reader(columns_of(self.fields))
 
     def lend(self) -> None:
-        """Mark the arrays as belonging to another owner; `append` first returns to empty arrays of the batch."""
+        """Mark the arrays as those of another owner; the next `append` first restores the batch's own, empty arrays."""
         self._is_own = False
 
     def forget(self) -> None:
@@ -178,7 +179,7 @@ class ColumnBatch(Batch):
         meta[0] = at + 1
 
     def reserve(self, room: int) -> None:
-        """Return to the batch's own arrays, with room for this many rows, to which another kernel will append."""
+        """Restore the batch's own arrays, with room for this many rows, so that another kernel can append to them."""
         if not self._is_own:
             self._put_own()
         self.grow(room)
@@ -324,8 +325,8 @@ class Rows(ABC):
         """Write the lines that bind some columns of a row to variables; ``number`` is the row's number, an identifier.
 
         The lines that the caller writes within the context belong to the row, and are skipped if a condition skips the
-        row. The lines that load a value may be written only when the caller looks the value up, so the caller does that
-        before it opens a block of its own. The caller also marks the values that it uses (`Emitter.used`).
+        row. The lines that load a value may be written only when the caller looks up the value; so the caller looks up
+        all values before it opens a block of its own. The caller also marks the values that it uses (`Emitter.used`).
         """
 
     def field(self, name: str) -> Field:
@@ -440,7 +441,7 @@ def _weighted(k: KernelSource, value: Value, weight: str) -> Value:
 
 
 class ColumnFeed(Feed):
-    """Deltas of a map, added up by key outside of the kernel: keys, weight and sums are columns of its own batch."""
+    """Deltas of a map that were added up by key before: keys, weight and sums are columns of the feed's own batch."""
 
     def __init__(self, keys: Sequence[Field], sums: Sequence[str], room: int = 64) -> None:
         super().__init__(keys, sums, ColumnBatch([*keys, *_sum_fields(sums)], room))

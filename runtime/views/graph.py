@@ -34,9 +34,11 @@ from runtime.views.routing import Part
 from runtime.views.rows import changes_as_tuples
 from runtime.views.strings import Strings
 
-__all__ = ["Graph", "GraphBuilder", "Runnable", "ViewOutput"]
+__all__ = ["Change", "DrivenGraph", "Graph", "GraphBuilder", "Runnable", "ViewOutput"]
 
 S = TypeVar("S", bound=RecordStructure)
+Change = tuple[str, tuple[Any, ...], int]
+"""View, row, and the number of copies that were added (+) or removed (-)."""
 _BEGIN: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - SQL's TIMESTAMP has no zone
 _RANGES: Final = {
     "date": ((date.min - _BEGIN.date()).days, (date.max - _BEGIN.date()).days),
@@ -113,7 +115,9 @@ class GraphBuilder:
         self.ends: list[Runnable] = []
         """Units that run after all maps have taken in their rows."""
         self.shows: list[tuple[str, Totals, Callable[[bool], Node]]] = []
-        """View, the totals that it shows, and a function that makes its node; see ``settles`` of `Show`."""
+        """Tuples of a view, the totals that it shows, and the function that makes its node; the argument of the
+        function is ``settles`` of `Show`.
+        """
         self.transient: list[ColumnBatch] = []
         """Batches that are empty again after a step."""
         self._known = {relation.name: relation for relation in program.relations}
@@ -338,7 +342,7 @@ class Graph:
         return errors
 
     def check_moments(self, errors: dict[str, Exception]) -> None:
-        """Add to ``errors`` the views that show a date or timestamp that Python, and most formats, do not have."""
+        """Add to ``errors`` the views that show a date or timestamp that Python and most formats cannot represent."""
         for name, batch, place, (first, last) in self._moments:
             if count := batch.views[0][0]:
                 values = np.asarray(batch.views[place])[:count]  # a NULL is stored as 0
@@ -352,7 +356,7 @@ class Graph:
         self._sequence.skip(failed)
 
     def run_others(self, failed: Collection[str], errors: dict[str, Exception]) -> None:
-        """Run the units that call DuckDB, after the nodes; add their errors to ``errors``, those of the nodes."""
+        """Run the units that call DuckDB, after the nodes; add their errors to ``errors``, the errors of the nodes."""
         for other in self._others:
             if other.views <= {*failed, *errors}:
                 continue
@@ -362,9 +366,9 @@ class Graph:
                 for view in other.views:
                     errors.setdefault(view, error)
 
-    def changes(self, failed: Collection[str]) -> list[tuple[str, tuple[Any, ...], int]]:
-        """Return the changes of a step as (view, row, number of copies added (+) or removed (-)); for few rows."""
-        changes: list[tuple[str, tuple[Any, ...], int]] = []
+    def changes(self, failed: Collection[str]) -> list[Change]:
+        """Return the changes of a step; for few rows."""
+        changes: list[Change] = []
         for name, output, metas in self._results:
             for meta in metas:
                 if meta[0]:
@@ -375,7 +379,7 @@ class Graph:
         return changes
 
     def run_nodes(self, failed: Collection[str]) -> dict[str, Exception]:
-        """Do the same as `run` without calling DuckDB, for a shard that is being restored."""
+        """Run the nodes as `run` does, without calling DuckDB, for a shard that is being restored."""
         self._sequence.skip(failed)
         return self._sequence.run(is_brief=False)
 
@@ -388,3 +392,46 @@ class Graph:
         """Update constants and order words after strings were renumbered."""
         for node in self.nodes:
             node.resolve()
+
+
+class DrivenGraph:
+    """Access to a shard's graph for a kernel of a backtest that runs it; valid until the shard's program changes."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        strings: Strings,
+        look_for_kernels: Callable[[], None],
+        finish: Callable[[Mapping[str, Exception]], list[Change]],
+    ) -> None:
+        self.loop: EventLoop = graph.events
+        """Loop over events, whose table `library.steps.results` and `library.steps.run_nodes` read."""
+        self.relations: Mapping[str, ColumnBatch] = graph.relations
+        """Relation → batch to which its rows are appended, for the relations that views read."""
+        self.number = strings.number
+        """Function that returns the number of a string."""
+        self.refresh = strings.refresh
+        """Function that adds new strings to the arrays of kernels; must be called before the first step that may
+        read them.
+        """
+        self.finish = finish
+        """Function that returns the changes of a step, given its errors by view, and empties all batches."""
+        self._graph, self._look_for_kernels = graph, look_for_kernels
+
+    def sources(self) -> list[str]:
+        """Return the kernel sources of the graph."""
+        return self._graph.sources()
+
+    def complete(self) -> bool:
+        """Use the kernels that are compiled by now; return True if all are."""
+        self._look_for_kernels()
+        return self._graph.is_compiled
+
+    @property
+    def is_compiled(self) -> bool:
+        """True if the whole graph runs compiled."""
+        return self._graph.is_compiled
+
+    def attend(self, errors: dict[str, Exception]) -> None:
+        """Make the room that a stopped node needs; if it has failed, add its views to ``errors``."""
+        self._graph.attend(errors)

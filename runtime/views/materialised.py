@@ -1,6 +1,6 @@
 """Rows of a view: the full result with its changes applied, and pending changes.
 
-The distinct rows of a full result are held with their multiplicities in flat arrays, on which a kernel works.
+The distinct rows of a full result, with their multiplicities, are in flat arrays, on which a kernel works.
 """
 
 from __future__ import annotations
@@ -229,16 +229,12 @@ class MaterialisedView:
         self._schema = change_schema(columns)
         self._keys = tuple(KeyColumn(c.name, c.type, nullable=True) for c in columns)
         self._pool = StringPool() if pool is None else pool
-        self._waiting = PendingChanges(self._schema)
+        self.waiting = PendingChanges(self._schema)
+        """Changes that are not in `table` yet."""
         self.table = ResultRows(width_of(self._keys), is_saved=is_saved, kernels=kernels)
         """Row → multiplicity, without pending changes."""
         self.changes = 0
         """Number of rows of all changes that were given to `apply`."""
-
-    @property
-    def waiting(self) -> PendingChanges:
-        """Changes that are not in `table` yet."""
-        return self._waiting
 
     def __len__(self) -> int:
         """Return the number of distinct rows that are shown."""
@@ -254,12 +250,12 @@ class MaterialisedView:
         """Take a version's changes, or None if there were none; they are applied when the rows are read."""
         if changes is not None and changes.num_rows:
             self.changes += changes.num_rows
-            self._waiting.add(changes)
+            self.waiting.add(changes)
 
     def settle(self) -> None:
         """Apply the pending changes."""
-        if self._waiting:
-            self.add(self._waiting.take())
+        if self.waiting:
+            self.add(self.waiting.take())
 
     def add(self, changes: pa.Table) -> pa.Table:
         """Add changes to `table`, and return their sum: no two rows are equal, and none has the weight 0."""
@@ -268,7 +264,7 @@ class MaterialisedView:
         return self._decoded(words, weights)
 
     def rows(self) -> pa.Table:
-        """Return columns and ``weight``, unordered, with rows that are not shown but count in later changes."""
+        """Return columns and ``weight``, unordered, including rows that are not shown, which count in later changes."""
         self.settle()
         return self._decoded(*self.table.dump())
 
@@ -307,8 +303,8 @@ class PendingChanges:
     def join(self) -> None:
         """Add up the pieces into one.
 
-        The next step undoes most rows of a step. Without joining, the end of an epoch would have to read all of them,
-        and delay the steps for which subscribers wait.
+        Most rows that a step adds are removed by the next step. Without joining, the end of an epoch would have to read
+        all of them, which would delay the steps for which subscribers wait.
         """
         if self._pieces:
             self._joined.append(consolidate(pa.concat_tables(self._pieces)))
@@ -329,7 +325,7 @@ def overdue(changed: Collection[T], views: int) -> list[T]:
     """Return the longest of the changed collections that have `MOST_PIECES` pieces or more; called after each version.
 
     Views change together, and joining takes a fraction of a millisecond. So only one collection is returned if there
-    are up to 254 ``views``; with more, as many that none grows beyond 2 × `MOST_PIECES`.
+    are up to 254 ``views``. If there are more, enough of them are returned that none grows beyond 2 × `MOST_PIECES`.
     """
     long = [each for each in changed if len(each) >= MOST_PIECES]
     if len(long) > 1:

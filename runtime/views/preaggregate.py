@@ -6,8 +6,8 @@ This stage reduces the volume: its output is one row per changed key, whatever t
 deltas of a relation ──▶ one batch of columns ──▶ one kernel for all maps with the same keys ──▶ totals ──▶ payloads
 ```
 
-The kernel is the one that keeps totals in a graph over relations, so sums have the same meaning and limit in both.
-While it is not compiled it is interpreted, a few microseconds a row.
+The kernel is the one with which a graph over relations keeps totals (`nodes.totals`), so that sums have the same
+meaning and the same limit in both. Until it is compiled it is interpreted, which takes a few microseconds per row.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class Preaggregation:
         self._batch = ColumnBatch([Field(column.name, column.type, column.nullable) for column in relation.columns])
         self._refused: dict[int, str] = {}
         """Map → reason why there is no kernel for it."""
-        alike: dict[object, list[Map]] = {}
+        groups: dict[object, list[Map]] = {}
         for map_ in maps:
-            alike.setdefault((map_.where, tuple((key.expr, key.type) for key in map_.keys)), []).append(map_)
-        self._tables = [table for group in alike.values() for table in self._tables_of(group)]
+            groups.setdefault((map_.where, tuple((key.expr, key.type) for key in map_.keys)), []).append(map_)
+        self._tables = [table for group in groups.values() for table in self._tables_of(group)]
 
     def _tables_of(self, maps: Sequence[Map]) -> Iterator[_KeyTotals]:
         try:
@@ -74,11 +74,11 @@ class Preaggregation:
         return [*(table.node.text for table in self._tables), BIND_SOURCE]
 
     def payloads(self, deltas: pa.Table, kernels: Kernels | None = None) -> dict[int, pa.Table | str]:
-        """Return each map's deltas, from those of the relation (columns and ``weight``), or the reason for a failure.
+        """Return a dict from each map to its deltas, or to the reason for its failure.
 
-        The deltas have one row per key and no row without effect, in an order that follows from that of the relation:
-        see `rows.payload_schema`. A map that does not change has no rows. Without ``kernels`` all kernels are
-        interpreted.
+        ``deltas`` are those of the relation: its columns, then ``weight``. The deltas of a map (`rows.payload_schema`)
+        have one row per key that changed, and their order depends only on the order of the relation's deltas. A map
+        that does not change has no rows. Without ``kernels`` all kernels are interpreted.
         """
         if kernels is not None:
             self._look_for_kernels(kernels, deltas.num_rows)
@@ -109,12 +109,12 @@ class Preaggregation:
         if len(table.maps) == 1:
             return {table.maps[0].id: reason}
         self._tables.remove(table)
-        apart = [single for map_ in table.maps for single in self._tables_of([map_])]
-        self._tables += apart
-        self._batch.binding = None  # their kernels are interpreted for now, and read arrays, not addresses
+        singles = [single for map_ in table.maps for single in self._tables_of([map_])]
+        self._tables += singles
+        self._batch.binding = None  # the new kernels are interpreted at first, and then read arrays, not addresses
         self._fill(deltas)
         results: dict[int, pa.Table | str] = {}
-        for single in apart:
+        for single in singles:
             results |= self._added(single, deltas)
         return results
 

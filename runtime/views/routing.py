@@ -1,14 +1,15 @@
 """Placement of the parts of a view program in shards, and routing of segments of deltas to the shards that need them.
 
-A view is spread over all shards if each of its maps has a key by which matching rows are in one shard: all keys of its
-maps for a linear view; one key of each map for a join whose sides are equal in it, or for a graph of operators that all
-preserve it. Any other view lives in one shard, with all of the maps that it reads.
+A view is spread over all shards if, by a key of each of its maps, rows that match are in the same shard. For a linear
+view, this key is all keys of its map together. For a join, it is a key of each map whose values the join compares for
+equality; for a graph of operators, a key that all of the operators preserve. Any other view lives in one shard,
+together with all maps that it reads. A new view is filled with the rows that its relations had before (`fill_of`).
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
@@ -19,15 +20,17 @@ import pyarrow as pa
 
 from runtime.epochs import Segment
 from runtime.native.tiers import Kernels
-from runtime.plan import Map, Program, View, only_view
+from runtime.plan import Map, Program, View, columns_of, only_view
 from runtime.state import words_of_decimals
 from runtime.views.preaggregate import Preaggregation
 
 __all__ = [
     "Delivery",
     "Part",
+    "columns_to_fill",
     "deliveries",
     "deliveries_of",
+    "fill_of",
     "is_spread",
     "part_of",
     "parts_of_map",
@@ -37,30 +40,31 @@ __all__ = [
 ]
 
 _COLUMNS: Final = 1 << 6
-"""Number of values of a key's number in the code of a part: -1 and the numbers of 63 keys."""
+"""Number of values that `Part.column` can have in the code of a part: -1, and the numbers of 63 keys."""
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Memo(Generic[T, R]):
-    """Memo of a function of immutable objects, computed once for each; it keeps the last objects alive.
+    """Cache of the results of a function of an immutable object; it keeps the objects alive.
 
     Objects are looked up by identity, because hashing a map or a program takes longer.
     """
 
     _MOST: Final = 16
-    """Number of results that are kept: programs are large, every catalogue change makes some, and few are in use."""
+    """Number of results at which all are dropped: programs are large, and each change of the catalogue makes new
+    ones."""
 
     def __init__(self, function: Callable[[T], R]) -> None:
         self._function = function
         self._results: dict[int, tuple[T, R]] = {}
 
-    def __call__(self, thing: T) -> R:
-        entry = self._results.get(id(thing))
+    def __call__(self, argument: T) -> R:
+        entry = self._results.get(id(argument))
         if entry is None:
             if len(self._results) >= self._MOST:
                 self._results.clear()
-            entry = self._results[id(thing)] = thing, self._function(thing)
+            entry = self._results[id(argument)] = argument, self._function(argument)
         return entry[1]
 
 
@@ -70,13 +74,13 @@ class Part(msgspec.Struct, frozen=True, order=True):
     map: int
     """Map id."""
     whole: bool
-    """True if the shard keeps all keys of the map; False if it keeps only its own."""
+    """True if the shard keeps all keys of the map; False if it keeps only those that are assigned to it."""
     column: int = -1
     """Number of the key that determines the shard of a row; -1 if all keys together do."""
 
     @property
     def code(self) -> int:
-        """The part as one integer, as it is sent."""
+        """The part encoded as one integer."""
         return (2 * self.map + self.whole) * _COLUMNS + self.column + 1
 
     @classmethod
@@ -115,14 +119,14 @@ def _keys(program: Program, view: View) -> Mapping[int, int | None] | None:
 
 
 def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
-    """Return the views that a shard keeps, wholly or in part; the shard of a view that lives in one never changes."""
+    """Return the views that a shard keeps, wholly or in part; a view that lives in one shard stays in this shard."""
     return [view for view in program.views if is_spread(program, view) or view.home % shards == shard]
 
 
 def parts_of_map(program: Program, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
     """Return for each map its parts, each with the shards that keep it.
 
-    If a part is not whole, each of these shards keeps its own keys.
+    If a part is not whole, each of these shards keeps the keys that are assigned to it.
     """
     homes_of: dict[Part, set[int]] = {}
     for view in program.views:
@@ -145,15 +149,13 @@ class Delivery(msgspec.Struct, frozen=True):
     deltas: pa.Table | str
     """One row per key, see `rows.payload_schema`; or the reason why the views over the part fail."""
     view: str | None = None
-    """Name of a new view that gets the rows of the part before the version; None if the rows are those of the
-    version.
-    """
+    """Name of the new view that the deltas fill with the rows before the version; None for deltas of the version."""
 
 
 def deliveries(
     program: Program, segments: Sequence[Segment], shards: int, kernels: Kernels | None = None
 ) -> Iterator[Delivery]:
-    """Return the deliveries of these segments together to each shard, without maps that do not change."""
+    """Return the deliveries of all of these segments together to each shard, without maps that do not change."""
     tables: dict[str, pa.Table] = {}
     for relation in program.relations:
         parts = [rows for s in segments if (rows := s.rows(relation.name)) is not None]
@@ -180,10 +182,39 @@ def deliveries_of(
     return deliveries
 
 
-def payload_sources(program: Program) -> list[str]:
-    """Return the kernel sources that add up the deltas of a program's maps, and those that fill each view as a new one.
+def columns_to_fill(program: Program, views: Collection[str]) -> dict[str, set[str]]:
+    """Return a dict from each relation to the columns of it that these views' maps read."""
+    columns: dict[str, set[str]] = {}
+    for number in set().union(*(view.body.maps() for view in program.views if view.name in views)):
+        map_ = program.maps[number]
+        columns.setdefault(map_.relation, set()).update(columns_of(map_))
+    return columns
 
-    The rows that fill a view are added up for it alone (`filling`), where maps may share tables with fewer others.
+
+def fill_of(
+    program: Program,
+    views: Collection[str],
+    tables: Mapping[str, pa.Table],
+    shards: int,
+    kernels: Kernels | None = None,
+) -> Iterator[Delivery]:
+    """Yield the deliveries to each shard that fill these views, which are new in the program.
+
+    ``tables`` maps relations to all of their rows before the view's first version: columns, then ``weight``. Equal rows
+    must have been added up, so that a row that was removed before the view was added cannot make the view fail.
+    """
+    for name in views:
+        alone, numbers = only_view(program, name)
+        for delivery in deliveries_of(alone, tables, shards, kernels):
+            part = msgspec.structs.replace(delivery.part, map=numbers[delivery.part.map])
+            yield msgspec.structs.replace(delivery, part=part, view=name)
+
+
+def payload_sources(program: Program) -> list[str]:
+    """Return the sources of the kernels that add up the deltas of a program's maps.
+
+    They include those for each view alone, because the rows that fill a new view are added up for its maps alone
+    (`fill_of`), of which fewer share a kernel.
     """
     routes = [_routes(program)]
     if len(program.views) > 1:
@@ -240,7 +271,7 @@ def _spread(map_: Map, part: Part, deltas: pa.Table, shards: int) -> Iterator[De
 def shard_of(map_: Map, deltas: pa.Table, shards: int, keys: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
     """Return the shard of each row by its key, or by some of its columns; the same in every process and at every time.
 
-    Checkpoints depend on it: a change here changes the format in `runtime.spark.beginning` as well.
+    Checkpoints depend on this function: if it changes, the format in `runtime.spark.beginning` must change as well.
     """
     mixed = np.full(deltas.num_rows, 0x9E3779B97F4A7C15, np.uint64)
     for name in [key.name for key in map_.keys] if keys is None else keys:

@@ -1,4 +1,4 @@
-"""Rows of a view as Arrow tables and as plain tuples, from the batch that its graph has filled."""
+"""Rows of a view as Arrow tables and as tuples, converted from the batches that its graph has filled."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ WEIGHT: Final = "weight"
 _SET: Final = b"\1"
 """Byte that a word of the value 1 contains, and a word of the value 0 does not."""
 _FEW_ROWS: Final = 512
-"""Number of rows of a view up to which they are added up as words, as Arrow's aggregation is no faster for so few."""
+"""Greatest number of rows that are added up as words, because Arrow's aggregation is not faster for so few."""
 _buffer, _from_buffers = pa.py_buffer, pa.Array.from_buffers
 _INT64: Final = pa.int64()
 _COPIED: Final = {kind: ARROW_TYPES[kind] for kind in ("int64", "int128", "float64", "timestamp")}
-"""Types whose words are Arrow's values."""
+"""Types whose words are the values of an Arrow array, byte for byte."""
 
 
 def change_schema(columns: Sequence[Column]) -> pa.Schema:
@@ -87,7 +87,7 @@ def record_arrays(fields: Sequence[Field], records: Words, strings: Strings) -> 
 
 
 def _converted(field: Field, words: Words, valid: npt.NDArray[np.bool_] | None, strings: Strings) -> pa.Array:
-    """Return a column whose values have another representation in Arrow than in cells."""
+    """Return the Arrow array of a column whose values have another representation in Arrow than in cells."""
     if field.type == "string":
         return strings.decode(words, valid)
     mask = None if valid is None else ~valid

@@ -1,16 +1,17 @@
 """A shard of a view program: its graph, its strings, and one step per version.
 
-The same object serves every host: Spark's state workers give it payloads, which are deltas added up by key for the
-shard; the express lane, a script's run and a backtest give it the deltas of relations. It is deterministic: the same
-rows within a version give the same changes, whatever their order and whichever tier its kernels run in.
+The same object serves every host. Spark's state workers give it payloads, which are deltas added up by key for the
+shard; the express lane, a script's run and a backtest give it the deltas of relations. A shard is deterministic: the
+same rows within a version give the same changes, whatever their order, and whether its kernels are interpreted or
+compiled.
 
-A checkpoint has the rows that were taken in since the last one, and a base has the whole state: a shard that is
-restored from a base and the later checkpoints takes in the same rows again.
+A checkpoint of a shard is a *run*: either a *base*, which has the whole state, or the rows that were processed since
+the run before. A restored shard loads a base and then processes the rows of the later runs again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,32 +22,49 @@ import pyarrow as pa
 from runtime.epochs.consolidating import consolidate
 from runtime.native.structures import RecordStructure
 from runtime.native.tiers import Kernels, await_kernels
-from runtime.plan import Program, View, only_view
+from runtime.plan import Flow, Joined, Linear, Program, Reevaluated, Selected, View, only_view
 from runtime.state import CorruptStateError, Run
-from runtime.views.composed import EventLoop, Events
+from runtime.views.composed import Events
 from runtime.views.errors import ViewError, reason_of
-from runtime.views.feeds import ColumnBatch, ColumnFeed
-from runtime.views.graph import Graph, GraphBuilder
+from runtime.views.feeds import ColumnFeed
+from runtime.views.graph import Change, DrivenGraph, Graph, GraphBuilder
+from runtime.views.nodes import flow_body, join, recompute, threshold
 from runtime.views.nodes.recompute import Recompute
-from runtime.views.registry import LOWERING
+from runtime.views.nodes.show import BEGUN, Shape
 from runtime.views.routing import Part, part_of, views_of_shard
 from runtime.views.rows import change_schema, changes_of
 from runtime.views.shardruns import Base, ShardRun, TakenIn, decode_shard_run, decode_table, decode_words
 from runtime.views.strings import Strings
 
-__all__ = ["Change", "DrivenGraph", "Kernels", "ShardState", "Step"]
+__all__ = ["LOWERING", "Inputs", "Kernels", "ShardState", "Step"]
 
 Inputs = Literal["payloads", "relations"]
 """Input of a shard: payloads of maps, or deltas of relations."""
-Change = tuple[str, tuple[Any, ...], int]
-"""View, row, and the number of copies that were added (+) or removed (-)."""
 Words = npt.NDArray[np.int64]
 _Delivered = Iterable[tuple[Part, pa.Table | str]]
 
 _SPARE_STRINGS: Final = 4096
-"""Number of strings beyond twice those in use above which they are renumbered with a base."""
+"""A base renumbers the strings if there are this many more of them than twice the strings in use."""
 _WORD_BYTES: Final = 8
-"""Size of a value in bytes, for the estimate of `ShardState.taken_bytes`."""
+"""Assumed size of a value in bytes, for `ShardState.taken_bytes`."""
+
+
+def _lower_linear(view: View, body: Linear, builder: GraphBuilder) -> None:
+    """Add a linear view to the graph: totals for each branch, which `show` turns into rows."""
+    for branch in body.branches:
+        keys = [key.name for key in builder.program.maps[branch.map].keys]
+        table = builder.totals(view, branch.map, keys, is_result=True)
+        builder.show(view, table, Shape(view.columns, branch.outputs, branch.having, branch.empty, branch.bag))
+
+
+LOWERING: Final[dict[type, Any]] = {
+    Flow: flow_body.lower,
+    Joined: join.lower,
+    Linear: _lower_linear,
+    Reevaluated: recompute.lower,
+    Selected: threshold.lower,
+}
+"""Type of a view's body → function ``lower(view, body, builder)`` that adds the view to a graph."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -56,49 +74,6 @@ class Step(msgspec.Struct, frozen=True):
     """View → rows removed (-) and added (+); views that did not change are left out."""
     failed: dict[str, str]
     """View → reason for its failure; a failed view emits nothing from now on."""
-
-
-class DrivenGraph:
-    """A shard's graph for a kernel of another package that runs it; valid until the shard's program changes."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        strings: Strings,
-        look_for_kernels: Callable[[], None],
-        finish: Callable[[Mapping[str, Exception]], list[Change]],
-    ) -> None:
-        self.loop: EventLoop = graph.events
-        """Table that `library.steps.results` and `run_nodes` read."""
-        self.relations: Mapping[str, ColumnBatch] = graph.relations
-        """Relation → batch to which its rows are appended, for the relations that views read."""
-        self.number = strings.number
-        """Function that returns the number of a string."""
-        self.refresh = strings.refresh
-        """Function that adds new strings to the arrays of kernels; must be called before the first step that may
-        read them.
-        """
-        self.finish = finish
-        """Function that returns the changes of a step, given its errors by view, and empties all batches."""
-        self._graph, self._look_for_kernels = graph, look_for_kernels
-
-    def sources(self) -> list[str]:
-        """Return the kernel sources of the graph."""
-        return self._graph.sources()
-
-    def complete(self) -> bool:
-        """Use the kernels that are compiled by now; return True if all are."""
-        self._look_for_kernels()
-        return self._graph.is_compiled
-
-    @property
-    def is_compiled(self) -> bool:
-        """True if the whole graph runs compiled."""
-        return self._graph.is_compiled
-
-    def attend(self, errors: dict[str, Exception]) -> None:
-        """Make the room that a stopped node needs; if it has failed, add its views to ``errors``."""
-        self._graph.attend(errors)
 
 
 class ShardState:
@@ -124,7 +99,9 @@ class ShardState:
         self._strings = Strings() if strings is None else strings
         self._failed: dict[str, str] = {}
         self._begun: set[str] = set()
+        """Views that have had a version."""
         self._taken: list[tuple[str, pa.Table | pa.RecordBatch]] = []
+        """Input since the last save: relation or code of a part, with its rows."""
         self.taken_bytes = 0
         """Approximate size of the input since the last save, in bytes; see `keeps_taken`."""
         self._results: dict[str, list[pa.Table]] = {}
@@ -150,6 +127,7 @@ class ShardState:
                 errors[view.name] = reason_of(error)
         self._graph: Graph = builder.build(errors)
         self._names = names = {view.name for view in self._views}
+        # Failures that no step has reported yet.
         self._unpublished = {name: why for name, why in errors.items() if name not in self._failed}
         self._failed = {name: why for name, why in self._failed.items() if name in names} | self._unpublished
         self._schemas = {view.name: change_schema(view.columns) for view in self._views}
@@ -158,11 +136,11 @@ class ShardState:
         }
         for name in results.keys() & self._recomputed.keys():
             self._recomputed[name].add(results[name])
-        standing = self._standing
+        sound = self._sound
         for node in self._graph.nodes:
-            if node.views & standing and len(node.numbers) > 1:
-                node.numbers[1] = 1
-        for name in self._recomputed.keys() & standing:
+            if node.views & sound and len(node.numbers) > BEGUN:
+                node.numbers[BEGUN] = 1
+        for name in self._recomputed.keys() & sound:
             self._recomputed[name].begun = True
         self._is_complete = self._kernels is None
         if self._kernels is not None:
@@ -171,7 +149,7 @@ class ShardState:
                 self._kernels.request(self._graph.sources())
 
     @property
-    def _standing(self) -> set[str]:
+    def _sound(self) -> set[str]:
         """Views that have had a version and have not failed."""
         return self._begun - self._failed.keys()
 
@@ -221,10 +199,10 @@ class ShardState:
     # --- steps
 
     def step(self, delivered: _Delivered, backfill: Mapping[str, _Delivered] | None = None) -> Step:
-        """Process the deliveries of one version: payloads of parts, or in place of one the reason for a failure.
+        """Process the deliveries of one version: for each part its payload, or the reason why there is none.
 
-        An owner that saves must do so after each version. ``backfill``, after `migrate`, has for each new view
-        everything that its maps contained before the version.
+        An owner that saves must save after each version. In the first version after `migrate`, ``backfill`` has for
+        each new view the deliveries of everything that its maps contained before the version.
         """
         earlier, failed = self._fill(backfill or {})
         by_part: dict[Part, list[pa.Table]] = {}
@@ -284,7 +262,7 @@ class ShardState:
     def events(
         self, tables: Mapping[str, pa.Table], order: Words | None = None, *, watched: Collection[str] = ()
     ) -> Events:
-        """Process rows of relations one by one, each as a version of its own, with one call for many rows.
+        """Return an iterator that processes rows of relations one by one, each as a version of its own.
 
         ``tables`` have the columns of the relations, then ``weight``. ``order`` has for each event the number of the
         table whose next row it is; by default all rows of the first table come first, then those of the next.
@@ -318,7 +296,7 @@ class ShardState:
                 return changes
 
     def driven(self) -> DrivenGraph | None:
-        """Return the graph for a kernel that appends rows to its relations and runs it; None if it calls DuckDB."""
+        """Return the graph for a kernel that appends rows to its relations and runs it; None if a view needs DuckDB."""
         if self._graph.calls_duckdb:
             return None
         return DrivenGraph(self._graph, self._strings, self._look_for_kernels, self._finish_driven)
@@ -408,8 +386,8 @@ class ShardState:
     def migrate(self, program: Program) -> None:
         """Switch to another program, before its first version; a base must be saved after that version.
 
-        Views that stay keep their state. A structure is kept only if a view that has not failed uses it: a failure may
-        have left the structure without some of its rows, which matters only to other views.
+        Views that stay keep their state. A structure is kept only if a view that has not failed uses it, because a
+        failure may have left a structure without some of its rows.
         """
         stays = {
             view.name
@@ -429,7 +407,10 @@ class ShardState:
         return (before.maps, before.views[0].body) == (after.maps, after.views[0].body)
 
     def fill(self, tables: Mapping[str, Mapping[str, pa.Table]]) -> Step:
-        """Fill new views, after `migrate`, with the present rows of relations, given by view; return their rows."""
+        """After `migrate`, fill new views; return their rows.
+
+        ``tables`` maps each new view to the present rows of its relations.
+        """
         return self._filled({name: (lambda s, given=given: s._put_tables(given)) for name, given in tables.items()})
 
     def _fill(self, backfill: Mapping[str, _Delivered]) -> tuple[dict[str, pa.Table], dict[str, str]]:
@@ -452,7 +433,7 @@ class ShardState:
         changes: dict[str, pa.Table] = {}
         failed: dict[str, str] = {}
         structures = dict(self._graph.structures)
-        fresh = {name for name in structures if not self._graph.users[name] & self._standing}
+        fresh = {name for name in structures if not self._graph.users[name] & self._sound}
         results = {name: node.rows for name, node in self._recomputed.items()}
         for name, put in fillers.items():
             if isinstance(put, str):
@@ -492,7 +473,7 @@ class ShardState:
         self._taken, self._results, self.keeps_taken = [], {}, False
 
     def capture(self) -> Run:
-        """Return the rows that were taken in since the last capture, as a run."""
+        """Return the rows that were processed since the last capture, as a run."""
         taken, results, nbytes = self._taken, self._results, self.taken_bytes
         self._taken, self._results, self.taken_bytes = [], {}, 0
         relations = self._graph.relations
@@ -540,7 +521,7 @@ class ShardState:
         return np.flatnonzero(is_used)
 
     def _in_order(self, chosen: Words) -> tuple[list[str], Words]:
-        """Return the strings with these numbers, ascending, and an array from old number to place among them."""
+        """Return the strings with these numbers in ascending order, and an array from number to place among them."""
         texts = [self._strings.text(number) for number in chosen.tolist()]
         order = sorted(range(len(texts)), key=texts.__getitem__)
         numbers = np.zeros(max(1, len(self._strings)), np.int64)
@@ -603,7 +584,7 @@ class ShardState:
                 batch.fill_arrow(table, self._strings)
 
     def _replay(self, failed: Collection[str]) -> None:
-        """Process the pending rows; raise `CorruptStateError` if a view fails that did not fail at them before."""
+        """Process the rows of a run again; raise `CorruptStateError` if a view fails that is not in ``failed``."""
         if not self._is_complete:
             self._await_kernels()
         self._strings.refresh()
@@ -611,7 +592,9 @@ class ShardState:
         self._graph.finish()
         for name, error in errors.items():
             if name not in failed:
-                raise CorruptStateError(f"view {name} cannot take in again what it had: {reason_of(error)}") from error
+                raise CorruptStateError(
+                    f"expected view {name} to process the rows of its checkpoint again, was: {reason_of(error)}"
+                ) from error
 
 
 class _PayloadFill:

@@ -1,9 +1,9 @@
 """Runs of a shard in a checkpoint: its whole state, or its input since the previous run; and their encoding.
 
-The content of a run is captured at once and encoded later, on any thread, while the shard continues. Tables and words
-become bytes in Arrow's IPC format with LZ4, between Spark's stages too: a large batch takes a third of its size there,
-and is written and read several times, by the source, by Spark's shuffle, into the store of states, and again by a
-worker that has to catch up with a shard.
+The content of a run is captured at once and encoded later, on any thread, while the shard continues. Tables are encoded
+in Arrow's IPC format, and the words of structures as they are; both are compressed with LZ4 if they are large. Spark's
+stages exchange tables in the same encoding: compression reduces a large batch to a third, and each batch is written and
+read several times, by the source, Spark's shuffle, the state store, and a worker that catches up with a shard.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PLAIN: Final = pa.ipc.IpcWriteOptions(use_threads=False)
 _PACKED: Final = pa.ipc.IpcWriteOptions(use_threads=False, compression=_CODEC)
 _READING: Final = pa.ipc.IpcReadOptions(use_threads=False)
 _SMALL_BYTES: Final = 16 * 1024
-"""Size in bytes below which data is not compressed: it would take longer to write and save little space."""
+"""Size in bytes below which data is not compressed, because that would take time and save little space."""
 
 
 def encode_table(table: pa.Table) -> bytes:
@@ -59,7 +59,7 @@ def decode_table(data: bytes) -> pa.Table:
 
 
 def encode_words(words: Words) -> bytes:
-    """Encode words as bytes; compressed words take fewer than eight bytes each."""
+    """Encode words as bytes; they are compressed if there are fewer than eight bytes per word."""
     plain = np.ascontiguousarray(words)
     if plain.nbytes >= _SMALL_BYTES:
         packed: bytes = pa.compress(plain, codec=_CODEC, asbytes=True)
@@ -81,7 +81,7 @@ RUN_FORMAT: Final = 4
 """Format of runs; a run of another format is refused. Spark's checkpoints record it (`runtime.spark.beginning`)."""
 
 
-class HeldRecords(msgspec.Struct, frozen=True, array_like=True):
+class StoredRecords(msgspec.Struct, frozen=True, array_like=True):
     """Records of a structure."""
 
     width: int
@@ -93,13 +93,15 @@ class HeldRecords(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ShardRun(msgspec.Struct, frozen=True, array_like=True):
-    """A base (with records), or the rows that were added since the previous run."""
+    """A base (with records), or the rows that were processed since the previous run."""
 
     format: int
+    """Format of the run; see `RUN_FORMAT`."""
     is_base: bool
+    """True if the run is a base."""
     strings: list[str]
     """Strings of a base; their places are the strings' numbers in the records."""
-    structures: dict[str, HeldRecords]
+    structures: dict[str, StoredRecords]
     """Identity of a structure → its records in a base."""
     results: dict[str, bytes]
     """Recomputed view → its rows, or their changes."""
@@ -112,14 +114,18 @@ class ShardRun(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TakenIn(msgspec.Struct, frozen=True):
-    """Rows that were added since the previous run; see `ShardRun`."""
+    """Rows that were processed since the previous run, not yet encoded."""
 
     failed: Mapping[str, str]
+    """View → reason for its failure."""
     begun: set[str]
+    """Views that have had a version."""
     taken: Sequence[tuple[str, pa.Table | pa.RecordBatch]]
+    """Relation or code of a part, with its rows, in the order of arrival."""
     columns: Mapping[str, frozenset[str]] | None
     """Relation → columns that are read, in which equal rows are added up; None if the rows are payloads of maps."""
     results: Mapping[str, Sequence[pa.Table]]
+    """Recomputed view → changes of its rows."""
 
     def encode(self) -> bytes:
         """Encode the run as bytes for `decode_shard_run`."""
@@ -145,21 +151,25 @@ class TakenIn(msgspec.Struct, frozen=True):
 
 
 class Base(msgspec.Struct, frozen=True):
-    """Whole state of a shard: a run that needs no other, with the same bytes for the same content; see `ShardRun`."""
+    """Whole state of a shard, not yet encoded: a run that needs no other, with the same bytes for the same content."""
 
     failed: Mapping[str, str]
+    """View → reason for its failure."""
     begun: set[str]
+    """Views that have had a version."""
     strings: list[str]
     """Strings in ascending order; records contain their places."""
     records: Mapping[str, Words]
+    """Identity of a structure → words of its records."""
     results: Mapping[str, pa.Table]
+    """Recomputed view → its rows."""
 
     def encode(self) -> bytes:
         """Encode the state as bytes for `decode_shard_run`."""
         encoded = {}
         for name, records in self.records.items():
             ordered = records[np.lexsort(records.T[::-1])]
-            encoded[name] = HeldRecords(records.shape[1], records.shape[0], encode_words(ordered))
+            encoded[name] = StoredRecords(records.shape[1], records.shape[0], encode_words(ordered))
         results = {name: encode_table(_ordered(rows)) for name, rows in self.results.items()}
         return _encoded(self.failed, self.begun, strings=self.strings, structures=encoded, results=results)
 
@@ -180,11 +190,11 @@ def _encoded(
     begun: set[str],
     *,
     strings: list[str] | None = None,
-    structures: Mapping[str, HeldRecords] | None = None,
+    structures: Mapping[str, StoredRecords] | None = None,
     results: Mapping[str, bytes],
     taken: list[tuple[str, bytes]] | None = None,
 ) -> bytes:
-    """Encode a run as bytes; it is a base if structures are given, even if there are none of them."""
+    """Encode a run as bytes; it is a base unless ``structures`` is None."""
     run = ShardRun(
         RUN_FORMAT,
         structures is not None,

@@ -99,6 +99,7 @@ REFUSED: Final = {
     "SELECT price FROM bids WHERE (id, price) = (1, 2, 3)": "expected rows of as many values",
     "SELECT price FROM bids WHERE symbol LIKE ANY ('A%', 'B%')": "write LIKE … OR LIKE …",
     "SELECT COUNT(DISTINCT (id, price)) AS n FROM bids": "expected one value, was a row",
+    "SELECT COUNT(DISTINCT id, price) AS n FROM bids": "expected one value in COUNT(DISTINCT …), was 2",
     "SELECT price FROM bids WHERE id = ?": "was a parameter",
     "SELECT {'a': price} AS s FROM bids": "was a struct",
     "SELECT COLUMNS('p.*') FROM bids": "name the columns",

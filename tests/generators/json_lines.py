@@ -6,11 +6,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from runtime.formats.fields import Field
 from runtime.formats.format import Block, ParsedBlock, Section
 from runtime.formats.jsonlines import JsonFormat, JsonIndexer
 from runtime.formats.pushdown import Pushdown
-from runtime.formats.schema import Schema
+from runtime.formats.schema import Field, Schema
 
 __all__ = ["POINT", "indexer", "parse", "parse_block"]
 

@@ -19,10 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.formats import InputFormatter
-from runtime.formats.fields import Field, Malformed
 from runtime.formats.jsonlines import JsonFormat, JsonIndexer
 from runtime.formats.pushdown import Pushdown
-from runtime.formats.schema import Schema
+from runtime.formats.schema import Field, Malformed, Schema
 from tests.generators.json_lines import indexer, parse, parse_block
 from tests.generators.text_buffers import cut, cuts, format_all, format_with_threads, in_pieces, rows_of
 

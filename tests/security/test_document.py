@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from deltabook.cli import main
 from runtime.compiler import limits
 from runtime.formats.codecs import Codec
-from runtime.formats.fields import Limits
+from runtime.formats.schema import Limits
 from runtime.service.http.limits import SiteLimits
 from runtime.service.sandbox import AskLimits
 from runtime.views.nodes.recompute import EVALUATION_S

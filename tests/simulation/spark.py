@@ -24,7 +24,7 @@ from runtime.spark.lane import Published, SparkLane
 from runtime.spark.planning import shard_ids
 from runtime.spark.processor import ShardProcessor
 from runtime.spark.source import EpochReader
-from runtime.spark.standing import read_standing
+from runtime.spark.published_state import read_published_state
 from tests.simulation.executors import Answers, Attempt, Executor, StateFiles, TaskLostError, attempt
 from tests.simulation.faults import Faults
 
@@ -70,8 +70,8 @@ class Checkpoint:
         """Return the beginning, for a process that opens the checkpoint; see `SparkLane.fit_checkpoint`."""
         begun = self.begun
         if begun.epoch < 0:
-            standing = read_standing(results, log)
-            self.begun = msgspec.structs.replace(begun, epoch=results.latest(), failed=standing.failed)
+            state = read_published_state(results, log)
+            self.begun = msgspec.structs.replace(begun, epoch=results.latest(), failed=state.failed)
         elif not begun.shards:
             self.begun = msgspec.structs.replace(begun, shards=shards)
         return self.begun

@@ -16,7 +16,7 @@ from exchange_server.outputs import all_outputs
 from queries import query_path
 from runtime.engine.ingest import EpochWriter
 from runtime.epochs import EpochLogReader, ResultLog, SnapshotDirectory, add_up
-from runtime.spark.standing import read_standing
+from runtime.spark.published_state import read_published_state
 from tests.harness.moments import as_rows
 from tests.integration._oracle import Replayed
 from tests.integration._processes import Results, Running, exchange, feed, feed_position
@@ -64,10 +64,10 @@ def test_epochs_and_results_of_an_earlier_runtime_are_read(runs: tuple[Path, Hel
         rows = add_up(log, relation, base.footer.to_epoch, held.epoch, base=base)
         assert rows is not None
         assert as_rows(rows) == Counter(market.relation(side))
-    standing = read_standing(results, log)
-    covered = log.read(standing.version).footer.cuts["feed"].sequence
+    state = read_published_state(results, log)
+    covered = log.read(state.version).footer.cuts["feed"].sequence
     answers = Replayed().feed(told[:covered]).answers([query_path(name) for name in SPARK])
-    assert {name: as_rows(view.rows()) for name, view in standing.views.items()} == answers
+    assert {name: as_rows(view.rows()) for name, view in state.views.items()} == answers
 
 
 def test_journals_of_earlier_strategies_agree_with_the_exchange(runs: tuple[Path, Held]) -> None:

@@ -22,8 +22,8 @@ from runtime.epochs import Cut, EpochLogError, EpochLogReader, SnapshotDirectory
 from runtime.epochs.consolidating import consolidate
 from runtime.epochs.snapshots import chosen_columns
 from runtime.plan import Program, decode_program, lane_program, new_views
-from runtime.views.filling import columns_to_fill
 from runtime.views.materialised import PendingChanges, overdue
+from runtime.views.routing import columns_to_fill
 from runtime.views.rows import change_schema
 from runtime.views.shard import Step
 

@@ -14,7 +14,6 @@ from typing import Any
 from runtime.formats.assembly.spanning import TuplePart
 from runtime.formats.assembly.stream import OriginStream
 from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch, TupleLayout
-from runtime.formats.fields import Malformed
 from runtime.formats.format import (
     BadTuple,
     Block,
@@ -25,7 +24,7 @@ from runtime.formats.format import (
     Section,
     SettledIndex,
 )
-from runtime.formats.schema import Schema
+from runtime.formats.schema import Malformed, Schema
 
 __all__ = ["Assembly", "Cutting", "Parts"]
 
@@ -301,7 +300,7 @@ class _Waiting:
         return group
 
     def add(self, part: TuplePart) -> None:
-        """Add a part to the group that was begun last."""
+        """Add a part to the newest group."""
         group = self.groups[-1]
         group.parts.append(part)
         if part.length:

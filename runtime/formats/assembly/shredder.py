@@ -11,12 +11,12 @@ tuple after its last delimiter has been found)::
 
 The bits are in slots of 64 in a ring; a bitmap is a Python int and the search is bit arithmetic on a snapshot that
 was taken in the same critical section in which the bit was set. Everything set before is in the snapshot, everything
-set later is not, so two threads never find the same span and none is missed. Neighbouring buffers that come together
-are entered as one: the last of them has the delimiter of all, the others count as buffers without.
+set later is not, so two threads never find the same span and none is missed. Neighbouring buffers that arrive
+together are entered as one: the last of them has the delimiter of all, and the others count as buffers without one.
 
-Different from the description in the literature of this structure: the tail also moves over a slot in which only the
-last delimiter is unused. The position of that start is *carried*, so a tuple that spans more buffers than the ring has
-bits keeps a single number alive instead of a ring, and can never block the ring for the buffer that ends it.
+The published description of this structure differs in one point. Here the tail also moves over a slot in which only
+the last delimiter is unused, and the position of that delimiter is *carried*. So a tuple that spans more buffers than
+the ring has bits keeps one number alive and not the ring, and never blocks the ring for the buffer that ends it.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class SequenceShredder:
         return (self._tail + len(self._used)) * SLOT_BITS
 
     def position(self, sequence_number: int) -> int:
-        """Return the number without wrap: the one that is not before the tail and at most a period away.
+        """Return the position of a sequence number: the one at the tail or less than a period after it.
 
         A position is returned unchanged. Raise `DuplicateSequenceError` for a number that was entered before.
         """
@@ -128,8 +128,9 @@ class SequenceShredder:
     def process(self, first: int, last: int, has_delimiter: bool) -> Found | None:
         """Enter the buffers from ``first`` to ``last``, numbers or positions, and return the spans completed.
 
-        None means out of range, to be repeated later. Constant work, unless a span leaves the buffers' slots: then
-        linear in the slots. Raise `DuplicateSequenceError`, and change nothing, for a repeated number.
+        Return None if the buffers are out of range; the call must then be repeated later. Raise
+        `DuplicateSequenceError`, and change nothing, for a repeated number. The work is constant if spans do not leave
+        the slots of the buffers, and otherwise linear in the number of slots.
         """
         if not 1 <= first <= last:
             raise ValueError(f"expected sequence numbers from 1 on, in order, was {first} and {last}")

@@ -88,15 +88,16 @@ class _Open:
             self.sample = b"".join(self.pieces)[:DEAD_LETTER_BYTES]
             self.pieces = None
         elif len(self.pieces) > max(_MOST_WAITING_PIECES, self.length // _TINY_PIECE_BYTES):
-            # many tiny pieces cost more than their bytes; large ones would be copied again and again
+            # Many tiny pieces take more memory than their bytes. Large pieces are not joined here, because they would
+            # be copied again and again.
             self.pieces = [b"".join(self.pieces)]
 
 
 class SpanningTuples:
     """Spanning tuples of one origin; the caller has the origin's lock.
 
-    Each unit that still misses a neighbour has its bytes before the first and after the last delimiter stored. Of a
-    tuple that is surely longer than ``limit`` bytes only the first bytes and the length are stored.
+    For each unit that still misses a neighbour, the bytes before its first delimiter and after its last one are stored.
+    Of a tuple that is known to be longer than ``limit`` bytes, only the first bytes and the length are stored.
     """
 
     def __init__(self, limit: int) -> None:
@@ -154,7 +155,7 @@ class SpanningTuples:
         return _part(span, 2 * span.last + 1, opened, span.last)
 
     def held_bytes(self) -> int:
-        """Return the number of bytes pending for a neighbour."""
+        """Return the number of bytes that wait for a neighbouring buffer."""
         return (
             sum(_length(opened.pieces) + len(opened.sample) for opened in self._open.values())
             + sum(_length(pieces) for _, pieces, _ in self._middles.values())
@@ -175,7 +176,7 @@ class SpanningTuples:
             opened.append(middle[1], middle[2], self._limit)
 
     def _kept(self, pieces: Sequence[Piece], length: int) -> Sequence[Piece]:
-        """Return a copy, so that a few bytes do not keep whole buffers alive; only the start if it is too long."""
+        """Return a copy, as a few bytes must not keep whole buffers alive; beyond the limit, only the first bytes."""
         if length > self._limit:
             return (b"".join(_between(pieces, 0, DEAD_LETTER_BYTES, length)),)
         return (bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces),) if length else ()

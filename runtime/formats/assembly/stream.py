@@ -23,8 +23,8 @@ __all__ = ["OriginStream", "Settling"]
 class Settling:
     """Propagation of the state at the end of a run to its right neighbour; the caller has the origin's lock.
 
-    The worker that brings the missing neighbour continues with all runs that are settled then. Memory is bounded by the
-    pending runs, and one state for each place where a run has ended and none has started yet.
+    The worker that adds a missing neighbour continues with all runs whose state is then known. Memory is bounded by the
+    pending runs, and by one state for each place where a run has ended and none has started yet.
     """
 
     def __init__(self, initial_state: int) -> None:
@@ -81,12 +81,12 @@ class Settling:
         return unit.cut.end_state
 
     def _hand_on(self, position: int, state: int, settled: list[Unit]) -> None:
-        """Settle the run pending at a position whose state is known, and those after it."""
+        """Settle the run that is pending at a position whose state is known, and the runs after it."""
         while (unit := self._waiting.pop(position, None)) is not None:
             self._positions.difference_update(range(unit.first, unit.last + 1))
             state = self._settle(unit, state, settled)
             if unit.index is None or unit.index.end_state is not None:
-                return  # the next one got its state when this one came
+                return  # the next run got its state when this run arrived
             position = unit.last + 1
         if position in self._started:
             self._started.remove(position)
@@ -99,7 +99,7 @@ _data_of = attrgetter("data")
 
 
 class OriginStream:
-    """Stream of one origin. Any thread may call `units`; later steps need the lock, for light work only.
+    """Stream of one origin. Any thread may call `units`; the later steps are called with the lock and take little time.
 
     Where buffers must be processed in stream order (a codec for the whole stream, an ordered format), a worker
     never waits for its turn: it leaves its buffers to the worker that has the turn, and takes over those left to it.
@@ -132,12 +132,11 @@ class OriginStream:
         self._broken: FormatError | None = None
 
     def units(self, raws: Sequence[RawBuffer], again: list[RawBuffer]) -> list[Unit]:
-        """Return neighbours as units; append those beyond the shredder's range to ``again``.
+        """Return neighbouring buffers as units; append buffers beyond the shredder's range to ``again``.
 
-        The caller does not hold the lock, which is taken here only if buffers are processed in stream order.
-
-        Raise `DuplicateSequenceError` for a number that was given twice, and `CodecError` for a buffer that
-        cannot be decoded.
+        The caller does not hold the lock, which is taken here only if buffers are processed in stream order. Raise
+        `DuplicateSequenceError` for a number that was given twice, and `CodecError` for a buffer that cannot be
+        decoded.
         """
         neighbours = [raws]
         if len(raws) > 1:
@@ -229,7 +228,7 @@ class OriginStream:
         return units
 
     def put_back(self, units: Sequence[Unit]) -> None:
-        """Return units that could not be admitted because of another one; they keep their past turn."""
+        """Take back units that could not be admitted because another unit failed; the next turn returns them first."""
         if self._in_turn:
             with self.lock:
                 self._ready += units
@@ -239,7 +238,7 @@ class OriginStream:
         return FormatCounters(self.shredder.slots, self.held_bytes())
 
     def held_bytes(self) -> int:
-        """Return the number of bytes pending for a neighbour or for their turn."""
+        """Return the number of bytes that wait for a neighbouring buffer or for their turn."""
         with self.lock:
             waiting = sum([len(raw.data) for raw in self._arrived.values()])
             return waiting + self._spanning.held_bytes() + self._settling.held_bytes()

@@ -12,9 +12,9 @@ import pyarrow.csv as pacsv
 
 from runtime.formats.csv.delimiters import BYTE_ORDER_MARK
 from runtime.formats.csv.tokens import content, matches, one_chunk, to_numpy, trimmed, undecodable, without
-from runtime.formats.fields import Field
 from runtime.formats.jsonlines.reader import JsonReader, Refusal
 from runtime.formats.jsonlines.values import LineJudge
+from runtime.formats.schema import Field
 from runtime.formats.values import ValueParser
 
 __all__ = ["Conversion", "UnreadError", "conversion_of", "is_beyond", "may_be_too_small", "needs_texts", "too_small"]
@@ -37,9 +37,9 @@ class UnreadError(Exception):
     def __init__(self, row: int, *, certain: bool) -> None:
         super().__init__(f"expected values, was another text at {row}")
         self.row = row
-        """Row that it names, -1 for none."""
+        """Row that the reader names; -1 if it names none."""
         self.certain = certain
-        """True if this row is surely the one."""
+        """True if the value of this row is certainly the refused one."""
 
 
 class Conversion(Protocol):
@@ -52,7 +52,7 @@ class Conversion(Protocol):
         """Return which texts are surely no values, by pattern; the reader judges the others."""
 
     def suspects(self, tokens: Any) -> dict[int, bool]:
-        """Return the index of each of a few texts that seems to be no value → True if that is certain."""
+        """Return the indices of those of a few texts that seem to be no values, each with True if that is certain."""
 
     def values(self, tokens: Any, skip: Any) -> Any:
         """Return the values, NULL for skipped ones; raise `UnreadError` if the reader refuses one."""
@@ -158,7 +158,7 @@ def _options(arrow_type: Any) -> dict[str, Any]:
 
 
 def _may_wrap(arrow_type: Any) -> bool:
-    """Return True if a scaled number of the precision may exceed 128 bits, which Arrow does not check."""
+    """Return True if Arrow, while it scales a decimal of this type, may exceed 128 bits, which it does not check."""
     return bool(pa.types.is_decimal(arrow_type) and arrow_type.precision + arrow_type.scale > _LONGEST_DECIMAL)
 
 
@@ -168,7 +168,7 @@ def may_be_too_small(text: bytes) -> bool:
 
 
 def too_small(tokens: Any, arrow_type: Any) -> Any:
-    """Return which decimals have more places than Arrow's table of powers of ten has entries."""
+    """Return which decimals have more decimal places than Arrow's table of powers of ten has entries."""
     wrong = np.zeros(len(tokens), np.bool_)
     if may_be_too_small(content(tokens)):
         parsed = pc.extract_regex(tokens, _SMALL)
@@ -182,7 +182,9 @@ def too_small(tokens: Any, arrow_type: Any) -> Any:
 
 
 def _out_of_range(tokens: Any, arrow_type: Any) -> Any:
-    """Return the same as Arrow's reader: digits, signed if the type is, or hexadecimal ones of its width."""
+    """Return which integers Arrow's reader refuses: it accepts digits in range, signed if the type is, and hexadecimal
+    digits up to the type's width.
+    """
     is_signed = pa.types.is_signed_integer(arrow_type)
     bits = arrow_type.bit_width
     least, most = (1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
@@ -245,7 +247,7 @@ class JsonTexts:
         if len(tokens) == 0:
             return pa.array([], self._parser.arrow_type)
         if self._parser.nested:
-            for line_end in (b"\n", b"\r"):  # blank between the parts of JSON, and as a tab still wrong inside of texts
+            for line_end in (b"\n", b"\r"):  # a blank between parts of JSON; inside a text, a tab is refused like it
                 tokens = pc.replace_substring(tokens, line_end, b"\t")
         else:
             tokens = trimmed(tokens)

@@ -1,8 +1,8 @@
 """Ends of unquoted tuples: cuts of runs that may start and stop within a delimiter, and all ends of a block.
 
-The state between two runs is the number of bytes of a delimiter matched so far, as in a string matcher: the length of
-the longest beginning of the delimiter with which the text after the last delimiter ends. The next run is searched with
-these bytes before it.
+The state between two runs is the number of bytes of a delimiter that are matched so far: the length of the longest
+beginning of the delimiter with which the text after the last delimiter ends. The next run is searched with these bytes
+before it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ __all__ = [
 ]
 
 STREAM_START: Final = 16
-"""State at the start of a stream, where a byte order mark may stand; this plus n: after n bytes of the mark."""
+"""State at the start of a stream, where a byte order mark may be; this number plus n is the state after n of its
+bytes."""
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 """Byte order mark, which may start a stream and means UTF-8."""
 

@@ -16,7 +16,7 @@ _ASCII: Final = 128
 
 
 class CsvDialect(msgspec.Struct, frozen=True):
-    """Fields between delimiters. Raises `SchemaError` for a dialect that cannot be read unambiguously."""
+    """Notation of text with delimiters. Raises `SchemaError` for a dialect that cannot be read unambiguously."""
 
     tuple_delimiter: bytes = b"\n"
     """One to eight bytes; if it is ``\\n``, a ``\\r`` before it belongs to the delimiter."""

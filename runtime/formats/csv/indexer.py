@@ -89,9 +89,7 @@ def _with(indices: Any, alone: Any, index: int) -> Any:
 
 
 def without_mark(parsed: ParsedBlock, place: int) -> ParsedBlock:
-    """Return a block that was parsed without the byte order mark at offset ``place``, with its offsets moved to those
-    of the text with the mark.
-    """
+    """Return a block that was parsed without the byte order mark at ``place``, with offsets in the text that has it."""
 
     def ends() -> Any:
         offsets = parsed.ends()
@@ -111,18 +109,21 @@ def _kept(parsed: ParsedBlock) -> Any:
 
 
 _MOST_CUTS = 2
+"""Greatest number of refused tuples of a block that are parsed by themselves."""
 _DENSE = 16
+"""If the first refused tuple is among this fraction of a block, the block probably has many of them."""
 _FEWEST_CUT_BYTES = 1 << 14
+"""Size in bytes of a text below which it is not parsed around a refused tuple."""
 
 
 class CsvIndexer(InputFormatIndexer):
     """Indexer that cuts runs by searches from both ends, and passes whole blocks to Arrow's reader.
 
     A block is read in one call outside the interpreter lock, typed, and only for the wanted columns. If the reader
-    refuses it, the tuples of another shape are removed and columns with malformed values are
-    read as bytes first, so that values are judged in one place and do not depend on a tuple's neighbours.
-    Values of unwanted columns are not read, but counted. Empty tuples are ignored. Where tuples end
-    in ``\\n``, a ``\\r`` before it belongs to the end; elsewhere outside of quotes it is an error.
+    refuses the block, tuples with another number of fields are removed, and columns with malformed values are first
+    read as bytes. So values are judged in one place, and do not depend on a tuple's neighbours. Values of unwanted
+    columns are not read, but counted. Empty tuples are ignored. Where tuples end in ``\\n``, a ``\\r`` before it
+    belongs to the end; a ``\\r`` elsewhere outside of quotes is an error.
     """
 
     initial_state: ClassVar[int] = STREAM_START
@@ -143,10 +144,10 @@ class CsvIndexer(InputFormatIndexer):
         return index_unquoted(run, self._dialect.tuple_delimiter)
 
     def terminated(self, tail: bytes, state: int) -> bytes | None:
-        """Return the tail with a delimiter after it; of ``\\r\\n``, the tail may already contain the ``\\r``.
+        """Return the tail with a delimiter after it; the tail may already contain the ``\\r`` of ``\\r\\n``.
 
-        None inside quotes and after an escape, where the last field is cut, and where the end of the tail would
-        become part of the delimiter.
+        Return None inside quotes and after an escape, because the last field is incomplete, and if the end of the tail
+        would become part of the delimiter.
         """
         dialect, delimiter = self._dialect, self._dialect.tuple_delimiter
         if dialect.quoting and is_incomplete(state):
@@ -189,7 +190,7 @@ class CsvIndexer(InputFormatIndexer):
         """Parse the text without a refused tuple, and that tuple by itself."""
         tuples = Tuples(text, self._dialect)
         row = refused.row
-        if not len(tuples) // _DENSE <= row < len(tuples):  # near the start: there are probably many
+        if not len(tuples) // _DENSE <= row < len(tuples):
             return self._parse(text, 0)
         start, stop = int(tuples.ends[row - 1]) if row else 0, int(tuples.ends[row])
         rest = self._parse(text[:start] + text[stop:], cuts)
@@ -255,7 +256,7 @@ class CsvIndexer(InputFormatIndexer):
         return translation
 
     def _parse_halves(self, text: bytes) -> ParsedBlock:
-        """Parse a block in which no character is left to replace a line end; for a single tuple that is a fault."""
+        """Parse in two halves a block without a spare character to replace a line end; a single such tuple is bad."""
         tuples = Tuples(text, self._dialect)
         if len(tuples) > 1:
             middle = int(tuples.ends[len(tuples) // 2 - 1])

@@ -9,12 +9,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from runtime.formats.batches import record_batch
 from runtime.formats.csv.reading import Absence, ColumnFaults, Reading
 from runtime.formats.csv.tokens import to_numpy
 from runtime.formats.csv.tuples import Tuples
-from runtime.formats.fields import Malformed
 from runtime.formats.format import BadTuple, ParsedBlock
 from runtime.formats.pushdown import Pushdown
+from runtime.formats.schema import Malformed
 
 if TYPE_CHECKING:
     from runtime.formats.schema import Schema
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "WholeFaults"]
 
 _QUOTED_BYTES = 64
+"""Greatest number of bytes of a malformed value that a description quotes."""
 
 
 class WholeFaults(msgspec.Struct, frozen=True, eq=False):
@@ -32,7 +34,7 @@ class WholeFaults(msgspec.Struct, frozen=True, eq=False):
     expected: str
     """Expected shape."""
     measure: Any
-    """Actual shape by index."""
+    """Actual shape of each of them, by the tuple's index."""
 
 
 class Outcome:
@@ -47,7 +49,9 @@ class Outcome:
         self._output = [f.name for f in schema.select(pushdown.columns)]
         nulls = schema.malformed_nullable == Malformed.NULL
         self._becomes_null = [f.nullable and nulls for f in self._fields]
-        self.empty_rows = self._projected(_empty(self._arrow_schema))
+        self._no_rows = pa.RecordBatch.from_pylist([], self._arrow_schema)
+        self.empty_rows = self._projected(self._no_rows)
+        """Output columns without rows."""
 
     def of(
         self,
@@ -57,8 +61,12 @@ class Outcome:
         count: int,
         whole: list[WholeFaults],
     ) -> ParsedBlock:
-        """Return the block; ``alive`` are the indices of the rows' tuples, None if every tuple has a row."""
-        rows = _rows(reading, self._arrow_schema)
+        """Return the block.
+
+        ``alive`` has the index of each row's tuple, and is None if every tuple has a row. ``tuples`` returns the places
+        of all ``count`` tuples, of which ``whole`` are bad as wholes.
+        """
+        rows = record_batch(reading.columns, self._arrow_schema, reading.rows) if reading.rows else self._no_rows
         good = np.ones(reading.rows, np.bool_)
         nulled = [f.rows for f in reading.faults if self._becomes_null[f.position]]
         refused = [f for f in reading.faults if not self._becomes_null[f.position]]
@@ -118,16 +126,3 @@ class Outcome:
         where = tuples()
         for place in sorted(described)[: self._described]:
             yield BadTuple(place, int(where.starts[place]), int(where.stops[place]), *described[place])
-
-
-def _rows(reading: Reading, schema: Any) -> Any:
-    """Return a record batch that has a length even without columns, for tuples that are only counted."""
-    if not reading.rows:
-        return _empty(schema)
-    if not reading.columns:
-        return pa.RecordBatch.from_arrays([pa.nulls(reading.rows)], ["none"]).select([])
-    return pa.RecordBatch.from_arrays(reading.columns, schema=schema)
-
-
-def _empty(schema: Any) -> Any:
-    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)

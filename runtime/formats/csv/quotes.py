@@ -1,7 +1,7 @@
 """Ends of quoted tuples: a vectorised scan for a known start, and an index that answers for every start.
 
-The effect of a quote depends on the byte before it. Adjacent quotes form a chain, of which only
-the length and the byte before it matter:
+The effect of a quote depends on the byte before it. Adjacent quotes form a chain. Only the length of a chain and the
+byte before it matter:
 
 ```
                          before it: a delimiter (a field starts)     before it: anything else
@@ -9,11 +9,11 @@ the length and the byte before it matter:
  odd number of quotes    outside and inside change places            outside in any case
 ```
 
-So the state after a chain is found from the last chain after which it is outside in any case: it is the parity of the
-number of chains since then that change places. That takes two cumulative operations over the chains and no loop over
-bytes. Data with quotes soon has such a chain, so scans from the middle of the data soon agree, whatever state they
-started in: from a small window at the run's end its last tuple delimiter and its end state are known before its start
-state is.
+So the state after a chain follows from the last chain before it after which the text is outside in any case, and from
+the parity of the number of chains since then that change places. That takes two cumulative operations over the chains
+and no loop over bytes. Data with quotes soon has such a chain, so scans that start in the middle of the data soon
+agree, whatever state they started in. Therefore a small window at the end of a run is enough to know the run's last
+tuple delimiter and its end state before its start state is known.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ _ESCAPE_IN_QUOTED: Final = 5
 _MATCHED: Final = 8
 """State in a field outside of quotes, plus n after n bytes of a tuple delimiter."""
 _WINDOW: Final = 1 << 10
+"""Size in bytes of the first window that is scanned."""
 _GROWTH: Final = 8
+"""Factor by which the window grows."""
 _QUOTE_CODE: Final = QUOTE[0]
 
 
@@ -118,7 +120,7 @@ def scan(text: bytes, dialect: CsvDialect, state: int = FIELD_START) -> Scan:
 
 
 def _inside(odd: Any, at_start: Any, inside: bool) -> Any:
-    """Return where it is inside quotes, before each chain and after the last, by the table above."""
+    """Return whether the text before each chain, and after the last, is inside quotes, by the table above."""
     changes = np.zeros(len(odd) + 1, np.int64)
     (odd & at_start).cumsum(out=changes[1:])
     latest = np.zeros(len(odd) + 1, np.int64)  # the last chain, from 1, that ends outside whatever was before
@@ -132,7 +134,7 @@ def _inside(odd: Any, at_start: Any, inside: bool) -> Any:
 
 
 def _escaped(codes: Any, dialect: CsvDialect, state: int) -> Any:
-    """Return which bytes follow an escape that is not itself escaped, one more for the end; None for none."""
+    """Return which bytes, and whether the end, follow an escape that is not itself escaped; None if there are none."""
     if not dialect.escape:
         return None
     begins = state in {_ESCAPE, _ESCAPE_IN_QUOTED}
@@ -152,7 +154,7 @@ def _escaped(codes: Any, dialect: CsvDialect, state: int) -> Any:
 
 
 def _follow_delimiter(codes: Any, chains: Any, ends: Any, dialect: CsvDialect, escaped: Any) -> Any:
-    """Return whether a field starts at each chain if it is outside; the caller handles the chain at offset 0."""
+    """Return whether a field starts at each chain that is outside of quotes; not valid for a chain at offset 0."""
     before = np.maximum(chains - 1, 0)
     fields = codes[before] == dialect.field_delimiter[0]
     if escaped is not None:
@@ -270,7 +272,7 @@ class QuotedIndex(RunIndex):
 
 
 def has_sure_end(text: bytes, dialect: CsvDialect) -> bool:
-    """Return True if some tuple delimiter of the text is real for any start state; False if that takes long."""
+    """Return True if some delimiter of the text ends a tuple for every start state; False also after a long search."""
     if not dialect.escape or dialect.escape not in text:
         return _sure_end(dialect).search(text) is not None
     start = _neutral(text, 1, dialect)
@@ -282,7 +284,10 @@ def has_sure_end(text: bytes, dialect: CsvDialect) -> bool:
 
 @cache
 def _sure_end(dialect: CsvDialect) -> re.Pattern[bytes]:
-    """Return the pattern of a single quote after an ordinary byte: what follows is outside, up to the next quote."""
+    """Return the pattern of a tuple delimiter that is outside of quotes for every start state.
+
+    A single quote after an ordinary byte leaves the text outside of quotes, up to the next quote.
+    """
     end, field = dialect.tuple_delimiter, dialect.field_delimiter
     return re.compile(rb'[^"%s]"[^"]*?%s' % (re.escape(field + end), re.escape(end)))
 
@@ -293,7 +298,7 @@ def _both(text: bytes, dialect: CsvDialect) -> tuple[Scan, Scan]:
 
 
 def _neutral(data: bytes, start: int, dialect: CsvDialect) -> int | None:
-    """Return the next place that is in no chain, escape or delimiter: only whether it is inside quotes matters."""
+    """Return the next place that is in no chain, escape or delimiter: its state is only inside or outside of quotes."""
     before = dialect.tuple_delimiter + dialect.escape
     for place in range(start, min(start + _WINDOW, len(data))):
         if data[place] != _QUOTE_CODE and data[place - 1] not in before:

@@ -2,8 +2,8 @@
 
 A call of Arrow's reader has a fixed cost of about the time in which it reads hundreds of tuples: Arrow reads each text
 through a thread of its own, for which the caller waits. So a short text, as a feed delivers it while the load is low,
-is read here, tuple by tuple, if it is plain: ASCII, without quotes, with integers of digits alone. Every other text,
-also one with a malformed value, is left to Arrow's reader.
+is read here, tuple by tuple, if it is plain: ASCII, without quotes, with integers that consist of digits alone. Every
+other text, including one with a malformed value, is read by Arrow's reader.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from runtime.formats.csv.tuples import has_quotes
 
 if TYPE_CHECKING:
     from runtime.formats.csv.dialect import CsvDialect
-    from runtime.formats.fields import Field
-    from runtime.formats.schema import Schema
+    from runtime.formats.schema import Field, Schema
 
 __all__ = ["BlockReader", "FewTuples", "Refused"]
 
 _MOST_BYTES: Final = 4096
+"""Greatest length in bytes of a text that is read tuple by tuple."""
 _MOST_DIGITS: Final = 19
+"""Greatest number of digits of an integer that is read here."""
 _INT64: Final = pa.int64()
 _STRING: Final = pa.string()
 
@@ -76,6 +77,7 @@ _WHOLE: Final = 2**31 - 1
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
 _ZONE: Final = re.compile(r"expected (?:no|a) zone offset")
 _MOST_CONVERSIONS: Final = 64
+"""Number of option objects of Arrow's reader that are cached, one for each set of columns that are read as bytes."""
 _ROW: Final = re.compile(r"^(?:In CSV column #\d+|CSV parse error): Row #(\d+)")
 
 

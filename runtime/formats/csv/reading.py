@@ -29,13 +29,14 @@ from runtime.formats.values import ValueParser
 
 if TYPE_CHECKING:
     from runtime.formats.csv.dialect import CsvDialect
-    from runtime.formats.fields import Field
-    from runtime.formats.schema import Schema
+    from runtime.formats.schema import Field, Schema
 
 __all__ = ["Absence", "ColumnFaults", "ColumnReader", "Reading", "TextReader"]
 
 _ERRORS_BY_ROW: Final = 4
+"""Greatest number of refusals of a column whose message is used to find the value."""
 _FEW: Final = 32
+"""Greatest number of values that are judged one by one."""
 
 
 class ColumnReader:
@@ -49,7 +50,10 @@ class ColumnReader:
         self._conversion: Conversion | None = None if self._parser.textual else conversion_of(self._parser)
 
     def read(self, tokens: Any) -> tuple[Any, Any]:
-        """Return the column of a binary array, NULL for malformed values, and a boolean array that marks them."""
+        """Return the values of texts, a binary array, and a boolean array that marks the malformed ones.
+
+        A malformed value is NULL in the column.
+        """
         if self._trim:
             tokens = trimmed(tokens)
         nothing = np.zeros(len(tokens), np.bool_)
@@ -62,7 +66,7 @@ class ColumnReader:
         return self.checked(values, wrong | refused)
 
     def checked(self, values: Any, wrong: Any) -> tuple[Any, Any]:
-        """Return the column, NULL where the parser's own condition fails, and ``wrong`` with these rows marked too."""
+        """Return the column and ``wrong``; a value that fails the parser's own condition is NULL and marked as well."""
         if self._parser.column_check is None:
             return values, wrong
         failed = ~to_numpy(pc.fill_null(self._parser.column_check(values), True))
@@ -81,9 +85,9 @@ class ColumnReader:
         return values, refused
 
     def _read_around(self, conversion: Conversion, tokens: Any, null: Any, refused: Any) -> Any:
-        """Return the values; add those that the reader refuses to ``refused``.
+        """Return the values, and mark those that the reader refuses in ``refused``.
 
-        They are found by pattern, else by the reader's message, and the rest by bisection.
+        They are found by the type's pattern, then by the reader's messages, and the rest by bisection.
         """
 
         def read(part: slice) -> Any:
@@ -129,7 +133,10 @@ def _texts(tokens: Any, null: Any) -> tuple[Any, Any]:
 
 
 def _refused_parts(count: int, takes: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
-    """Yield the small parts for which ``takes`` returns False, by bisection; handling one must not change others."""
+    """Yield the small parts for which ``takes`` returns False, by bisection.
+
+    The caller may change whether a yielded part is accepted, but not whether others are.
+    """
     todo = [(0, count)]
     while todo:
         start, stop = todo.pop()
@@ -143,7 +150,9 @@ def _refused_parts(count: int, takes: Callable[[int, int], bool]) -> Iterator[tu
 
 
 _FEW_COLUMNS: Final = 3
+"""Number of refused columns of a block from which all columns that may be refused are read as bytes."""
 _FEW_ROWS: Final = 16
+"""Greatest number of rows of a block that is not a hint for the next one."""
 
 
 class Absence(StrEnum):
@@ -186,7 +195,8 @@ class TextReader:
         self._columns = [ColumnReader(f, schema.null_values, trim=dialect.trim) for f in fields]
         self._trim = dialect.trim
         self._nulls = pa.array(schema.null_values, pa.string())
-        # Arrow trims numbers and dates itself; texts are trimmed, and arrays and structs are parsed, after its call.
+        # Arrow trims numbers and dates itself. Texts are trimmed, and arrays and structs parsed, after the call of
+        # Arrow.
         self._always_bytes = frozenset(
             i
             for i, f in enumerate(fields)
@@ -195,7 +205,8 @@ class TextReader:
         self._doubtful = frozenset(i for i, f in enumerate(fields) if not f.parser.textual)
         self._bounded = frozenset(i for i, f in enumerate(fields) if _is_bounded(f.parser.arrow_type))
         self._decimals = frozenset(i for i, f in enumerate(fields) if pa.types.is_decimal(f.parser.arrow_type))
-        self._zoned: frozenset[int] = frozenset()  # as the last block had it; a hint for the next one
+        # Positions of timestamps with an offset from UTC in the last block: a hint for the next one.
+        self._zoned: frozenset[int] = frozenset()
 
     def read(
         self, translation: Translation, *, at_once: bool = False, doubtful: frozenset[int] = frozenset()
@@ -225,7 +236,7 @@ class TextReader:
             elif at_once:
                 return turned.get(table.position, table)
             else:
-                # Where several columns are refused, the rest is not tried one by one.
+                # If several columns are refused, the others are not tried one by one.
                 many = len(as_bytes) - len(self._always_bytes) >= _FEW_COLUMNS
                 others = self._doubtful if many else frozenset[int]()
                 as_bytes |= {table.position} | others

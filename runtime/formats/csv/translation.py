@@ -47,7 +47,7 @@ class Translation(msgspec.Struct, frozen=True):
 def translate(text: bytes, dialect: CsvDialect) -> Translation | None:
     """Translate a text; return None if every control character that could replace a line end occurs in it.
 
-    Delimiters within quotes become line feeds, too; in values they are restored.
+    Delimiters within quotes become line feeds, too; `Translation.restored` restores them in values.
     """
     delimiter = dialect.tuple_delimiter
     if delimiter == b"\n" or (delimiter == b"\r\n" and _has_only_pairs(text)):
@@ -85,7 +85,7 @@ def _has_only_pairs(text: bytes) -> bool:
 
 
 def _others(text: bytes, delimiter: bytes) -> list[int]:
-    """Return the codes of those of line feed and carriage return that occur outside of delimiters."""
+    """Return the codes of the line feed and the carriage return, if they occur outside of delimiters."""
     codes = []
     for code in (10, 13):
         letter = bytes((code,))

@@ -17,6 +17,7 @@ __all__ = ["Tuples", "delimiter_count", "has_quotes", "has_stray_return", "surel
 _RETURN = 13
 _LINE_END = 10
 _FEWEST_WINDOW_BYTES = 1 << 12
+"""Size in bytes of a window below which measuring all tuples is faster than searching each window."""
 
 
 class Tuples:
@@ -76,7 +77,7 @@ def delimiter_count(text: bytes, dialect: CsvDialect, start: int = 0, stop: int 
 def surely_short(text: bytes, dialect: CsvDialect, limit: int, *, plain: bool = False) -> bool:
     """Return True if every window of half the limit has a delimiter, so that no tuple of the block is too long.
 
-    One search per window instead of one per tuple; False only means that tuples have to be measured. With ``plain``,
+    This takes one search per window and not one per tuple; after False, tuples have to be measured. With ``plain``,
     every delimiter is known to end a tuple.
     """
     if len(text) <= limit:
@@ -93,7 +94,7 @@ def surely_short(text: bytes, dialect: CsvDialect, limit: int, *, plain: bool = 
 
 
 def has_stray_return(text: bytes) -> bool:
-    """Return True if a carriage return is elsewhere than before a line end, in quotes or not."""
+    """Return True if some carriage return, in quotes or not, is not followed by a line feed."""
     if b"\r" not in text:
         return False
     codes = np.frombuffer(text, np.uint8)

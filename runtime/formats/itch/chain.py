@@ -1,9 +1,9 @@
-"""Starts of length-prefixed messages: found from the bytes alone, and settled by the start of the first one.
+"""Starts of length-prefixed messages: searched in the bytes alone, and settled when the start of the first is known.
 
-Every position at which a length prefix is followed by a type of just that length is a *candidate*. Nearly all of them
-are messages; the others are coincidences inside of messages. A candidate determines where the next message starts, so
-neighbouring candidates that point at each other form *stretches*, and a walk goes from stretch to stretch: a loop over
-coincidences and over malformed messages, not over messages.
+Every position at which a length prefix is followed by a type of that length is a *candidate*. Nearly all candidates are
+messages; the others are coincidences inside of messages. A candidate determines where the next message starts.
+Successive candidates, each of which starts where the one before it ends, form a *stretch*, and a walk goes from stretch
+to stretch. So it loops over coincidences and malformed messages, but not over all messages.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _DEBUG: Final = ord("+")
 
 _CHUNK: Final = 1 << 17
 _UNKNOWN: Final = 255
-"""Entry of a table of lengths for types without a message; no message has this length, but a malformed one may state
-it.
+"""Entry of a table of lengths for types without a message. No message has this length, but the prefix of a malformed
+one may have it.
 """
 _FEW_BYTES: Final = 1 << 11
 """Greatest length of runs that are not searched before the start of the first message is known."""
 _PLAUSIBLE: Final = 4
-"""Number of consecutive messages that are not a coincidence."""
+"""Number of candidates after the first one of a stretch from which the stretch is not a coincidence."""
 
 
 def _table(lengths: dict[str, int]) -> Bytes:
@@ -153,15 +153,15 @@ class _Candidates:
         self.at, self.after = at, after
         count = len(at)
         breaks = np.flatnonzero(after[:-1] != at[1:]) if count else at
-        self.last = np.append(breaks, count - 1) if count else breaks  # of each stretch its last candidate
+        self.last = np.append(breaks, count - 1) if count else breaks  # the last candidate of each stretch
         exits = after.take(self.last)
         target = np.searchsorted(at, exits)
         hit = at.take(np.minimum(target, count - 1)) == exits if count else np.zeros(0, np.bool_)
         self.target = np.where(hit, target, -1).tolist()  # the candidate after a stretch, -1 for none
-        self.stretch = np.searchsorted(self.last, target).tolist()  # and the stretch of that candidate
+        self.stretch = np.searchsorted(self.last, target).tolist()  # the stretch of that candidate
 
     def guess(self) -> int | None:
-        """Return the first candidate with which a plausible row of messages begins."""
+        """Return the first candidate with which a plausible sequence of messages begins; None if there is none."""
         last, target, stretch = self.last.tolist(), self.target, self.stretch
         count, size = len(last), len(self.data)
         plausible = [False] * count
@@ -178,7 +178,7 @@ class _Candidates:
         return None
 
     def walk(self, start: int, known: Chain | None = None) -> Chain:
-        """Return the chain from a start on; it ends with the known one as soon as it reaches that."""
+        """Return the chain from a start on; where it meets the ``known`` chain, it continues with that."""
         at, data, size = self.at, self.data, len(self.data)
         parts: list[Integers] = []
         bad: list[int] = []
@@ -221,9 +221,10 @@ def _from(chain: Chain, start: int) -> Chain | None:
 
 
 def state_at(data: Bytes | bytes | memoryview, stop: int) -> int:
-    """Return the state of bytes in which an unfinished message begins at offset ``stop``.
+    """Return the state after bytes whose last, unfinished message begins at offset ``stop``.
 
-    It is the number of bytes that the message lacks, 0 between messages; ``-1 - byte`` after half a length prefix.
+    The state is the number of bytes that the message lacks, 0 if there is none, and ``-1 - byte`` after the first byte
+    of a length prefix.
     """
     left = len(data) - stop
     if not left:
@@ -234,7 +235,7 @@ def state_at(data: Bytes | bytes | memoryview, stop: int) -> int:
 
 
 class ItchRunIndex(RunIndex):
-    """Index that guesses the start of the first message of a run, and is settled by the state there."""
+    """Index that guesses the start of a run's first message, until the state at the start of the run settles it."""
 
     def __init__(self, data: Bytes, framing: Framing, limit: int) -> None:
         self._data, self._framing, self._limit = data, framing, limit

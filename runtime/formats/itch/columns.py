@@ -1,8 +1,8 @@
 """Arrow columns of ITCH messages of all types: each field of any type is a column, NULL where a message lacks it.
 
 The messages of a block are copied side by side, as records of one width, sorted by type. Types that share fields are
-neighbours in this order. So a field is a strided slice (numpy's) over adjacent records that have it at the same offset,
-and there are few slices. They are then scattered back to the order of the messages.
+neighbours in this order. So a field is a numpy slice with a stride over adjacent records that have it at the same
+offset, and there are few slices. Their values are then scattered to the order of the messages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from deltabook.wire.itch import MESSAGES, Kind, MessageField
 from runtime.formats.batches import characters
 from runtime.formats.errors import SchemaError
-from runtime.formats.fields import Field
+from runtime.formats.schema import Field
 
 __all__ = ["MESSAGE_TYPE", "PACKET_TYPE", "WIDE", "ItchColumns", "Wrong"]
 
@@ -269,7 +269,7 @@ def _alpha(slabs: _Slabs, column: _Column, spans: list[_Span], wrong: list[Wrong
         begin = end
     if width == 1 and not (values == _BLANK).any():
         return characters(indices, slabs.validity(spans))
-    taken = texts.take(pa.array(indices))  # several times as fast as with NULLs among the indices
+    taken = texts.take(pa.array(indices))  # with NULLs among the indices this would take several times as long
     return pa.Array.from_buffers(pa.string(), slabs.count, [slabs.validity(spans), *taken.buffers()[1:]])
 
 

@@ -18,12 +18,11 @@ import pyarrow.compute as pc
 from deltabook.wire.itch import MESSAGES, Kind
 from runtime.formats.batches import record_batch
 from runtime.formats.errors import SchemaError
-from runtime.formats.fields import Field, Malformed
 from runtime.formats.format import BadTuple, Block, InputFormatIndexer, ParsedBlock, Run, RunIndex
 from runtime.formats.itch.chain import FILE, HEARTBEAT, SOUPBIN, ItchRunIndex, refused, walk
 from runtime.formats.itch.columns import MESSAGE_TYPE, PACKET_TYPE, WIDE, ItchColumns, Wrong
 from runtime.formats.pushdown import Pushdown
-from runtime.formats.schema import Schema
+from runtime.formats.schema import Field, Malformed, Schema
 
 __all__ = ["ITCH_FIELDS", "ItchFormat", "itch_schema"]
 
@@ -87,7 +86,7 @@ class ItchIndexer(InputFormatIndexer):
         self._limit = schema.limits.tuple_bytes
         self._described = schema.limits.described
         self._keeps_wrong = schema.malformed_nullable == Malformed.NULL
-        ItchColumns(schema.fields, self._framing.header, 0)  # columns that are not requested must be valid too
+        ItchColumns(schema.fields, self._framing.header, 0)  # also checks the columns that are not requested
         self._columns = ItchColumns(schema.select(pushdown.parsed_columns), self._framing.header, format_.midnight_ns)
         self._parsed = schema.arrow_schema(pushdown.parsed_columns)
         self._wanted = schema.arrow_schema(pushdown.columns)
@@ -112,7 +111,7 @@ class ItchIndexer(InputFormatIndexer):
         return None
 
     def empty_rows(self) -> Any:
-        return record_batch([pa.array([], field.type) for field in self._wanted], self._wanted, 0)
+        return pa.RecordBatch.from_pylist([], self._wanted)
 
     def parse(self, block: Block) -> ParsedBlock:
         """Gather the wanted messages, and their wanted fields."""

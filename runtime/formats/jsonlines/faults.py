@@ -11,24 +11,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.fields import Field
 from runtime.formats.jsonlines.lines import Lines
 from runtime.formats.jsonlines.reader import JsonReader, Reading, Refusal, path_of
 from runtime.formats.jsonlines.values import Fault, LineJudge
+from runtime.formats.schema import Field
 
-__all__ = ["FaultSearch", "Found"]
+__all__ = ["FaultSearch", "SearchResult"]
 
 _PARTS: Final = 8
+"""Number of parts into which a refused part is cut."""
 _FEW_LINES: Final = 256
 """Greatest number of lines of a refused part that are judged line by line."""
 _HINTS: Final = 16
 """Number of the reader's hints at bad lines that are followed, before the block is cut into parts instead."""
 
 Nulled = frozenset[str]
+"""Names of the fields that are not read, because their values are malformed and become NULL."""
 
 
-class Found(msgspec.Struct, frozen=True, eq=False):
-    """Block as columns, and its faults."""
+class SearchResult(msgspec.Struct, frozen=True, eq=False):
+    """Columns of a block's good lines, and the faults of the others."""
 
     rows: Any
     """`pyarrow.RecordBatch` of the good lines, in order."""
@@ -48,16 +50,17 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
     nulled: Nulled = frozenset()
     """Fields whose values are malformed in all of them, so that they are not read."""
     judged: bool = False
-    """True if they were judged line by line already, and seemed good."""
+    """True if they were already judged line by line and no fault was found."""
 
 
 class FaultSearch:
     """Reader of all readable lines of a block.
 
     A good block takes one call of the reader. If the reader refuses the block, it often names a line; then the lines
-    before and after that line are read again without it. Else the block is cut into parts, and refused parts are cut
-    again until their lines are so few that they are judged one by one. Whether a line is good never depends on its
-    neighbours: it is good if the reader takes it alone, without the malformed values of nullable fields.
+    before that line, the line itself and the lines after it are read separately. Otherwise the block is cut into parts,
+    and refused parts are cut again until their lines are so few that they are judged one by one. Whether a line is good
+    never depends on its neighbours: it is good if the reader accepts it alone, without the malformed values of nullable
+    fields.
     """
 
     def __init__(self, fields: Iterable[Field], *, null_malformed: bool) -> None:
@@ -65,20 +68,19 @@ class FaultSearch:
         self._null_malformed = null_malformed
         self._whole = JsonReader(self._fields)
         self._by_name = {field.name: field for field in self._fields}
-        self.empty = pa.RecordBatch.from_arrays(
-            [pa.array([], f.parser.arrow_type) for f in self._fields],
-            schema=pa.schema([pa.field(f.name, f.parser.arrow_type, f.nullable) for f in self._fields]),
-        )
+        schema = pa.schema([pa.field(f.name, f.parser.arrow_type, f.nullable) for f in self._fields])
+        self.empty = pa.RecordBatch.from_pylist([], schema)
+        """Columns of all fields without rows."""
         self._reader = lru_cache(64)(self._new_reader)
         self._judge = lru_cache(64)(self._new_judge)
 
-    def search(self, lines: Lines) -> Found:
+    def search(self, lines: Lines) -> SearchResult:
         """Return the rows of all good lines, and the faults."""
         if lines.wrong:
             return _Search(self, lines).result()
         reading = self._whole.read(lines.text, lines.count)
         if isinstance(reading, Reading) and not reading.wrong:
-            return Found(reading.rows, None, [], np.zeros(0, np.int64))
+            return SearchResult(reading.rows, None, [], np.zeros(0, np.int64))
         return _Search(self, lines).result(reading)
 
     def reader(self, nulled: Nulled) -> JsonReader:
@@ -126,8 +128,11 @@ class _Search:
         self._nulled: list[Any] = []
         self._later: dict[Nulled, list[int]] = {}
 
-    def result(self, whole: Reading | Refusal | None = None) -> Found:
-        """Read part by part; refused ones come back as smaller parts. ``whole`` is the reading of all, if done."""
+    def result(self, whole: Reading | Refusal | None = None) -> SearchResult:
+        """Read the block part by part; a refused part is replaced by smaller ones.
+
+        ``whole`` is the result of reading all lines at once, if that was done.
+        """
         alive = np.ones(self._lines.count, np.bool_)
         alive[list(self._bad)] = False
         indices = np.flatnonzero(alive)
@@ -144,7 +149,7 @@ class _Search:
         return self._joined()
 
     def _dealt(self, part: _Part, reading: Reading | Refusal) -> list[_Part]:
-        """Store the rows of a part that was read, or return the parts to read instead."""
+        """Store the rows of a part that was read and return nothing, or return the parts to read in its place."""
         if isinstance(reading, Reading):
             self._take(part, reading)
             return []
@@ -179,7 +184,7 @@ class _Search:
         return bool(faults)
 
     def _refuse(self, index: int, nulled: Nulled, refusal: Refusal) -> None:
-        """Find the fields at fault in a single line that the reader refused."""
+        """Record the fields at fault in a single line that the reader refused."""
         if self._convict(index, nulled):
             return
         line = self._lines.line(index)
@@ -226,7 +231,7 @@ class _Search:
         self._batches.append(batch if good.all() else batch.filter(pa.array(good)))
         self._indices.append(part.lines[good])
 
-    def _joined(self) -> Found:
+    def _joined(self) -> SearchResult:
         """Return all parts in the order of the lines."""
         rows = self._owner.empty
         indices = np.zeros(0, np.int64)
@@ -239,4 +244,4 @@ class _Search:
                 rows, indices = rows.take(pa.array(places)), indices[places]
         bad = [(index, *why) for index, why in sorted(self._bad.items())]
         kept = indices if len(indices) < self._lines.count else None
-        return Found(rows, kept, bad, np.sort(np.concatenate([np.zeros(0, np.int64), *self._nulled])))
+        return SearchResult(rows, kept, bad, np.sort(np.concatenate([np.zeros(0, np.int64), *self._nulled])))

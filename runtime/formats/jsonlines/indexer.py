@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.formats.fields import Malformed
 from runtime.formats.format import Block, InputFormatIndexer, ParsedBlock, Run, SettledIndex, TupleRange
 from runtime.formats.jsonlines.faults import FaultSearch
 from runtime.formats.jsonlines.lines import Lines
 from runtime.formats.pushdown import Pushdown
+from runtime.formats.schema import Malformed
 
 if TYPE_CHECKING:
     from runtime.formats.schema import Schema
@@ -36,15 +36,15 @@ class JsonFormat(msgspec.Struct, frozen=True):
 
 
 class JsonIndexer(InputFormatIndexer):
-    """Indexer that reads blocks with Arrow's JSON reader, strictly: wrongly accepted values are found before or after.
+    """Indexer that reads blocks with Arrow's JSON reader, and finds the values that this reader wrongly accepts.
 
     **Tuples.** A line end always ends a tuple, because a JSON text cannot contain a raw one. ``\\r`` before it, blank
     space around the object and a byte order mark before it are allowed, blank lines are not tuples. A line that is not
     exactly one object, not UTF-8, or longer or deeper nested than the schema's limits is bad.
 
-    **Keys.** They come in any order; those that no wanted field has are skipped and only have to be well-formed (where
-    Arrow's reader also takes NaN and Infinity). A missing key is a NULL, and so is every field below a missing or null
-    object. A wanted key that occurs twice makes its value malformed.
+    **Keys.** Keys may have any order. The value of a key that no wanted field has is skipped: it only has to be
+    well-formed, where Arrow's reader also accepts NaN and Infinity. A missing key is a NULL, and so is every field
+    below a missing or null object. A wanted key that occurs twice makes its value malformed.
 
     **Values.** Integers are written without point or exponent and are in the type's range; floats are any finite number
     in range; decimals are numbers, or texts that hold one, which fit scale and precision; bool is true or false; string

@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from runtime.formats.fields import Limits
 from runtime.formats.format import BadTuple
+from runtime.formats.schema import Limits
 
 __all__ = ["Lines"]
 
@@ -111,7 +111,11 @@ class Lines:
         return first, last
 
     def _drop_blank(self, first: Any, last: Any) -> tuple[Any, Any]:
-        """Drop blank lines; not those beyond the limit, which may not have been in memory as wholes."""
+        """Drop blank lines, except those longer than the limit.
+
+        A line beyond the limit that spans buffers is never assembled, so that it is reported as too long even if it is
+        blank. Within one buffer such a line is reported in the same way.
+        """
         filled = (first <= last) | (self.ends - self.starts > self._limits.tuple_bytes)
         if not filled.all():
             self.starts, self.ends = self.starts[filled], self.ends[filled]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pajson
 
 from runtime.formats.errors import SchemaError
-from runtime.formats.fields import Field
+from runtime.formats.schema import Field
 
 __all__ = ["JsonReader", "Reading", "Refusal", "Wrong", "path_of", "tree_of"]
 
@@ -64,8 +64,8 @@ def path_of(field: Field) -> tuple[str, ...]:
 class JsonReader:
     """Reader of lines for a set of fields. If one line is refused, all lines of the call are.
 
-    Beyond Arrow's own rules a reading is refused if a line holds more than one object, and if a decimal does not fit
-    its precision. Arrow reads dates as numbers of days: they are read as texts and converted afterwards.
+    In addition to Arrow's own rules, lines are refused if one of them has more than one object, and if a decimal does
+    not fit its precision. Dates are read as texts and converted afterwards, because Arrow would read numbers of days.
     """
 
     def __init__(self, fields: Iterable[Field], *, unexpected: str = "ignore") -> None:
@@ -164,7 +164,7 @@ def _places(tree: dict[str, Any], place: tuple[int, ...] = ()) -> Iterator[tuple
 
 
 def _read_as(arrow_type: Any) -> Any:
-    """Return the type to request from Arrow's reader: it has no dates as texts, and long decimals wrap around."""
+    """Return the type to request from Arrow's reader, which reads no dates from texts and wraps long decimals."""
     if pa.types.is_date(arrow_type):
         return pa.string()
     if pa.types.is_decimal128(arrow_type) and arrow_type.precision + arrow_type.scale > _LONGEST_DECIMAL:
@@ -185,7 +185,7 @@ def _holds(arrow_type: Any, wanted: Any) -> bool:
 
 
 def _finite(column: Any) -> Any:
-    """Return which values are finite, or None if all are; JSON has no others, and too large ones become infinite."""
+    """Return which values are finite, or None if all are; the reader reads a number that is too large as infinite."""
     if pa.types.is_nested(column.type):
         if not _all_finite(column):
             raise pa.ArrowInvalid("not a finite number")

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.formats.fields import Field
 from runtime.formats.jsonlines.reader import path_of, tree_of
+from runtime.formats.schema import Field
 
 __all__ = ["Fault", "LineJudge"]
 
@@ -45,13 +45,13 @@ class Fault(msgspec.Struct, frozen=True):
     reason: str
     """Actual value."""
     certain: bool
-    """True if Arrow's reader surely refuses it; else it must be tried."""
+    """True if Arrow's reader surely refuses the value; otherwise a call of the reader decides."""
 
 
 class LineJudge:
     """Judge of a single line in Python, used only for lines near one that the reader refused.
 
-    The reader may still refuse a line that seems good here; it has the last word.
+    The reader may still refuse a line that seems good here, and then the line is bad.
     """
 
     def __init__(self, fields: Iterable[Field]) -> None:
@@ -91,7 +91,7 @@ class LineJudge:
         return faults
 
     def _misplaced(self, message: str) -> list[Fault]:
-        """Return fields below a value that is not an object; all of them, if it is not clear which."""
+        """Return a fault for each field below a value that is not an object; one for the line if no field is known."""
         text, _, where = message.partition(" - at `$.")
         below = where.removesuffix("`")
         fields = [f for f, path in zip(self._fields, self._paths, strict=True) if ".".join(path[:-1]).startswith(below)]

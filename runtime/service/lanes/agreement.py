@@ -25,7 +25,7 @@ from twisted.logger import Logger
 
 from runtime.epochs import EpochLogReader, ResultLog, checksums_of
 from runtime.plan import Program, View
-from runtime.spark.standing import read_standing
+from runtime.spark.published_state import read_published_state
 from runtime.views.checksum import MODULUS, changes_checksum
 
 if TYPE_CHECKING:
@@ -75,13 +75,13 @@ class LaneAgreement:
 
         Raises `EpochLogError` if a log is damaged.
         """
-        standing = read_standing(self._results, self._epochs)
-        self._adopt(standing.program)
+        state = read_published_state(self._results, self._epochs)
+        self._adopt(state.program)
         for name, view in self._views.items():
-            if (reason := standing.failed.get(name)) is not None:
+            if (reason := state.failed.get(name)) is not None:
                 self._fail(name, reason)
             else:
-                self._checksums[name] = changes_checksum(view, standing.views[name].rows())
+                self._checksums[name] = changes_checksum(view, state.views[name].rows())
 
     def published(self, published: Published) -> None:
         """Add the changes of a version that Spark has published, and compare.

@@ -1,10 +1,10 @@
 """Emits the view program's expressions as kernel source.
 
-Integers are exact: a value that may pass 64 bits is computed in 128, and one that may pass 126 bits is checked. NULL
-and overflow are conditions beside a value; the value is then undefined but harmless, so that all branches of an
-expression are computed without jumps. An overflow sets the kernel's variable ``bad``, with which the node fails, only
-where the value is used: not if it is in a branch of CASE or COALESCE that is not taken, nor beside a false operand of
-AND or a true one of OR, in whatever order the operands are written.
+Integers are exact: a value that may pass 64 bits is computed in 128, and one that may pass 126 bits is checked. Two
+conditions belong to a value: that it is NULL, and that it is out of range. If one of them is true, the value is
+undefined but harmless, so that all branches of an expression are computed without jumps. A value that is out of range
+sets the kernel's variable ``bad``, with which the node fails, only if the value is used. It is not used in a branch of
+CASE or COALESCE that is not taken, and not beside a false operand of AND or a true operand of OR, in either order.
 """
 
 from __future__ import annotations

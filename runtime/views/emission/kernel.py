@@ -1,12 +1,12 @@
 """A kernel under construction: its source, and the structures that it reaches through its table.
 
-Arrays that the body of a kernel uses are declared at its head, so that a kernel that is called again after room was
-made sees the new arrays. Place 0 of the kernel's own table is an array of numbers of its own (``s``), the first of
-which is its cursor: 0, or the place at which it resumes.
+Arrays that the body of a kernel uses are declared at its head, so that a kernel that is called again after a structure
+was enlarged sees the new arrays. Place 0 of the kernel's table is the array ``s`` of the kernel's own numbers. The
+first of them is the cursor: 0, or the place at which the kernel resumes.
 
-A program comes over the wire as data, and stays data: identifiers are made up here, and of a program's constants only
-numbers and truth values are written out. Strings reach a kernel as interned numbers, in an array of constants. So no
-text of a program ever becomes text of the source.
+A program arrives over the network as data, and none of its text becomes text of the source. Identifiers are generated
+here, and of a program's constants only numbers and truth values are written out. Strings reach a kernel as interned
+numbers, in an array of constants.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class KernelSource:
     def __init__(self, title: str, strings: Strings, *, numbers: int = 4) -> None:
         """Begin an empty kernel.
 
-        ``title`` describes in a few words of this package what the kernel does. ``numbers`` is how many numbers of its
-        own the kernel has, including its cursor.
+        ``title`` says in a few words what the kernel does; it has no text of a program. ``numbers`` is the size of the
+        array of the kernel's own numbers, including its cursor.
         """
         self.numbers = numbers
         self.links: list[Structure] = []
@@ -77,7 +77,7 @@ class KernelSource:
         return f"{prefix}{self._count}"
 
     def put(self, *lines: str) -> None:
-        """Write lines at the present depth; a line may hold several, indented against each other."""
+        """Write lines at the present depth; an argument may have several lines, indented relative to each other."""
         for line in lines:
             for part in line.split("\n"):
                 self._lines.append("    " * self._depth + part if part.strip() else "")
@@ -106,7 +106,7 @@ class KernelSource:
     # --- functions, and the structures that they use
 
     def begin(self, name: str = "step", arguments: str = "address") -> None:
-        """Write the head of a function, where ``bad`` is False: no number has passed its limit yet.
+        """Write the head of a function, which sets ``bad`` to False: no number has passed its limit yet.
 
         Declarations belong to one function: another function declares again what it uses.
         """

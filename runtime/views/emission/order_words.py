@@ -5,12 +5,12 @@ type        its words
 ==========  =======================================================================
 int64       itself; dates, timestamps and booleans too
 int128      high word, low word with its first bit inverted
-float64     its bits, of a negative one all but the first inverted; NaN is greatest
+float64     its bits, all but the first inverted if negative; NaN is greatest
 string      its rank (`runtime.views.strings`)
 ==========  =======================================================================
 
-``DESC`` inverts all bits. A NULL has the least or the greatest word in place of each word; where a value may have that
-word too, one more word after the others distinguishes the two. So the first word distinguishes most values.
+``DESC`` inverts all bits. A NULL has the least or the greatest word in place of each word. If a value may have that
+word, too, one more word after the others distinguishes NULL from it; so the first word still distinguishes most values.
 """
 
 from __future__ import annotations

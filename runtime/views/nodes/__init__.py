@@ -7,7 +7,7 @@ join                    Joined              indexes over maps, totals of the res
 threshold               Selected            ordered indexes, totals of the result              threshold
 select, joins, distinct,                    multimaps and counts of rows                       flow, select, flow_joins
   union, sets           operator of a Flow
-bound                   operator of a Flow  rows in the order of the value compared with `now()` bound
+bound                   operator of a Flow  rows in the order of the compared value             bound
 aggregate, top          operator of a Flow  groups, values and rows in sorted order            aggregate, top
 window                  operator of a Flow  rows by partition, in order                        window
 recompute               Reevaluated         totals per key, the last result                    recompute (calls DuckDB)

@@ -84,7 +84,7 @@ class _Measure:
         self.count = self._take(1) if self.has_count else _ROWS
         """Place of the number of values."""
         self.sum = self._take(2) if "sum" in kinds else -1
-        """Place of the sum of the values; -1 if there is none, as below."""
+        """Place of the sum of the values; this place and those below are -1 if no aggregate needs the words."""
         self.distinct = self._take(1) if kinds & _DISTINCT else -1
         """Place of the number of distinct values."""
         self.sum_distinct = self._take(2) if "sum_distinct" in kinds else -1
@@ -244,7 +244,7 @@ class _Group:
     ) -> None:
         """Write the lines that count a value.
 
-        ``slots``: the group's slot, the place of its values, the value's slot.
+        ``slots`` are the group's slot, the place of the group's value words, and the value's slot.
         """
         values, (slot, group, record) = measure.values, slots
         assert values is not None
@@ -287,10 +287,7 @@ class _Group:
         k.put(f"copy_words({k.cells(values, hashing.KEY)}, 0, {cells}, {place}, {self._groups.key_words})")
 
     def _put_cursors(self, k: KernelSource, cells: str, place: str) -> None:
-        """Write the lines that move the cursors of a group to their places.
-
-        ``place`` is where its value words begin.
-        """
+        """Write the lines that move the cursors of a group to their places; its key words begin at ``place``."""
         for measure in self._measures.values():
             values = measure.values
             if not measure.quantiles or not isinstance(values, SortedTable):

@@ -1,18 +1,18 @@
 """Bound: rows whose value is on one side of a bound that moves, such as the temporal filter ``t > now() - …``.
 
-Algebra: the filter is linear in its rows, and depends on the bound by the values that lie between its old place and its
-new one: of L where value > b, a change is ΔL where value > b, and, when b moves up to b', less the rows of L + ΔL with
-b < value <= b' (McSherry et al.: *Temporal filters*, materialize.com, 2021, have the bound of `now()` alone and expect
-it to rise; here it is the row of any input and moves both ways). Both inputs are taken as they are at the end of the
-step, so that a bound that does not move costs nothing and one that moves costs O(log n) and the rows that it passes. A
-value of NULL never passes; without a bound, or with NULL as the bound, no row passes.
+Algebra: the filter is linear in its rows L. For the condition value > b, the change of the result is ΔL where value >
+b; if b moves up to b', the rows of L + ΔL with b < value <= b' are removed, and if it moves down they are added
+(McSherry et al.: *Temporal filters*, materialize.com, 2021, have only `now()` as the bound and expect it to rise; here
+the bound is the row of any input and moves both ways). Both inputs are taken as they are at the end of the step, so
+that a bound that does not move costs nothing, and one that moves costs O(log n) and the rows that it passes. A value of
+NULL never passes; without a bound, or with NULL as the bound, no row passes.
 
 If a bound never falls, as `now()` does not, the values that it has passed are settled: below a lower bound rows are
 removed permanently, and below an upper bound rows pass as they arrive. So only rows above the bound are kept.
 
-State: ``rows``, a `SortedTable` of the left rows with their weights, of any sign, in the order of the value: passing
-rows and, as the bound may move back, the other rows too; with a bound that only rises, the rows above it; ``bound``,
-the weights of the right input's rows, from which the values that pass are derived (`library.bounded`).
+State: ``rows``, a `SortedTable` of the left rows with their weights, of any sign, in the order of the value. It has all
+left rows, because the bound may move back; if the bound only rises, it has only the rows above it. ``bound`` has the
+weights of the right input's rows, from which the range of values that pass is derived (`library.bounded`).
 
 Code: one kernel per input. The kernel of the left input passes rows on by the bound as it was before the step. The
 kernel of the right input has two loops: over its rows (``s[0]``), and over the records between the bounds (``s[2]``: 0
@@ -52,14 +52,12 @@ _TYPES = frozenset({"int64", "date", "timestamp"})
 class BoundRows(SortedTable):
     """Rows with their weights, in the order of a value; every row whose weight is not 0 is in the order."""
 
-    def _stands(self, counts: Words) -> npt.NDArray[np.bool_]:
+    def _is_ordered(self, counts: Words) -> npt.NDArray[np.bool_]:
         return np.not_equal(counts, 0)
 
 
 class BoundTotals(Totals):
-    """Rows of the right input with their weights, and the range of values that pass: the bound is the one present
-    row.
-    """
+    """Rows of the right input with their weights; the one row that is present is the bound, and determines `range`."""
 
     def __init__(self, field: Field, op: str) -> None:
         """Begin without a bound. ``op`` is the comparison of a value with the bound."""

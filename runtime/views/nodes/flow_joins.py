@@ -16,10 +16,10 @@ row's weight to the record. Where the batch has no room it stops within the list
 
 **Semi and anti join** (`lower_semi_join`)
 
-Algebra: the semi join is linear in its left input, and depends on the right one only by the set of its keys, whose
-change is what `Distinct` emits: a key whose weight becomes positive, or no longer is. Such a key adds or removes all of
-its left rows (Griffin, Libkin: *Incremental Maintenance of Views with Duplicates*, SIGMOD 1995). The right input is
-applied first. NULL equals nothing, so that a left row with NULL in its key passes the anti join only.
+Algebra: the semi join is linear in its left input. On the right input it depends only through the set of the keys whose
+weight is positive. A key that enters or leaves this set adds or removes all of its left rows (Griffin, Libkin:
+*Incremental Maintenance of Views with Duplicates*, SIGMOD 1995). The right input is applied first. NULL equals nothing,
+so that a left row with NULL in its key passes the anti join only.
 
 State: `JoinRows` of the left input; `Totals` (weight by key) of the right one, which remember the weights before the
 step, so that a key counts once however often its weight changes within the step.
@@ -60,7 +60,7 @@ __all__ = ["JoinRows", "JoinSide", "join_keys", "lower_inner_join", "lower_semi_
 
 
 _PADDING: Final = Field("padding", "int64")
-"""Record of a row without columns."""
+"""Field of the records of rows without columns."""
 
 
 def join_keys(left: Rows, right: Rows, on: Sequence[tuple[str, str]]) -> tuple[Field, ...]:
@@ -147,7 +147,7 @@ class JoinRows(Members):
     def put_matches(self, k: KernelSource, key: Sequence[Value], *, cursor: int) -> Iterator[tuple[str, str, str]]:
         """Write the loop over the records of a key that is not NULL; yield cells, a record's place there, and its slot.
 
-        ``cursor`` is the number of the kernel that has the slot + 1 at which the loop resumes, or 0.
+        ``cursor`` is a place among the kernel's numbers, for 1 + the slot at which the loop resumes, or 0.
         """
         k.use("members", "first_member", "next_member")
         put_key(k, self.heads, self._keys, key)
@@ -216,7 +216,7 @@ def _add_right_kernel(
     ctx: FlowContext, left: JoinSide, right: JoinSide, right_keys: Totals, batch: ColumnBatch, *, is_anti: bool
 ) -> None:
     """Add the kernel that counts keys of the right input, and emits the left rows of keys that appear or disappear."""
-    k = ctx.kernel("emits rows whose key comes or goes on the right")
+    k = ctx.kernel("emits left rows whose key appears or disappears on the right")
     left_rows = left.row_table("left")
     k.use("hashing", "settle", "touch")
     k.begin()
@@ -248,7 +248,7 @@ def _add_right_kernel(
 def _add_left_kernel(
     ctx: FlowContext, left: JoinSide, right_keys: Totals, batch: ColumnBatch, *, is_anti: bool
 ) -> None:
-    """Add the kernel that passes on changes of the left input whose key is on the right; for an anti join, is not."""
+    """Add the kernel that passes on changes of the left input with a match; for an anti join, those without one."""
     k = ctx.kernel("passes on rows that the right input does not have" if is_anti else "passes on rows with a match")
     left_rows = left.row_table("left")
     k.use("hashing", "find")

@@ -54,6 +54,11 @@ __all__ = [
     "put_group",
 ]
 
+Words = npt.NDArray[np.int64]
+
+_STALE: Final = -1
+"""Generation of an order that must be rebuilt."""
+
 
 class MemberIndex(Members):
     """Records of a map with weight and sums, found by some of its keys; a given key that is NULL matches nothing."""
@@ -98,19 +103,16 @@ def members_node(feed: Feed, index: MemberIndex, strings: Strings, views: Collec
     return Node(k, views, feed.batches)
 
 
-Words = npt.NDArray[np.int64]
-
-_STALE: Final = -1
-
-
 class SortedTable(RecordTable):
-    """Records whose first value word is a count; the records with a positive count are in `rows`.
+    """Records whose first value word is a count; the records with a positive count are in `rows`, in order.
 
-    The order words of strings are their ranks. An order by the strings' numbers would need no upkeep, but a comparison
-    would then load the rank of each string that it passes; ranks are replaced rarely, and the replacement, which sorts
-    all strings, costs more than to write the words again, which sorts nothing. The order is derived: after the records
-    were loaded, or the ranks were replaced, it is stale, and a kernel that finds the order stale stops for `refresh`.
-    Code that loads the groups loads the records too, as groups then have other slots.
+    The order words of strings are their ranks, which must be written again when ranks are replaced. Ranks are replaced
+    rarely, and the replacement sorts all strings, which costs more than writing the words. The numbers of strings would
+    never have to be written again, but each comparison would have to load the ranks.
+
+    The order is derived from the records. After records were loaded or ranks were replaced it is stale; a kernel that
+    finds it stale stops for `refresh`. Code that loads the groups must also load the records, because groups then have
+    other slots.
     """
 
     def __init__(
@@ -166,7 +168,7 @@ class SortedTable(RecordTable):
         records = self.records()
         if self._is_loaded:
             slots = self.slots()
-            slots = slots[self._stands(records[slots, self.key_words])]
+            slots = slots[self._is_ordered(records[slots, self.key_words])]
         else:
             slots = self.rows.slots()
         self.rows.build(slots, self._order_words(records[slots]), rows=self._room(), is_sorted=not self._is_loaded)
@@ -176,7 +178,7 @@ class SortedTable(RecordTable):
             self._is_loaded = False
             self._derive()
 
-    def _stands(self, counts: Words) -> npt.NDArray[np.bool_]:
+    def _is_ordered(self, counts: Words) -> npt.NDArray[np.bool_]:
         """Return an array that is True for the counts with which a record is in the order."""
         return counts > 0
 
@@ -228,7 +230,7 @@ class SortedTable(RecordTable):
         if self._is_stale():
             return
         slots, records = self.slots(), self.records()
-        slots = slots[self._stands(records[slots, self.key_words])]
+        slots = slots[self._is_ordered(records[slots, self.key_words])]
         assert sorted(self.rows.slots().tolist()) == slots.tolist()
         assert (self.rows.order_words()[slots] == self._order_words(records[slots])).all()
 

@@ -212,7 +212,7 @@ class _Lowering:
     def _node(self, statement: Statement, feed: Feed, target: Totals | ColumnFeed) -> Node:
         """Return the node of a statement: its kernel loops over the feed and adds to the target."""
         sources = self._sources(statement)
-        k = KernelSource("multiplies rows with what they look up", self._builder.strings)
+        k = KernelSource("multiplies rows by the values that they look up", self._builder.strings)
         for lookup, source in zip(statement.lookups, sources, strict=True):
             kind_of(lookup).put_functions(k, source)
         k.begin()

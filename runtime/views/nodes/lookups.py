@@ -4,7 +4,7 @@
 kind       structure                       what a row reads
 =========  ==============================  ==========================================================================
 totals     `nodes.totals.Totals`           the weight and sums of all records whose keys match
-range      `nodes.indexes.MapOrder`        the same, of those whose ordered key is in the ranges besides
+range      `nodes.indexes.MapOrder`        the same, of those records whose ordered key is also in the ranges
 members    `nodes.indexes.MemberIndex`     each record whose keys match, one after the other: its other keys and values
 =========  ==============================  ==========================================================================
 
@@ -311,7 +311,7 @@ def kind_of(lookup: Lookup) -> LookupKind:
     """Return the kind of a look-up; raise `ViewError` for one with both keys and ranges."""
     key = bool(lookup.binds), lookup.ordered is not None and bool(lookup.ranges)
     if key not in _KINDS:
-        raise ViewError(f"expected a look-up that finds keys or has ranges, was one of {lookup.name} with both")
+        raise ViewError(f"expected a look-up that finds keys or has ranges, was that of {lookup.name} with both")
     return _KINDS[key]
 
 

@@ -18,7 +18,7 @@ _FAILED: Final = -1
 
 
 class Node:
-    """One kernel of a graph, in its present tier."""
+    """One kernel of a graph, which is interpreted until it is compiled."""
 
     def __init__(self, source: KernelSource, views: Collection[str], inputs: Iterable[Batch] = ()) -> None:
         """Make a node of a kernel.
@@ -36,7 +36,7 @@ class Node:
             self._table.link(place, structure)
         self._numbers = self._table.views[0]
         self.kernel: Callable[..., int] = plain_kernel(self.text)
-        """Kernel in its present tier."""
+        """The kernel: interpreted, or compiled after `use`."""
         self._argument: object = self._table.views
         self._error: Exception | None = None
         self.is_compiled = False
@@ -44,7 +44,8 @@ class Node:
         self.address = self._table.address
         """Address of the table with which the compiled kernel is called."""
         self.inputs = tuple(dict.fromkeys(inputs))
-        """Batches without whose rows the node does not run; if empty, it runs in every step."""
+        """Batches that the node reads: it does not run while none of them has rows. Without any, it runs in every
+        step."""
 
     @property
     def numbers(self) -> memoryview:

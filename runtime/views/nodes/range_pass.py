@@ -7,11 +7,11 @@ rows ──sort by group and key, add up──▶ deltas ──add to the index�
 
 Algebra: the deltas of both occurrences for one row are ``Δx ⋈ y`` with the state before the row and ``x' ⋈ Δy`` with
 the state after it. Where every bound is the row's own key, both need the same sums: those below the key, of the key,
-and of all entries; the row itself is added to them for the second. So every delta, the sum of the rows with one key, is
-a batch of its own, whose result is added to the result's record at once, in any order.
+and of all entries; for the second, the row itself is added to them. The rows with one group and key are therefore added
+up to one delta, and each delta is processed as if it were a batch of its own, in any order.
 
-A batch of 10,000 rows on 20,000 entries takes 0.65 ms; added row by row, in the order of the batch, it took 1.2 ms, as
-every row searched three levels of a tree for a leaf that was not in the nearest cache.
+A batch of 10,000 rows on 20,000 entries takes 0.65 ms. When rows were added one by one, in the order of the batch, it
+took 1.2 ms, because every row searched three levels of a tree for a leaf that was not in the nearest cache.
 
 State: an index of its own, `nodes.indexes.MapOrder`, which no other node may change.
 """

@@ -6,9 +6,10 @@ second map's entries in the order of their keys, a range is the difference of tw
 first map's key, the place of a bound moves only one way while the first map's entries are taken in the order of their
 keys, as in a merge join (Graefe, *Query Evaluation Techniques for Large Databases*, ACM Computing Surveys 25, 1993).
 
-That takes a few nanoseconds an entry, where a row's look-ups take a few hundred: it is faster for a batch that is large
-compared with the maps. The first statement of a step decides (`Sweep.put_choice`); then the statements do nothing, and
-this node recomputes all groups after the indexes have changed. Both ways have the same result.
+A sweep takes a few nanoseconds per entry, while the look-ups of a row take a few hundred; so it is faster for a batch
+that is large compared with the maps. The first statement of a step decides whether the step is swept
+(`Sweep.put_choice`). If it is, the statements do nothing, and this node recomputes all groups after the indexes have
+changed. Both ways have the same result.
 
 State: none of its own.
 """
@@ -204,7 +205,7 @@ class RangeSweep(Node):
             _Side(own, room, _used(sweep.plan, own, 1)),
             _Side(other, room if own is other else Entries(other.entry_words), _used(sweep.plan, other, 2)),
         )
-        k = KernelSource("makes groups of a range join anew", strings)
+        k = KernelSource("recomputes the groups of a range join", strings)
         for is_wide in (False, True):
             _GroupCode(k, sweep, *sides, is_wide=is_wide).put()
         _put_groups(k, sweep, *sides)

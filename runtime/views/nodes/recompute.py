@@ -1,4 +1,4 @@
-"""Recompute: any other SQL, by DuckDB over maintained maps; the change is the difference to the last result.
+"""Recompute: DuckDB evaluates a view over maintained maps; its change is the difference to the last result.
 
 Plan record: `Reevaluated`. The cost of a step is that of sorting the whole state. All queries that generated code
 cannot compute are recomputed, and `explain` reports them. State: totals of the maps by all of their keys, and the rows

@@ -67,7 +67,7 @@ __all__ = [
 
 
 _ZERO: Final = {"int128": "wide(0)", "float64": "0.0"}
-"""Source of 0 in types other than words."""
+"""Source of 0 in the types in which it is not ``0``."""
 
 
 class SelectedRows(Rows):

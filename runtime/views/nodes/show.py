@@ -64,7 +64,7 @@ class Show(Node):
 
         The rows are appended to ``out``. With ``settles`` no other node reads the table afterwards.
         """
-        k = KernelSource("shows what groups were and are", strings)
+        k = KernelSource("shows the rows of groups before and after the step", strings)
         k.use("hashing", "settle", "is_zero")
         _put_row_function(k, table, shape, out)
         k.begin()

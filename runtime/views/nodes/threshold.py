@@ -6,13 +6,13 @@ finds, after all maps have taken in their rows, which interval of the key each f
 over it from prefix sums of ordered indexes (Koch et al., *DBToaster: Higher-order Delta Processing for Dynamic,
 Frequently Fresh Views*, VLDB Journal 23, 2014, keep such queries by sums by key too, and loop over the keys).
 
-The interval is narrowed by one test after the other. For each nested sum that may be NULL there is a test that there
-are rows, which is false and then true along the key or the reverse. Within the interval where there are rows for all of
-them every condition changes its truth at most once (`Factor.monotone`). A test is first evaluated where its truth
-changed at the last step: two evaluations if that place has not moved, else a search from there in steps that double
-(Bentley and Yao, *An almost optimal algorithm for unbounded searching*, Information Processing Letters 5, 1976). These
-places are hints and do not affect the result. Conditions that may change their truth more often, and all conditions
-while a weight or a sum that they read is negative for a key, are evaluated for every key.
+The interval is narrowed by one test after the other. For each nested sum that may be NULL, a test checks that there are
+rows to add up; along the key it is first false and then true, or the reverse. Within the interval where all of these
+tests are true, every condition changes its truth at most once (`Factor.monotone`). A test is first evaluated where its
+truth changed at the last step: two evaluations if that place has not moved, else a search from there in steps that
+double (Bentley and Yao, *An almost optimal algorithm for unbounded searching*, Information Processing Letters 5, 1976).
+These places are hints and do not affect the result. Conditions that may change their truth more often, and all
+conditions while a weight or a sum that they read is negative for a key, are evaluated for every key.
 
 The result is a table of the groups of the product of all factors. Each step sets its records again, and `show` reads
 it.
@@ -245,7 +245,7 @@ class _Lowering:
         return Threshold(k, self._view.name, [self._feed(number) for number in self._maps_read()])
 
     def _put_read(self, plan: _FactorPlan, nested: Nested) -> None:
-        """Write ``read_n1(p, key) -> 0``: sums of a nested aggregate on the lesser side of a key, to ``PREFIX``."""
+        """Write ``read0_0(p, key) -> 0``, which writes the sums of a nested aggregate below a key to ``PREFIX``."""
         k, index = self._k, plan.nested[nested.name]
         k.begin(_reader(plan, nested), "p, key")
         key = {f"{plan.factor.alias}.{plan.factor.ordered}": Value("key", "int64")}

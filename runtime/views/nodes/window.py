@@ -4,19 +4,20 @@ Algebra: the results of a row are a function of the state of the row before it, 
 distances. Rankings and sums that run from the first row of the partition are chained: the state of a row follows from
 that of the row before it, so that a change passes on from row to row as long as states differ, and no further. A sum
 over a frame of rows is that of the row before, less the value that leaves the frame, plus the value that enters it. LAG
-and LEAD read a row at a distance. So a row that is added becomes *pending*; if a row is removed, the row after it does.
-So do the rows before it that look that far ahead. Pending rows are evaluated in order, each with the rows after it that
-look that far back, and then further rows until a state is unchanged. Under a limit this ends at the first row beyond
-it: a step costs O(log n) for each change and the rows of the result between the first change and the limit (Yi, Yu,
-Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*, ICDE 2003). An aggregate without a frame is the
-same for all peers, which get it from the last peer.
+and LEAD read a row at a distance. So an added row becomes *pending*, and so does the row after a removed one; the rows
+before them whose functions look far enough ahead become pending as well. Pending rows are evaluated in order. Each is
+followed by the rows after it whose functions look far enough back, and then by further rows until a state is unchanged.
+Under a limit this ends at the first row beyond it: a step costs O(log n) for each change and the rows of the result
+between the first change and the limit (Yi, Yu, Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*,
+ICDE 2003). An aggregate without a frame is the same for all peers, which get it from the last peer.
 
 State: ``rows``, a `SortedTable` that remembers its records as they were before the step. The order words are those of
 the partition, of the criteria, and of all other columns. Each of n equal rows has a record, distinguished by a last key
 word, because each has results of its own; under a limit on ROW_NUMBER there are only as many records as may be shown. A
-record holds its count (of equal rows in the first of their records, 1 in the others), whether it is shown, and its
-state: rankings, then the words of each function. A value is preceded by a word that is 1 if there is a value. Order and
-pending rows (`library.partitions`) are derived; between steps no row is pending.
+record has a count, a flag that is set if the record is shown, and the state: rankings, then the words of each function.
+The count is the number of equal rows in the first of their records, and 1 in the others. A value is preceded by a word
+that is 1 if there is a value. Order and pending rows (`library.partitions`) are derived; between steps no row is
+pending.
 
 Code: one kernel. Its first loop adds and removes rows, its second loop evaluates pending rows, and its third loop
 emits, for each touched row, its row before the step (-1) and after it (+1). Room for all of them is made before it
@@ -377,7 +378,7 @@ class _Window:
                     k.put(f"{scratch}[{place}] = {then} if is_peer else {then} + 1")
 
     def _put_function(self, k: KernelSource, function: WindowFunction, where: tuple[str, str, str]) -> None:
-        """Write the lines that compute the own words of a function.
+        """Write the lines that compute the words of a function in a row's own state, before peers share a result.
 
         ``where`` has the window's table, the cells of records, and the cells of the new state.
         """

@@ -301,6 +301,30 @@ def test_a_change_is_not_sent_over_a_closed_connection(server: Server) -> None:
     assert client.add_view("v", "SELECT 1").epoch == 1
 
 
+def test_a_closed_stream_makes_no_further_attempt() -> None:
+    """Another thread may close the stream while it waits to connect again."""
+    waits: list[float] = []
+
+    def closes(seconds: float) -> None:
+        waits.append(seconds)
+        stream.close()
+
+    port = BlockingPort(HttpPeer.of("a runtime", "127.0.0.1:1"), 1.0)
+    stream = ChangeStream(port, ["v"], None, "epoch", patience=QUICK, sleep=closes)
+    assert list(stream) == []
+    assert len(waits) == 1
+
+
+def test_a_stream_whose_views_have_ended_is_disconnected(server: Server) -> None:
+    server.answers = [streams(frame("error", 0, 3, reason="dropped"))]
+    with ChangeStream(BlockingPort(HttpPeer.of("a runtime", server.address), 1.0), ["v"], None, "epoch") as stream:
+        change = stream.next(20)
+        assert change is not None
+        assert (change.kind, change.reason) == ("ended", "dropped")
+        assert stream.next(20) is None
+        assert stream._connection is None
+
+
 def test_a_stream_that_ends_at_once_rests_before_it_reconnects(server: Server) -> None:
     rests: list[float] = []
     server.answers = [*[streams()] * 5, streams(frame("snapshot", 0, 3, (1, 1)), frame("error", 3, 4))]

@@ -99,6 +99,14 @@ def test_sizes_of_a_decimal_are_numbers() -> None:
         program("SELECT CAST(price AS DECIMAL(a, 1)) AS x FROM bids")
 
 
+def test_distinct_values_are_counted_one_at_a_time() -> None:
+    """DuckDB refuses several values, which MySQL counts without NULL; it has rows for the purpose."""
+    with pytest.raises(SqlError, match=r"^some\.sql:3:12: expected one value in COUNT\(DISTINCT …\), was 2: COUNT"):
+        program("SELECT COUNT(DISTINCT t, id) AS n FROM bids")
+    (view,) = program("SELECT COUNT(DISTINCT ROW(t, id)) AS n FROM bids").views
+    assert view.view_class == "reevaluated"
+
+
 @pytest.mark.parametrize("call", ["MAX()", "MIN()", "ARG_MIN(price)", "FLOOR()", "SUM()"])
 def test_a_call_without_its_argument_is_refused(call: str) -> None:
     with pytest.raises(SqlError, match=f"expected an expression in {call.partition('(')[0]}"):

@@ -98,6 +98,18 @@ def test_include_looks_beside_the_file_and_above_it(tmp_path: Path) -> None:
     assert ([stream.name for stream in found.streams], [view.name for view in found.selects]) == (["bids"], ["q"])
 
 
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    """Some editors begin every file in UTF-8 with it."""
+    (tmp_path / "schemas.sql").write_bytes(b"\xef\xbb\xbf" + BIDS.encode())
+    path = tmp_path / "q.sql"
+    path.write_bytes(b"\xef\xbb\xbfINCLUDE 'schemas.sql'; SELECT COUNT(*) FROM bids")
+    found = read_script(path)
+    assert ([stream.name for stream in found.streams], [view.name for view in found.selects]) == (["bids"], ["q"])
+    path.write_bytes(b"\xef\xbb\xbfDROP x")
+    with pytest.raises(SqlError, match=r"q\.sql:1:1: expected SELECT"):
+        read_script(path)
+
+
 def test_includes_in_a_circle_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("INCLUDE 'b.sql';")
     (tmp_path / "b.sql").write_text("\n  INCLUDE 'a.sql';")

@@ -132,6 +132,7 @@ def test_a_file_of_frames_is_read_from_any_decoded_byte_on(
     ("data", "offset", "reason"),
     [
         (frames(b"one\n")[:-1], 0, "expected a frame of 13 bytes, was the end of the file after 12"),
+        (frames(b"one\n") + b"\1\0\0", 0, "expected the 8 bytes of a frame's lengths, was 3 at the end"),
         (b"\xff" * 8, 0, "expected frames of at most"),
         (frames(b"one\n"), 5, "expected at least 5 bytes, was 4"),
         (frames(b"one\n").replace(b"\x28\xb5", b"??"), 1, "expected a zstd stream"),

@@ -14,7 +14,8 @@ from runtime.compiler import NamedSelect, compile_program
 from runtime.native.cache import KernelCache
 from runtime.plan import Column, Program, Relation
 from runtime.views.errors import ViewError
-from runtime.views.shard import Change, ShardState
+from runtime.views.graph import Change
+from runtime.views.shard import ShardState
 
 COLUMNS: Final = ("t", "broker_id", "price", "symbol")
 RELATIONS: Final = [

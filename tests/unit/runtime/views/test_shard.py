@@ -14,8 +14,8 @@ from runtime.compiler import Column, NamedSelect, Program, Relation, compile_pro
 from runtime.plan import Linear, View
 from runtime.state import CorruptStateError
 from runtime.views import ShardState, Step, ViewError
-from runtime.views.registry import LOWERING
 from runtime.views.routing import deliveries_of
+from runtime.views.shard import LOWERING
 from tests.generators.deltas import Row, Shards
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
@@ -214,7 +214,7 @@ def test_a_run_that_cannot_be_taken_in_again_is_refused(monkeypatch: pytest.Monk
         raise ViewError("no room")
 
     monkeypatch.setattr(again._graph.nodes[0]._source, "rooms", [fails])
-    with pytest.raises(CorruptStateError, match=r"view v cannot take in again what it had: .*no room"):
+    with pytest.raises(CorruptStateError, match=r"view v to process the rows of its checkpoint again, was: .*no room"):
         again.apply_run(run)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,23 @@ def test_a_gap_that_is_full_gives_new_ranks_to_all() -> None:
     texts = strings.texts()
     labels = ranks.array(0)[: len(texts)].tolist()
     assert [text for _, text in sorted(zip(labels, texts, strict=True))] == sorted(texts)
+
+
+def test_a_pattern_of_many_parts_takes_linear_time() -> None:
+    """By backtracking over the parts, this test would take longer than a human life."""
+    strings = Strings(["a" * 300, "a" * 300 + "b"])
+    assert strings.tested("%a" * 20 + "%b").array(0)[:2].tolist() == [0, 1]
+
+
+def test_patterns_match_what_a_backtracking_matcher_matches() -> None:
+    chance = random.Random(1)
+    texts = sorted({"".join(chance.choices("ab\n", k=chance.randrange(8))) for _ in range(300)})
+    strings = Strings(texts)
+    for _ in range(200):
+        pattern = "".join(chance.choices("ab_%%", k=chance.randrange(7)))
+        backtracking = re.compile(pattern.replace("_", ".").replace("%", ".*"), re.DOTALL)
+        expected = [bool(backtracking.fullmatch(text)) for text in texts]
+        assert strings.tested(pattern).array(0)[: len(texts)].tolist() == expected
 
 
 def test_patterns_match_whole_strings_without_an_escape() -> None:

@@ -10,9 +10,9 @@ import json
 import pytest
 
 from runtime.formats.errors import SchemaError
-from runtime.formats.fields import Field, Limits, Malformed
 from runtime.formats.format import Block, Run, Section
 from runtime.formats.pushdown import Condition, Pushdown
+from runtime.formats.schema import Field, Limits, Malformed
 from tests.generators.json_lines import POINT, indexer, parse
 
 # Row 18: keys, paths, arrays, texts.

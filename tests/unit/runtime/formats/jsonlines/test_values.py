@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runtime.formats.fields import Field
+from runtime.formats.schema import Field
 from tests.generators.json_lines import indexer, parse
 
 INTEGERS = [(f"{sign}int{bits}", bits) for bits in (8, 16, 32, 64) for sign in ("", "u")]

@@ -12,7 +12,7 @@ from runtime.compiler import Column, Linear, NamedSelect, Program, Relation, Sql
 from runtime.engine.ingest import OnSealed
 from runtime.service.catalogue import Catalogue
 from runtime.service.errors import CatalogueError, UnknownViewError
-from runtime.views.registry import LOWERING
+from runtime.views.shard import LOWERING
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
 

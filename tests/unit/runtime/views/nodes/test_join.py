@@ -1,4 +1,4 @@
-"""A join multiplies rows with what they look up, or makes groups anew, and its result is what the SQL says."""
+"""A join multiplies rows by the values that they look up, or recomputes groups, and its result is what the SQL says."""
 
 from __future__ import annotations
 

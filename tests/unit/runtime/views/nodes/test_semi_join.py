@@ -1,4 +1,4 @@
-"""A semi join emits left rows whose key comes or goes on the right; an anti join those of the other keys."""
+"""A semi join emits left rows whose key appears or disappears on the right; an anti join those of the other keys."""
 
 from __future__ import annotations
 

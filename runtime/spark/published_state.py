@@ -1,7 +1,7 @@
 """Published state: every view's rows at the newest version, from the result log alone.
 
-The first batch of a checkpoint that is begun after a version has all rows of each view. Only their difference from the
-published state is published, so that versions continue without a break for subscribers.
+The first batch of a checkpoint that is begun after a version returns all rows of each view. Only their difference from
+the published state is published, so that subscribers get changes without a break.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from runtime.plan import Program, decode_program, lane_program
 from runtime.views.materialised import MaterialisedView
 from runtime.views.rows import change_schema
 
-__all__ = ["Standing", "read_standing"]
+__all__ = ["PublishedState", "read_published_state"]
 
 _FAILED: Final = "failed/"
+"""Prefix of the footer's attributes that have the reasons of failed views."""
 
 
-class Standing(msgspec.Struct, frozen=True):
+class PublishedState(msgspec.Struct, frozen=True):
     """State of the Spark lane's views at a version."""
 
     version: int
@@ -38,10 +39,9 @@ class Standing(msgspec.Struct, frozen=True):
     """Spark lane's program at the version."""
 
     def until(self, full: Mapping[str, pa.Table], program: Program | None) -> dict[str, pa.Table]:
-        """Return the changes from this state to the full rows of each view; unchanged views are left out.
+        """Return the changes from this state to the ``full`` rows of each view, without unchanged views.
 
-        ``program`` is the catalogue from the new version on, None if it is unchanged; the views that it lacks are
-        dropped.
+        ``program`` is the program from the new version on, or None if it is unchanged; views that it lacks are dropped.
         """
         names = set(self.views) if program is None else {view.name for view in program.views} & set(self.views)
         changed: dict[str, pa.Table] = {}
@@ -49,33 +49,33 @@ class Standing(msgspec.Struct, frozen=True):
             if name not in names:
                 changed[name] = full[name]  # a new view
                 continue
-            stands = self.views[name].rows()
-            weight = len(stands.columns) - 1
-            taken = stands.set_column(weight, stands.field(weight), pc.negate(stands.column(weight)))
-            both = [taken, full[name]] if name in full else [taken]
+            before = self.views[name].rows()
+            weight = len(before.columns) - 1
+            removed = before.set_column(weight, before.field(weight), pc.negate(before.column(weight)))
+            both = [removed, full[name]] if name in full else [removed]
             rows = consolidate(pa.concat_tables(both), change_schema(self.views[name].columns))
             if rows.num_rows:
                 changed[name] = rows
         return changed
 
 
-def read_standing(results: ResultLog, log: EpochLogReader) -> Standing:
-    """Return the sum of the result log; raise `EpochLogError` if the log is damaged."""
+def read_published_state(results: ResultLog, log: EpochLogReader) -> PublishedState:
+    """Return the state that the result log adds up to; raise `EpochLogError` if a log is damaged."""
     version, newest = 0, log.control(0)
     views: dict[str, MaterialisedView] = {}
     failed: dict[str, str] = {}
 
     def adopt(control: bytes) -> None:
         program = lane_program(decode_program(control), "spark")
-        there = {
+        present = {
             view.name: views[view.name]
             if view.name in views
             else MaterialisedView(view.columns, kernels=default_kernels())
             for view in program.views
         }
         views.clear()
-        views.update(there)
-        for name in failed.keys() - there.keys():
+        views.update(present)
+        for name in failed.keys() - present.keys():
             del failed[name]
 
     adopt(newest)
@@ -89,4 +89,4 @@ def read_standing(results: ResultLog, log: EpochLogReader) -> Standing:
         for name, view in views.items():
             if name not in failed:
                 view.apply(segment.rows(name))
-    return Standing(version, views, failed, lane_program(decode_program(newest), "spark"))
+    return PublishedState(version, views, failed, lane_program(decode_program(newest), "spark"))

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 
 from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program, encode_program, extend_program
 from runtime.epochs import EpochLog, Footer, ResultLog
-from runtime.spark.standing import read_standing
+from runtime.spark.published_state import read_published_state
 
 R = Relation("r", (Column("a", "int64"), Column("f", "float64")))
 SELECTS = [NamedSelect("v", "SELECT a, f FROM r"), NamedSelect("w", "SELECT a FROM r")]
@@ -55,18 +55,18 @@ def lab(tmp_path: Path) -> Lab:
 
 
 def test_nothing_stands_before_the_first_version(lab: Lab) -> None:
-    standing = read_standing(lab.results, lab.log)
-    assert (standing.version, standing.failed) == (0, {})
-    assert standing.until({"v": rows((1, 0.5, 1))}, None)["v"].num_rows == 1
+    state = read_published_state(lab.results, lab.log)
+    assert (state.version, state.failed) == (0, {})
+    assert state.until({"v": rows((1, 0.5, 1))}, None)["v"].num_rows == 1
 
 
 def test_only_the_difference_of_a_view_is_published(lab: Lab) -> None:
     lab.publish(3, {"v": rows((1, 0.5, 1), (2, 0.5, 2)), "w": rows((1, 1), names=["a"])})
     lab.publish(5, {"v": rows((1, 0.5, -1), (None, None, 1))})
-    standing = read_standing(lab.results, lab.log)
-    assert standing.version == 5
+    state = read_published_state(lab.results, lab.log)
+    assert state.version == 5
     whole = {"v": rows((2, 0.5, 1), (None, None, 1), (3, 0.25, 1)), "w": rows((1, 1), names=["a"])}
-    found = standing.until(whole, None)
+    found = state.until(whole, None)
     assert list(found) == ["v"]
     assert counted(found["v"]) == {(2, 0.5): -1, (3, 0.25): 1}
 
@@ -74,36 +74,36 @@ def test_only_the_difference_of_a_view_is_published(lab: Lab) -> None:
 def test_a_view_that_is_empty_now_is_emptied(lab: Lab) -> None:
     """No shard has anything to say of it."""
     lab.publish(3, {"v": rows((1, 0.5, 1))})
-    assert counted(read_standing(lab.results, lab.log).until({}, None)["v"]) == {(1, 0.5): -1}
+    assert counted(read_published_state(lab.results, lab.log).until({}, None)["v"]) == {(1, 0.5): -1}
 
 
 def test_a_changed_last_digit_is_published_as_a_change(lab: Lab) -> None:
     lab.publish(3, {"v": rows((1, 0.1 + 0.2, 1))})
-    found = read_standing(lab.results, lab.log).until({"v": rows((1, 0.3, 1))}, None)
+    found = read_published_state(lab.results, lab.log).until({"v": rows((1, 0.3, 1))}, None)
     assert counted(found["v"]) == {(1, 0.1 + 0.2): -1, (1, 0.3): 1}
 
 
 def test_of_a_view_that_has_failed_nothing_is_said(lab: Lab) -> None:
     lab.publish(3, {"v": rows((1, 0.5, 1))}, v="too wide")
     lab.publish(4, {"v": rows((9, 0.5, -1)), "w": rows((1, 1), names=["a"])})
-    standing = read_standing(lab.results, lab.log)
-    assert standing.failed == {"v": "too wide"}
-    assert standing.until({"v": rows((1, 0.5, 1)), "w": rows((1, 1), names=["a"])}, None) == {}
+    state = read_published_state(lab.results, lab.log)
+    assert state.failed == {"v": "too wide"}
+    assert state.until({"v": rows((1, 0.5, 1)), "w": rows((1, 1), names=["a"])}, None) == {}
 
 
 def test_views_come_and_go_with_programs(lab: Lab) -> None:
     other = extend_program(compile_program(SELECTS[:1], [R]), [NamedSelect("x", "SELECT a FROM r")], [R])
     lab.publish(3, {"v": rows((1, 0.5, 1)), "w": rows((1, 1), names=["a"])}, w="it failed")
     lab.publish(4, {"x": rows((1, 1), names=["a"])}, encode_program(other))
-    standing = read_standing(lab.results, lab.log)
-    assert set(standing.views) == {"v", "x"}
-    assert standing.failed == {}
+    state = read_published_state(lab.results, lab.log)
+    assert set(state.views) == {"v", "x"}
+    assert state.failed == {}
     last = compile_program(SELECTS, [R])  # without x, and with another w
-    found = standing.until({"v": rows((1, 0.5, 1)), "w": rows((7, 1), names=["a"])}, last)
+    found = state.until({"v": rows((1, 0.5, 1)), "w": rows((7, 1), names=["a"])}, last)
     assert {name: counted(table) for name, table in found.items()} == {"w": {(7,): 1}}
 
 
 def test_what_stands_may_have_a_row_removed_before_it_comes(lab: Lab) -> None:
     lab.publish(3, {"v": rows((1, 0.5, -1))})
-    found = read_standing(lab.results, lab.log).until({"v": rows((1, 0.5, 1))}, None)
+    found = read_published_state(lab.results, lab.log).until({"v": rows((1, 0.5, 1))}, None)
     assert counted(found["v"]) == {(1, 0.5): 2}
