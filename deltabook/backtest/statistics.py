@@ -30,30 +30,36 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
 
 from algo_engine.order import Side
 from algo_engine.portfolio import Holding
 from algo_engine.quotes import mark_ticks
 from algo_engine.trades import Trade
 from deltabook.backtest.errors import ConfigurationError
-from deltabook.backtest.tables import digits_of, statistics_table
+from deltabook.backtest.presentation import digits_of, escaped, table
+from deltabook.backtest.recorder import Sample
 from deltabook.wire.symbols import Instrument
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from deltabook.backtest.recorder import Sample
-    from deltabook.backtest.result import Result
-
-__all__ = ["Measures", "Statistics", "falls", "money_digits", "statistics_of"]
+__all__ = [
+    "STATISTICS_HEAD",
+    "Measures",
+    "Statistics",
+    "falls",
+    "money_digits",
+    "statistics_html",
+    "statistics_note",
+    "statistics_of",
+    "statistics_rows",
+]
 
 _NS: Final = 1_000_000_000
 _DAY_S: Final = 86_400
@@ -62,6 +68,8 @@ _INTERVALS_S: Final = (86_400.0, 3_600.0, 600.0, 60.0, 10.0, 1.0, 0.1)
 """Candidate lengths of the intervals in seconds, longest first."""
 _ENOUGH: Final = 30
 """Number of changes that is enough for a standard deviation."""
+_DECIMAL_DIGITS: Final = 38
+"""Number of digits of a decimal column."""
 _MOST_POINTS: Final = 1_000_000
 """Greatest number of intervals."""
 
@@ -140,11 +148,17 @@ class Statistics(msgspec.Struct, frozen=True):
 
     def to_arrow(self) -> pa.Table:
         """Return a row for each of `lines`: scope, name and the fields of `Measures`."""
-        return statistics_table(self)
+        lines = list(self.lines())
+        columns: dict[str, pa.Array] = {
+            "scope": pa.array([scope for scope, _, _ in lines], pa.string()),
+            "name": pa.array([name for _, name, _ in lines], pa.string()),
+        }
+        for field in msgspec.structs.fields(Measures):
+            values = [getattr(measures, field.name) for _, _, measures in lines]
+            columns[field.name] = _measured(values, field.type)
+        return pa.table(columns)
 
     def _repr_html_(self) -> str:
-        from deltabook.backtest.report import statistics_html
-
         return statistics_html(self)
 
 
@@ -163,17 +177,23 @@ def money_digits(instruments: Sequence[Instrument]) -> int:
 
 
 def statistics_of(
-    result: Result,
+    instruments: Sequence[Instrument],
+    strategies: Sequence[str],
+    curve: Sequence[Sample],
+    fills: Sequence[Trade],
     *,
     capital: Decimal | float | None = None,
     interval_s: float | None = None,
     days_a_year: float = 252,
     hours_a_day: float = 6.5,
 ) -> Statistics:
-    """Return the statistics of a result, as this module's docstring defines them.
+    """Return the statistics of a run, as this module's docstring defines them.
 
     Args:
-        result: The run.
+        instruments: Instruments that were traded.
+        strategies: Names of the strategies, in the order of the samples' fields.
+        curve: Samples of the run.
+        fills: Executions of the strategies, in the order of their times.
         capital: Capital that returns refer to, as money; by default the largest gross exposure of the run.
         interval_s: Length of the intervals of the returns in seconds; by default the longest of a day, an hour, ten
             minutes, a minute, 10 s, 1 s and 0.1 s of which the run has 30.
@@ -187,7 +207,8 @@ def statistics_of(
                         ("hours_a_day", hours_a_day)):  # fmt: skip
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise ConfigurationError(f"expected {name} above 0, was {value}")
-    return _Run(result, capital, interval_s, days_a_year, hours_a_day).statistics()
+    run = _Run(instruments, strategies, curve, fills)
+    return run.statistics(capital, interval_s, days_a_year, hours_a_day)
 
 
 class _Flow:
@@ -237,18 +258,17 @@ class _Run:
 
     def __init__(
         self,
-        result: Result,
-        capital: Decimal | float | None,
-        interval_s: float | None,
-        days_a_year: float,
-        hours_a_day: float,
+        instruments: Sequence[Instrument],
+        strategies: Sequence[str],
+        curve: Sequence[Sample],
+        fills: Sequence[Trade],
     ) -> None:
-        self._result = result
-        self._symbols = [instrument.symbol for instrument in result.instruments]
-        self._names = [strategy.name for strategy in result.strategies]
-        self._digits = money_digits(result.instruments)
-        self._factors = [int(instrument.notional(10**self._digits)) for instrument in result.instruments]
-        self._times = [sample.time_ns for sample in result.curve]
+        self._samples, self._fills = curve, fills
+        self._symbols = [instrument.symbol for instrument in instruments]
+        self._names = strategies
+        self._digits = money_digits(instruments)
+        self._factors = [int(instrument.notional(10**self._digits)) for instrument in instruments]
+        self._times = [sample.time_ns for sample in curve]
         self._days = [time_ns // _DAY_NS for time_ns in self._times]
         self._total = _Flow(self._times[0])
         self._by_strategy = [_Flow(self._times[0]) for _ in self._names]
@@ -256,15 +276,17 @@ class _Run:
         self._by_day = {self._days[0]: _Flow(self._times[0])}
         self._day = self._days[0]
         self._walk()
+
+    def statistics(
+        self, capital: Decimal | float | None, interval_s: float | None, days_a_year: float, hours_a_day: float
+    ) -> Statistics:
+        """Return the statistics of all scopes; `statistics_of` describes the arguments."""
         self._given = self._money(self._total.highest) if capital is None else Decimal(str(capital))
         self._capital = Fraction(self._given) * 10**self._digits
         self._interval_s = interval_s or self._usual_interval_s()
         self._grid = self._grid_points(round(self._interval_s * _NS))
-        hours = days_a_year * hours_a_day * 3600 if self._interval_s < _DAY_S else days_a_year * _DAY_S
-        self._periods = hours / self._interval_s
-
-    def statistics(self) -> Statistics:
-        """Return the statistics of all scopes."""
+        year_s = days_a_year * hours_a_day * 3600 if self._interval_s < _DAY_S else days_a_year * _DAY_S
+        self._periods = year_s / self._interval_s
         names, symbols = range(len(self._names)), range(len(self._symbols))
         total = self._curve(names, symbols)
         return Statistics(
@@ -294,7 +316,7 @@ class _Run:
                 for symbol in symbols
                 for realised, unrealised, fees in [sample.profits[name][symbol]]
             )
-            for sample in self._result.curve
+            for sample in self._samples
         ]
 
     # Executions and positions.
@@ -307,9 +329,9 @@ class _Run:
         self._worth = [0] * len(self._holdings)
         strategies = {name: place for place, name in enumerate(self._names)}
         symbols = {symbol: place for place, symbol in enumerate(self._symbols)}
-        fills = iter(self._result.fills)
+        fills = iter(self._fills)
         fill = next(fills, None)
-        for sample in self._result.curve:
+        for sample in self._samples:
             while fill is not None and fill.time_ns <= sample.time_ns:
                 self._enter(fill, strategies[fill.strategy], symbols[fill.symbol])
                 fill = next(fills, None)
@@ -492,3 +514,73 @@ def _longest_ns(times: Sequence[int], below: Sequence[int]) -> int:
             since = time_ns
         is_below = bool(fall)
     return longest
+
+
+def _measured(values: Sequence[Any], type_: Any) -> pa.Array:
+    if type_ is Decimal:
+        return pa.array(values, pa.decimal128(_DECIMAL_DIGITS, max(-value.as_tuple().exponent for value in values)))
+    return pa.array(values, pa.int64() if type_ is int else pa.float64())
+
+
+def _money(value: Decimal | float) -> str:
+    return f"{value:,f}" if isinstance(value, Decimal) else f"{value:,.2f}"
+
+
+def _percent(value: float) -> str:
+    """Return a share as a percentage with three digits, however small."""
+    return f"{100 * value:.3g} %" if abs(value) < 10 else f"{100 * value:,.0f} %"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.1f} s"
+
+
+_COLUMNS: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
+    ("profit", "profit", _money),
+    ("return", "total_return", _percent),
+    ("volatility", "volatility", _percent),
+    ("Sharpe", "sharpe", "{:,.2f}".format),
+    ("Sortino", "sortino", "{:,.2f}".format),
+    ("drawdown", "max_drawdown", _money),
+    ("longest", "longest_drawdown_s", _seconds),
+    ("fills", "fills", "{:,}".format),
+    ("maker", "maker_share", _percent),
+    ("hit rate", "hit_rate", _percent),
+    ("turnover", "turnover", _money),
+    ("mean exposure", "mean_exposure", _money),
+)
+"""Head, field of `Measures`, and function that formats its value."""
+STATISTICS_HEAD: Final = ("of", *(head for head, _, _ in _COLUMNS))
+
+
+def statistics_rows(statistics: Statistics) -> list[list[str]]:
+    """Return a row for the total and each part; a kind that has only one part, equal to the total, is left out."""
+    scopes = {
+        "strategy": statistics.by_strategy,
+        "symbol": statistics.by_symbol,
+        "day": statistics.by_day,
+    }
+    return [
+        [name or scope, *_cells(measures)]
+        for scope, name, measures in statistics.lines()
+        if scope == "total" or len(scopes[scope]) > 1
+    ]
+
+
+def _cells(measures: Measures) -> list[str]:
+    values = [getattr(measures, field) for _, field, _ in _COLUMNS]
+    return ["–" if value is None else write(value) for value, (_, _, write) in zip(values, _COLUMNS, strict=True)]
+
+
+def statistics_note(statistics: Statistics) -> str:
+    """Return the note on the basis of the ratios."""
+    return (
+        f"capital {_money(statistics.capital)}, {statistics.intervals:,} intervals of {statistics.interval_s:g} s, "
+        f"{statistics.periods_a_year:,.0f} a year"
+    )
+
+
+def statistics_html(statistics: Statistics) -> str:
+    """Return statistics as an HTML table, with a note on the basis of the ratios."""
+    shown = table(STATISTICS_HEAD, statistics_rows(statistics), name="Statistics")
+    return f"<div>{shown}<p>{escaped(statistics_note(statistics))}</p></div>"
