@@ -1,6 +1,4 @@
-"""Descriptions of recorded files: of a backtest's files as lines of text, of one file as figures, and a file as
-Parquet.
-"""
+"""Descriptions of recorded files, as lines of text and as figures, and the conversion of a file to Parquet."""
 
 from __future__ import annotations
 

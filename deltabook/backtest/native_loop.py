@@ -118,7 +118,7 @@ _PLAIN: Final = (OpenAccount, Reduce, Cancel, Replace, MassCancel)
 
 
 class NativeLoop:
-    """The kernel of a simulation, from its first record to a request that only the pure-Python market supports."""
+    """Plays the records of a backtest through the kernel, up to a request that only the pure-Python market supports."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class NativeLoop:
         self._books.counters()
 
     def takes(self, batch: Sequence[AnyInput]) -> bool:
-        """Return True if the kernel's books support all of these requests; the market is up to date then."""
+        """Bring the market's ids and time up to date; return True if the kernel's books support these requests."""
         self._books.update_market()
         for item in batch:
             if isinstance(item, Enter):

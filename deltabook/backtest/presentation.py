@@ -62,7 +62,7 @@ def figure(name: str, words: str) -> str:
 
 
 def document(title: str, lead: str, body: str, data: Any, script: str, *, has_charts: bool) -> str:
-    """Return the whole page."""
+    """Return a whole page; ``data`` is embedded as JSON for ``script``, a file of the folder of scripts."""
     encoded = msgspec.json.encode(data).decode().replace("<", "\\u003c")
     style = SHARED_STYLE.read_text("utf-8") + (_PAGE / "report.css").read_text("utf-8")
     code = (_PAGE / script).read_text("utf-8")

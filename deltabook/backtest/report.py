@@ -77,7 +77,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def failure_words(result: RunData) -> list[str]:
-    """Return the facts that a reader needs before the figures."""
+    """Return the notices that a page shows above the figures: failures, and views that are slow."""
     words = [f"{s.name} was stopped: {s.failure}" for s in result.strategies if s.failure]
     words += [f"The run ended before its data: {result.failure}"] if result.failure else []
     return words + [f"The view {name} was kept batch by batch: {why}" for name, why in result.slow_views.items()]
@@ -174,13 +174,13 @@ def _orders(result: RunData) -> str:
     rows.append(["share of fills as maker", *(_share(s.orders.maker_fills, s.orders.fills) for s in result.strategies)])
     rows.append(["traded", *(money.text(s.orders.volume) for s in result.strategies)])
     rows.append(["edge to the middle", *(money.text(s.orders.edge // 2) for s in result.strategies)])
-    rows.append(["mean time in the market", *(_rest(s) for s in result.strategies)])
+    rows.append(["mean time in the market", *(_mean_rest(s) for s in result.strategies)])
     reasons = sorted({reason for s in result.strategies for reason in s.orders.reasons})
     rows += [[f"ended: {r}", *(f"{s.orders.reasons.get(r, 0):,}" for s in result.strategies)] for r in reasons]
     return section("Orders", table(["what", *(s.name for s in result.strategies)], rows, name="Orders"))
 
 
-def _rest(strategy: StrategyFigures) -> str:
+def _mean_rest(strategy: StrategyFigures) -> str:
     ended = strategy.orders.filled + strategy.orders.cancelled + strategy.orders.expired
     return f"{strategy.orders.rest_ns // ended / 1e6:,.3f} ms" if ended else "–"
 
@@ -252,8 +252,8 @@ def _command_of(config: RunConfig) -> str:
 
 
 def command_of(config: BacktestConfig) -> str:
-    """Return the command line of a configuration; views given with it appear as a folder that the reader must
-    fill in.
+    """Return the command line of a configuration; for its own views the line has ``--views FOLDER``, since no file
+    with their SQL is known.
     """
     words = ["deltabook", "backtest", *config.strategies]
     for file in config.data:

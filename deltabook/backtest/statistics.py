@@ -211,7 +211,7 @@ def statistics_of(
     return run.statistics(capital, interval_s, days_a_year, hours_a_day)
 
 
-class _Flow:
+class _Scope:
     """Sums of executions and positions in one scope: money in the smallest unit, exposure over time."""
 
     __slots__ = ("_gross", "_gross_ns", "_last_ns", "_net", "_net_ns", "_since_ns", "closing", "fees", "fills",
@@ -241,9 +241,9 @@ class _Flow:
         self._net_ns += self._net * passed_ns
         self._last_ns = max(self._last_ns, time_ns)
 
-    def follower(self, time_ns: int) -> _Flow:
-        """Return the flow of a later scope, which begins with the exposures of this one."""
-        return _Flow(time_ns, self._gross, self._net)
+    def follower(self, time_ns: int) -> _Scope:
+        """Return a scope that begins at this time, with the present exposures of this one."""
+        return _Scope(time_ns, self._gross, self._net)
 
     def means(self) -> tuple[Fraction | None, Fraction | None]:
         """Return the means of gross and net exposure over time; None if no time has passed."""
@@ -270,10 +270,10 @@ class _Run:
         self._factors = [int(instrument.notional(10**self._digits)) for instrument in instruments]
         self._times = [sample.time_ns for sample in curve]
         self._days = [time_ns // _DAY_NS for time_ns in self._times]
-        self._total = _Flow(self._times[0])
-        self._by_strategy = [_Flow(self._times[0]) for _ in self._names]
-        self._by_symbol = [_Flow(self._times[0]) for _ in self._symbols]
-        self._by_day = {self._days[0]: _Flow(self._times[0])}
+        self._total = _Scope(self._times[0])
+        self._by_strategy = [_Scope(self._times[0]) for _ in self._names]
+        self._by_symbol = [_Scope(self._times[0]) for _ in self._symbols]
+        self._by_day = {self._days[0]: _Scope(self._times[0])}
         self._day = self._days[0]
         self._walk()
 
@@ -336,8 +336,8 @@ class _Run:
                 self._enter(fill, strategies[fill.strategy], symbols[fill.symbol])
                 fill = next(fills, None)
             self._mark(sample)
-        for flow in self._all_flows():
-            flow.pass_to(self._times[-1])
+        for scope in self._all_scopes():
+            scope.pass_to(self._times[-1])
 
     def _enter(self, fill: Trade, strategy: int, symbol: int) -> None:
         self._begin_day(fill.time_ns)
@@ -347,16 +347,16 @@ class _Run:
         after = self._holdings[place] = before.after(side, fill.volume_lots, fill.price_ticks)
         closes = before.position_lots * side.sign < 0
         turnover = fill.volume_lots * fill.price_ticks * factor
-        for flow in self._flows(strategy, symbol):
-            flow.fills += 1
-            flow.makers += fill.liquidity == "maker"
-            flow.closing += closes
-            flow.winning += closes and after.realised - before.realised > fill.fee
-            flow.turnover += turnover
-            flow.fees += fill.fee * factor
+        for scope in self._scopes(strategy, symbol):
+            scope.fills += 1
+            scope.makers += fill.liquidity == "maker"
+            scope.closing += closes
+            scope.winning += closes and after.realised - before.realised > fill.fee
+            scope.turnover += turnover
+            scope.fees += fill.fee * factor
         self._value(fill.time_ns, strategy, symbol, fill.price_ticks)
-        for flow in self._flows(strategy, symbol):
-            flow.settle()
+        for scope in self._scopes(strategy, symbol):
+            scope.settle()
 
     def _mark(self, sample: Sample) -> None:
         self._begin_day(sample.time_ns)
@@ -366,8 +366,8 @@ class _Run:
                 mark = mark_ticks(bid, ask, position)
                 if position and mark is not None:
                     self._value(sample.time_ns, strategy, symbol, mark)
-        for flow in self._all_flows():
-            flow.settle()
+        for scope in self._all_scopes():
+            scope.settle()
 
     def _value(self, time_ns: int, strategy: int, symbol: int, price_ticks: int) -> None:
         """Revalue a strategy's position in a symbol at a new price."""
@@ -375,13 +375,13 @@ class _Run:
         old = self._worth[place]
         new = self._worth[place] = self._holdings[place].position_lots * price_ticks * self._factors[symbol]
         if new != old:
-            for flow in self._flows(strategy, symbol):
-                flow.shift(time_ns, abs(new) - abs(old), new - old)
+            for scope in self._scopes(strategy, symbol):
+                scope.shift(time_ns, abs(new) - abs(old), new - old)
 
-    def _all_flows(self) -> tuple[_Flow, ...]:
+    def _all_scopes(self) -> tuple[_Scope, ...]:
         return self._total, *self._by_strategy, *self._by_symbol, self._by_day[self._day]
 
-    def _flows(self, strategy: int, symbol: int) -> tuple[_Flow, ...]:
+    def _scopes(self, strategy: int, symbol: int) -> tuple[_Scope, ...]:
         return self._total, self._by_strategy[strategy], self._by_symbol[symbol], self._by_day[self._day]
 
     def _begin_day(self, time_ns: int) -> None:
@@ -395,6 +395,7 @@ class _Run:
     # Returns.
 
     def _usual_interval_s(self) -> float:
+        """Return the longest candidate of which the run has enough intervals, or else the shortest candidate."""
         counts = ((each, sum(1 for _ in self._targets(round(each * _NS), _ENOUGH))) for each in _INTERVALS_S)
         return next((each for each, count in counts if count >= _ENOUGH), _INTERVALS_S[-1])
 
@@ -409,6 +410,7 @@ class _Run:
         return points
 
     def _targets(self, interval_ns: int, most: int) -> Iterator[int]:
+        """Yield the index of the last sample at or before each grid point; at most ``most`` of each day."""
         times = self._times
         for begin, end in self._spans():
             if interval_ns >= _DAY_NS:
@@ -429,14 +431,14 @@ class _Run:
     def _each_day(self, curve: list[int]) -> Iterator[tuple[str, Measures]]:
         spans = {self._days[begin]: (begin, end) for begin, end in self._spans()}
         base, grid = 0, 0
-        for day, flow in self._by_day.items():
+        for day, scope in self._by_day.items():
             # A day of executions without a sample has the profit of the end of the day before.
             begin, end = spans.get(day, (0, 0))
             own = self._grid[grid : bisect_left(self._grid, end, grid)] if end else []
             start = self._grid[grid - 1] if grid else None
             date = datetime.fromtimestamp(day * _DAY_S, UTC).date().isoformat()
             values = curve[begin:end] or [base]
-            yield date, self._measures(values, flow, base, self._changes(curve, own, start), begin)
+            yield date, self._measures(values, scope, base, self._changes(curve, own, start), begin)
             base, grid = values[-1], grid + len(own)
 
     def _changes(self, curve: list[int], grid: list[int], start: int | None = None) -> list[int]:
@@ -444,7 +446,7 @@ class _Run:
         return [after - before for before, after in pairwise(values)]
 
     def _measures(
-        self, curve: list[int], flow: _Flow, base: int = 0, changes: list[int] | None = None, first: int = 0
+        self, curve: list[int], scope: _Scope, base: int = 0, changes: list[int] | None = None, first: int = 0
     ) -> Measures:
         """Return the measures of a scope; ``curve`` has the profits at the samples from ``first`` on, and ``base`` is
         the profit before them.
@@ -454,22 +456,22 @@ class _Run:
         profit = curve[-1] - base
         below = falls(value - base for value in curve)
         deepest = -min(below)
-        mean, net = flow.means()
+        mean, net = scope.means()
         return Measures(
             profit=self._money(profit),
-            fees=self._money(flow.fees),
+            fees=self._money(scope.fees),
             total_return=self._of_capital(profit),
             **self._risk(changes),
             max_drawdown=self._money(deepest),
             drawdown_share=self._of_capital(deepest),
             longest_drawdown_s=_longest_ns(self._times[first : first + len(curve)], below) / _NS,
-            fills=flow.fills,
-            maker_share=_share(flow.makers, flow.fills),
-            closing_fills=flow.closing,
-            hit_rate=_share(flow.winning, flow.closing),
-            turnover=self._money(flow.turnover),
-            turnover_ratio=self._of_capital(flow.turnover),
-            max_exposure=self._money(flow.highest),
+            fills=scope.fills,
+            maker_share=_share(scope.makers, scope.fills),
+            closing_fills=scope.closing,
+            hit_rate=_share(scope.winning, scope.closing),
+            turnover=self._money(scope.turnover),
+            turnover_ratio=self._of_capital(scope.turnover),
+            max_exposure=self._money(scope.highest),
             mean_exposure=None if mean is None else float(mean / 10**self._digits),
             mean_net_exposure=None if net is None else float(net / 10**self._digits),
         )
@@ -494,7 +496,7 @@ class _Run:
         return float(value / self._capital) if self._capital else None
 
     def _money(self, value: int) -> Decimal:
-        # A decimal made from text keeps all digits; arithmetic would round it to those of the context.
+        # A decimal made from text keeps all digits; arithmetic would round to the digits of the decimal context.
         return Decimal(f"{value}E-{self._digits}")
 
 

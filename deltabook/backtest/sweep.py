@@ -1,8 +1,8 @@
 """One backtest, or simulation, for each point of a grid, in this process, in several, or spread over a Spark cluster.
 
-A point is a task: its configuration is sent as data, its figures come back, and its whole result is the bytes that
-`deltabook backtest` with the same parameters gives. Workers open files by the same names, from the same directory: on a
-cluster the files are on a shared volume. Strategies that are in no file are sent as pickled classes, by value if they
+A point is a task: its configuration is sent as data, and its figures come back. Its whole result has the same bytes as
+that of `deltabook backtest` with the same parameters. Workers open files by the same names, from the same directory: on
+a cluster the files are on a shared volume. Strategies that are in no file are sent as pickled classes, by value if they
 come from a notebook or a script. A point that fails is returned with its error, and the others continue.
 """
 
@@ -62,7 +62,7 @@ class Experiment(Protocol):
 
     @staticmethod
     def run(config: Any, classes: Classes) -> Result:
-        """Run a configuration once; raise the errors that a point may fail with."""
+        """Run a configuration once; an error that it raises fails the point alone."""
         ...
 
     @staticmethod
@@ -138,9 +138,10 @@ class SweepResult(msgspec.Struct, frozen=True):
         return pa.table(columns)
 
     def plot(self, figure: str = "profit", across: str = "", down: str = "") -> Figure:
-        """Draw a figure of the points over two parameters, by default the first two, or over a single one.
+        """Draw a figure of the points over the parameters ``across`` and ``down``, by default the first two; over a
+        single one if only ``across`` is given.
 
-        If there are more parameters, a field shows the best value over the others. Raise `PlottingError` if matplotlib
+        Of points that differ only in other parameters, the best value is shown. Raise `PlottingError` if matplotlib
         is not installed, and `ConfigurationError` for an unknown figure or parameter.
         """
         from deltabook.backtest.plotting import sweep_plot

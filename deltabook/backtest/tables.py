@@ -1,4 +1,4 @@
-"""A result's orders, trades, profits and positions, and its statistics, as Arrow tables.
+"""Orders, trades, profits and positions of a run, as Arrow tables and as the lists that charts draw.
 
 Prices, quantities and money are exact decimals with the digits of the instruments; lots and ticks are columns of
 integers as well. Times are nanoseconds in UTC, and NULL for events that have not happened. `pyarrow.Table.to_pandas`
@@ -67,7 +67,7 @@ class _Scales:
 
 
 def decimals(values: Sequence[int | None], digits: int) -> pa.Array:
-    """Return integers of 10 to the power of minus ``digits`` as decimals with that many digits."""
+    """Return decimals with ``digits`` digits after the point; ``values`` count units of the last digit."""
     whole = pa.array(values, pa.decimal128(_DIGITS, 0))
     # The decimals have the same 128 bits, with another position of the point.
     return pa.Array.from_buffers(pa.decimal128(_DIGITS, digits), len(whole), whole.buffers())
@@ -98,7 +98,7 @@ def trades_table(result: RunData) -> pa.Table:
 def orders_table(result: RunData) -> pa.Table:
     """Return orders: strategy, symbol, side, quantities, price, status, reason, and the times of their events."""
     orders, scales = result.order_lives, _Scales(result.instruments)
-    # An order may be for an instrument that is not traded: it is refused, and has no scale.
+    # An order for an instrument that is not traded is refused; its quantities have no scale and are NULL.
     known = {instrument.symbol for instrument in result.instruments}
     symbols = [order.symbol if order.symbol in known else result.instruments[0].symbol for order in orders]
 
@@ -129,7 +129,7 @@ def orders_table(result: RunData) -> pa.Table:
 
 def pnl_table(result: RunData) -> pa.Table:
     """Return time, strategy, symbol, realised, unrealised, fees and profit (realised + unrealised - fees)."""
-    rows = _long(result)
+    rows = _long_rows(result)
     symbols = [symbol for _, _, symbol, _, _ in rows]
     scales = _Scales(result.instruments)
     profits = [sample.profits[place][number] for sample, place, _, number, _ in rows]
@@ -146,7 +146,7 @@ def pnl_table(result: RunData) -> pa.Table:
 
 def positions_table(result: RunData) -> pa.Table:
     """Return time, strategy, symbol, quantity, the best bid and ask, and the exposure: quantity × the closing price."""
-    rows = _long(result)
+    rows = _long_rows(result)
     symbols = [symbol for _, _, symbol, _, _ in rows]
     scales = _Scales(result.instruments)
     bids, asks = ([sample.quotes[number][side] for sample, _, _, number, _ in rows] for side in (0, 1))
@@ -213,7 +213,8 @@ _Row = tuple[Sample, int, str, int, int]
 """Sample, index of the strategy, symbol and its index, position in lots."""
 
 
-def _long(result: RunData) -> list[_Row]:
+def _long_rows(result: RunData) -> list[_Row]:
+    """Return a row for each sample, strategy and symbol."""
     return [
         (sample, place, instrument.symbol, number, sample.positions[place][number])
         for sample in result.curve

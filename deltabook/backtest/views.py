@@ -1,6 +1,6 @@
-"""The views of a backtest: the express lane's programs, with one step for the changes of each request.
+"""The views of a backtest: programs of the express lane, which take a step for the changes of each request.
 
-Strategies may add views while they run: `RunViews`.
+`RunViews` adds the views that strategies request while they run.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def _find(names: Sequence[str], given: Mapping[str, str], folder: Path) -> list[
             continue
         path = folder / f"{name}.sql"
         if not path.is_file():
-            files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]  # without views
+            # A file whose name ends with _schema has relations and no view.
+            files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]
             known = sorted({*given, *files})
             meant = did_you_mean(name, known)
             raise ConfigurationError(f"expected one of the views {', '.join(known)}, was {name}{meant}")
@@ -254,7 +255,7 @@ class BacktestViews:
             self._kernels.wait(sources, min(_LONGEST_WAIT_S, steps * _INTERPRETED_S))
 
     def enter_changes(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
-        """Return the changes by view that another kernel has computed; raise `ConfigurationError` if a view has
+        """Return changes that the kernel of `driven` has computed, by view; raise `ConfigurationError` if a view has
         failed.
         """
         return self._by_view(self._groups[0].enter_changes(changes))
@@ -313,8 +314,8 @@ class ViewedRun(Protocol):
 class RunViews:
     """Adds views to a run, filled with the rows that the other views have seen; the requested lane is ignored.
 
-    Views that belong to a strategy exist from the beginning, and stay. The answer comes in the next turn, since no
-    service answers within the call.
+    Views that belong to a strategy exist from the beginning, and stay. The answer comes in the next turn, because that
+    of a live service never comes within the call either.
     """
 
     def __init__(self, backtest: ViewedRun) -> None:
