@@ -32,13 +32,12 @@ _REMEMBERED_LIMIT = 1024
 _DAY_NS = 86_400 * 1_000_000_000
 _BY_OWNER = "user"
 """Detail in the exchange's messages for an order that its owner has cancelled."""
-
-
 _REFUSED = {
     "D": EventKind.CANCEL_REFUSED,
     "U": EventKind.REPLACE_REFUSED,
     "X": EventKind.REDUCE_REFUSED,
 }
+"""Event of a refused request, by the request's action."""
 
 
 class Blotter:
@@ -180,7 +179,7 @@ class Blotter:
     def _noted(self, client_id: int) -> None:
         """Note that request numbers up to ``client_id`` may be in use.
 
-        Reserved ones missing from the journal are lost.
+        A reserved number whose request is missing from the journal counts as lost.
         """
         lost_to = min(client_id, self.reserved_client_id)
         if lost_to > self.last_client_id:

@@ -89,8 +89,8 @@ def _find(specification: str | type[Strategy[Any]]) -> tuple[str, type[Strategy[
     spec = importlib.util.spec_from_file_location(f"_deltabook_strategy_{name}", path)
     assert spec is not None
     assert spec.loader is not None
-    # Register the module, in which type names are looked up: `from __future__ import annotations` makes texts of all
-    # types.
+    # Register the module, because the names of types are looked up in it: with `from __future__ import annotations`,
+    # annotations are text.
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

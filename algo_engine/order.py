@@ -51,7 +51,7 @@ class OrderStatus(StrEnum):
     REFUSED = "refused"
     """A limit of the engine or the kill switch refused the order; it was never sent."""
     UNKNOWN = "unknown"
-    """The connection broke before an answer."""
+    """The connection was lost before the exchange answered."""
     NEVER_SENT = "never_sent"
     """The exchange never received the order, as a later connection has shown."""
 
@@ -66,7 +66,7 @@ TERMINAL: Final = frozenset(
         OrderStatus.NEVER_SENT,
     }
 )
-
+"""States of an order that has ended."""
 
 TIMEOUT: Final = "timeout"
 """Detail in the exchange's message for an order whose time is over."""
@@ -171,7 +171,7 @@ class EventKind(StrEnum):
     REDUCE_REFUSED = "reduce_refused"
     REPLACE_REFUSED = "replace_refused"
     UNKNOWN = "unknown"
-    """The connection broke before an answer."""
+    """The connection was lost before the exchange answered."""
     NEVER_SENT = "never_sent"
     """After a reconnection: the exchange never received the order."""
 

@@ -16,11 +16,11 @@ A written request survives the end of the process. A power loss may take request
   serves one UTC day. A stop order is always synced before it is sent: its trigger price, which the limits of notional
   read, is in no answer.
 
-A power loss does take: the other options of an accepted order (`OrderOptions`; the exchange still acts on them), the
+A power loss may lose the other options of an accepted order (`OrderOptions`; the exchange still acts on them), the
 events of requests that never arrived, and the count of rejected orders.
 
-The reservation limits the number of requests that the disk may be behind, and `BEHIND_LIMIT_S` the time: a request that
-finds an fsync running for longer waits for the disk as in mode *before*.
+The reservation limits how many requests may have been sent that are not on disk yet. `BEHIND_LIMIT_S` limits the time:
+while an fsync has been running for longer, a request waits for the disk as in mode *before*.
 """
 
 from __future__ import annotations

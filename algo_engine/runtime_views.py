@@ -28,7 +28,7 @@ from algo_engine.backoff import LinkTimes, Retry
 from algo_engine.clocks import Clock
 from algo_engine.requested import same_sql
 from algo_engine.results_link import ResultsLink
-from algo_engine.view_link import Lane
+from algo_engine.strategy import Lane
 from deltabook.wire.catalogue import AddViews, NewView
 from deltabook.wire.directories import set_aside
 from deltabook.wire.http.reactor import ReactorPort
@@ -64,7 +64,7 @@ class _Owned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RuntimeViews:
-    """The `algo_engine.view_link.ViewLink` of a runtime."""
+    """The `algo_engine.requested.ViewLink` of a runtime."""
 
     _log = Logger()
 

@@ -18,9 +18,9 @@ from algo_engine.loader import LoadedStrategy
 from algo_engine.mirror import ViewMirror
 from algo_engine.order import OrderEvent
 from algo_engine.quotes import Quotes
+from algo_engine.requested import ViewLink
 from algo_engine.risk import RiskGate
 from algo_engine.trades import MemorySpool
-from algo_engine.view_link import ViewLink
 from deltabook.backtest.latency import Latency
 from deltabook.backtest.recorder import Recorder
 from deltabook.wire import text

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from algo_engine.loader import LoadedStrategy
 from algo_engine.quotes import QUOTE_VIEW
 from algo_engine.requested import same_sql
-from algo_engine.view_link import Lane
+from algo_engine.strategy import Lane
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
 from deltabook.wire.advice import did_you_mean
@@ -323,7 +323,7 @@ class RunViews:
         self._added: set[str] = set()
 
     def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
-        """See `algo_engine.view_link.ViewLink.add`."""
+        """See `algo_engine.requested.ViewLink.add`."""
         del lane
         if view in self._backtest.views:
             self._backtest.clock.callLater(0, done, "")
@@ -331,7 +331,7 @@ class RunViews:
             self._backtest.clock.callLater(0, self._add, view, sql, done)
 
     def drop(self, view: str) -> None:
-        """See `algo_engine.view_link.ViewLink.drop`."""
+        """See `algo_engine.requested.ViewLink.drop`."""
         if view in self._added:
             self._added.remove(view)
             self._backtest.views.drop(view)
