@@ -89,6 +89,7 @@ class RuntimeViews:
         owner.
         """
         self._drops: dict[str, Deferred[Any]] = {}
+        """Drops that the runtime has not answered for."""
         self._waiting: dict[str, tuple[str, Callable[[], None]]] = {}
         """SQL and delayed request of the views that may read a view being added."""
 
@@ -174,10 +175,16 @@ class RuntimeViews:
         if view in self._owned and view not in self._unanswered:
             readers = [self._drops[name] for name in self._drops if view in _words(self._owned.get(name, ""))]
             dropped: Deferred[Any] = DeferredList(readers).addCallback(lambda _: self._remove(view))
-            self._drops[view] = dropped.addErrback(
+            dropped.addErrback(
                 lambda failure: self._log.warn("a view is not dropped: {reason}", reason=failure.getErrorMessage())
             )
+            self._drops[view] = dropped
+            dropped.addCallback(lambda _: self._forget_drop(view, dropped))
         self._ask_waiting()
+
+    def _forget_drop(self, view: str, dropped: Deferred[Any]) -> None:
+        if self._drops.get(view) is dropped:
+            del self._drops[view]
 
     def stop(self) -> Deferred[Any]:
         """Stop following all views.
