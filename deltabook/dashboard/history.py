@@ -161,7 +161,7 @@ class Series:
             self._rows.popitem(last=False)
 
     def replace(self, number: int, rows: Mapping[Any, Any]) -> None:
-        """Enter the newest rows; if they end before the present rows, remove those first."""
+        """Enter the newest rows; if none of them is as new as the newest present row, remove the present rows first."""
         newest = max(rows, default=None)
         if self._rows and (newest is None or newest < max(self._rows)):
             self.clear(number)
@@ -173,7 +173,7 @@ class Series:
         self._rows.clear()
         self.begun = number
 
-    def news(self, have: int) -> bytes | None:
+    def changes_after(self, have: int) -> bytes | None:
         """Return the rows of frames after ``have`` as JSON, in order of change; all rows for a page without a frame."""
         is_whole = have == 0 or have < self.begun
         texts: list[bytes] = []

@@ -27,9 +27,9 @@ STUCK_S: Final = 60.0
 _POLICY: Final = 1008
 """Code with which the socket of a page is closed for a message that is not a request."""
 _BUSY: Final = 1013
-"""Code with which it is closed if there are too many pages."""
+"""Code with which the socket is closed if there are too many pages."""
 _TOKEN: Final = 4401
-"""Code with which it is closed for a wrong token; the page then asks for one."""
+"""Code with which the socket is closed for a wrong token; the page then shows a field for one."""
 
 
 class Wire(Protocol):
