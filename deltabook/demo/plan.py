@@ -108,8 +108,8 @@ PARAMETERS: Final[dict[Flow, tuple[str, ...]]] = {
     "agents": (),
     "capture": ("sobi.depth_bps=10", "sobi.factor=1.2", "volatile_sobi.depth_bps=100"),
 }
-"""Parameters of the strategies, by flow. The book of the capture has orders down to a price of 0 and is less one-sided as
-a whole than near the best prices: the strategies compare only its part near the last price.
+"""Parameters of the strategies, by flow. The book of the capture has orders down to a price of 0, and is less one-sided
+as a whole than near the best prices: the strategies compare only its part near the last price.
 """
 SCALES: Final[dict[Flow, Instrument]] = {
     "agents": Instrument("default", tick_size="0.01", lot_size="1"),
