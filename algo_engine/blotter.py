@@ -272,7 +272,7 @@ class Blotter:
 
     def _replaced(self, message: Received) -> list[OrderEvent]:
         """Apply a replacement, requested here or not: the order continues under another order id."""
-        asked = self._pending.pop(message.client_id, None)
+        request = self._pending.pop(message.client_id, None)
         client_id = self._by_order_id.pop(int(message.detail), None) if message.detail.isdigit() else None
         if client_id is None:
             self.unmatched += 1
@@ -280,7 +280,7 @@ class Blotter:
         after = self._open[client_id].replaced(message.order_id, message.volume_lots, message.price_ticks)
         self._by_order_id[message.order_id] = client_id
         self._keep(after)
-        kind = EventKind.RECONCILED if asked is None else EventKind.REPLACED
+        kind = EventKind.RECONCILED if request is None else EventKind.REPLACED
         return [OrderEvent(kind, after, message.time_ns, sequence=message.sequence)]
 
     def _executed(self, order: Order, message: Received) -> list[OrderEvent]:
@@ -320,9 +320,9 @@ class Blotter:
 
     def _taken_away(self, order: Order, message: Received) -> list[OrderEvent]:
         if message.action == "X":
-            asked = self._pending.pop(message.client_id, None)
+            request = self._pending.pop(message.client_id, None)
             # The exchange carries out a replacement at the same price with fewer lots as a reduction.
-            kind = EventKind.REPLACED if asked is not None and asked.action == "U" else EventKind.REDUCED
+            kind = EventKind.REPLACED if request is not None and request.action == "U" else EventKind.REDUCED
             after = order.reduced(message.volume_lots)
         else:
             self._answer_change(order.client_id, message.detail)
@@ -383,8 +383,8 @@ class Blotter:
         The message names no request, whether it answers a cancellation or a reduction by all that remains. The exchange
         will refuse other pending requests for the order.
         """
-        asked = (i.client_id for i in self._pending.values() if i.target == client_id and not i.is_fence)
-        oldest = next(asked, None)
+        requests = (i.client_id for i in self._pending.values() if i.target == client_id and not i.is_fence)
+        oldest = next(requests, None)
         if oldest is not None and reason == _BY_OWNER:
             del self._pending[oldest]
 

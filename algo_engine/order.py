@@ -122,8 +122,8 @@ class Order(msgspec.Struct, frozen=True, gc=False):
     def reduced(self, volume_lots: int) -> Order:
         """Return the order after a reduction by the exchange; with nothing left it is cancelled."""
         removed_lots = self.removed_lots + volume_lots
-        gone = self.filled_lots + removed_lots >= self.volume_lots
-        status = OrderStatus.CANCELLED if gone else self.status
+        is_empty = self.filled_lots + removed_lots >= self.volume_lots
+        status = OrderStatus.CANCELLED if is_empty else self.status
         return msgspec.structs.replace(self, status=status, removed_lots=removed_lots)
 
     def replaced(self, order_id: int, open_lots: int, price_ticks: int) -> Order:

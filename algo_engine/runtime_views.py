@@ -156,12 +156,12 @@ class RuntimeViews:
     def _ask_waiting(self) -> None:
         """Request the delayed views that no longer read a view being added."""
         for view, (sql, ask) in tuple(self._waiting.items()):
-            asked = self._retries.keys() - self._waiting.keys()
+            requested = self._retries.keys() - self._waiting.keys()
             if view not in self._waiting:
                 continue  # requested meanwhile, as an answer came at once
             if view not in self._retries:
                 del self._waiting[view]
-            elif asked.isdisjoint(_words(sql)):
+            elif requested.isdisjoint(_words(sql)):
                 del self._waiting[view]
                 ask()
 

@@ -80,7 +80,7 @@ def failure_words(result: RunData) -> list[str]:
     """Return the notices that a page shows above the figures: failures, and views that are slow."""
     words = [f"{s.name} was stopped: {s.failure}" for s in result.strategies if s.failure]
     words += [f"The run ended before its data: {result.failure}"] if result.failure else []
-    return words + [f"The view {name} was kept batch by batch: {why}" for name, why in result.slow_views.items()]
+    return words + [f"The view {name} was updated batch by batch: {why}" for name, why in result.slow_views.items()]
 
 
 def _failures(result: RunData) -> str:
@@ -101,7 +101,7 @@ def result_tiles(result: RunData) -> list[tuple[str, str, str]]:
     money, f = Money(result.instruments), result.figures
     orders = [strategy.orders for strategy in result.strategies]
     fills, makers = sum(o.fills for o in orders), sum(o.maker_fills for o in orders)
-    filled, asked = sum(o.filled_lots for o in orders), sum(o.submitted_lots for o in orders)
+    filled, submitted = sum(o.filled_lots for o in orders), sum(o.submitted_lots for o in orders)
     return [
         ("Profit after fees", money.text(f.profit), money.unit),
         ("Fees", money.text(f.fees), money.unit),
@@ -109,7 +109,7 @@ def result_tiles(result: RunData) -> list[tuple[str, str, str]]:
         ("Own trades", f"{f.own_trades:,}", ""),
         ("As maker", _share(makers, fills), ""),
         ("Orders", f"{sum(o.submitted for o in orders):,}", ""),
-        ("Share of ordered lots filled", _share(filled, asked), ""),
+        ("Share of ordered lots filled", _share(filled, submitted), ""),
         ("View changes", f"{f.view_changes:,}", ""),
     ]
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["BacktestExperiment", "Experiment", "Sweep", "SweepResult", "run_point"]
 
 _POLL_S: Final = 0.1
-"""Time between two looks at Spark's finished tasks, in seconds."""
+"""Interval at which the number of Spark's finished tasks is polled, in seconds."""
 
 Classes = Mapping[str, type[Strategy[Any]]]
 """Strategies that are in no file, by name."""

@@ -26,7 +26,7 @@ MOST_CHANGES: Final = 200
 MOST_VIEWS: Final = 20
 """Greatest number of views that are followed at a time."""
 _ROUND_S: Final = 0.5
-"""Time between two looks at the open views, in seconds."""
+"""Interval at which open views that are not followed are looked for, in seconds."""
 _INTEREST_S: Final = 3.0
 """Seconds without a page's request after which a view is not followed any more."""
 _LONGEST_TEXT: Final = 100_000

@@ -171,14 +171,14 @@ class HttpAsker:
     def __init__(self, peer: Peer, reactor: Any) -> None:
         """Make an asker; raise `AccessError` for files that cannot be used."""
         self._reactor, self._peer = reactor, peer
-        asked = HttpPeer.of(peer.name or "the peer", None, token_file=peer.token_file, ca_file=peer.ca_file)
-        self._port = ReactorPort(asked, reactor, connect_s=_TIMEOUT_S, is_persistent=True)
+        http_peer = HttpPeer.of(peer.name or "the peer", None, token_file=peer.token_file, ca_file=peer.ca_file)
+        self._port = ReactorPort(http_peer, reactor, connect_s=_TIMEOUT_S, is_persistent=True)
 
     async def ask(self, path: str, *, method: str = "GET", body: bytes | None = None) -> bytes:
         """See `PeerRequests`."""
         self._locate()
-        asked: Deferred[bytes] = Deferred.fromCoroutine(self._port.ask(method, path, body))
-        return await asked.addTimeout(_TIMEOUT_S, self._reactor)
+        answer: Deferred[bytes] = Deferred.fromCoroutine(self._port.ask(method, path, body))
+        return await answer.addTimeout(_TIMEOUT_S, self._reactor)
 
     async def listen(self, path: str, listener: StreamProtocol) -> None:
         """See `PeerRequests`."""

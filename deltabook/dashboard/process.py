@@ -141,13 +141,13 @@ class _Root(Resource):
         if request.method not in {b"GET", b"HEAD"}:
             request.setHeader("allow", "GET, HEAD")
             return refuse(request, 405, f"expected GET, was {request.method.decode('ascii', 'replace')[:20]}")
-        origin, asked = request.getHeader("origin"), request.getHeader("host")
-        own = f"{'https' if request.isSecure() else 'http'}://{asked}"
+        origin, host = request.getHeader("origin"), request.getHeader("host")
+        own = f"{'https' if request.isSecure() else 'http'}://{host}"
         refusal = self._access.refusal(
             str(getattr(request.getClientAddress(), "host", "")),
             request.getHeader("authorization"),
             None if origin == own else origin,
-            asked,
+            host,
         )
         # A page cannot send a token before it has its files and its socket, so these need none; it sends the token on
         # the socket.
