@@ -258,7 +258,9 @@ class Dashboard:
             self._frames.put_series(scope, {"rows": opened.rows, "changes": opened.changes})
 
     def _put_symbol(self, scope: Scope, symbol: str) -> None:
-        panels, frames, charted = self._panels, self._frames, self._history.of(symbol)
+        panels, frames = self._panels, self._frames
+        # A page may request any name, which must not take the place of a symbol in the histories.
+        charted = self._history.of(symbol) if self._market.has(symbol) else None
         frames.put(scope, "book", panels.book(symbol))
         frames.put(scope, "scale", panels.scale(symbol))
         frames.put(scope, "prices", panels.prices(symbol))
