@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from algo_engine.clocks import ScheduledCall
 from algo_engine.loader import LoadedStrategy
 from algo_engine.quotes import QUOTE_VIEW
 from algo_engine.requested import same_sql
@@ -321,6 +322,8 @@ class RunViews:
     def __init__(self, backtest: ViewedRun) -> None:
         self._backtest = backtest
         self._added: set[str] = set()
+        self._pending: dict[str, ScheduledCall] = {}
+        """Calls that will add a view."""
 
     def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
         """See `algo_engine.requested.ViewLink.add`."""
@@ -328,16 +331,20 @@ class RunViews:
         if view in self._backtest.views:
             self._backtest.clock.callLater(0, done, "")
         else:
-            self._backtest.clock.callLater(0, self._add, view, sql, done)
+            self._pending[view] = self._backtest.clock.callLater(0, self._add, view, sql, done)
 
     def drop(self, view: str) -> None:
         """See `algo_engine.requested.ViewLink.drop`."""
-        if view in self._added:
+        pending = self._pending.pop(view, None)
+        if pending is not None:
+            pending.cancel()
+        elif view in self._added:
             self._added.remove(view)
             self._backtest.views.drop(view)
 
     def _add(self, view: str, sql: str, done: Callable[[str], None]) -> None:
         backtest = self._backtest
+        del self._pending[view]
         try:
             backtest.views.add([NamedSelect(view, sql, lane="express")], backtest.seen_rows())
         except ConfigurationError as error:
