@@ -4,11 +4,11 @@ The fold is deterministic: the same records give the same state, live or after a
 
 **Fences.** After a login the exchange reports the request numbers that it has received, but bytes of an earlier
 connection may still be on their way to it. So every login sends a fence first: a cancellation without an order, with a
-number above all others. Numbers must increase, so when its refusal arrives no older request can be executed any more,
-and all older answers have been received: a request without an answer was never processed. Such requests are ended as
-*never sent* and not sent again, because the market has moved since.
+number above all others. Numbers must increase: when the refusal of the fence arrives, no older request can be executed
+any more, and all older answers have been received. A request without an answer was then never processed. Such requests
+are ended as *never sent*, and not sent again, because the market has moved since.
 
-**Lost requests.** A power loss may take requests that were sent and were not yet on disk (see
+**Lost requests.** A power loss may remove requests that were sent and were not yet on disk (see
 `algo_engine.order_sync`). Their numbers had been reserved on the disk, so that the fence of the next login is above all
 of them. Their answers come in the private stream: an order that was accepted is open again, and every request that was
 answered counts toward the limit of the day on which its number was reserved.

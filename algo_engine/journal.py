@@ -1,8 +1,8 @@
 """The write-ahead journal of one broker's orders: append-only, checked, compacted.
 
 A record is ``u32 length, u32 crc32`` (big-endian) and its bytes. The first is a checkpoint. A crash may tear the end of
-the file: reading stops at the first invalid record and cuts the file there. Nothing essential is lost: a request was
-written before it was sent, and the exchange resends its messages, including those about requests that a power loss has
+the file: reading stops at the first invalid record and cuts the file there. Nothing essential is lost. A request was
+written before it was sent. The exchange resends its messages, including those about requests that a power loss has
 removed (`algo_engine.order_sync`).
 """
 

@@ -51,7 +51,7 @@ def load_strategies(
     """Load strategies in the order given: built-in names, paths to files, or classes.
 
     Of several values of a parameter the last one counts. Raise `StrategyNotFound` if a strategy is missing, invalid or
-    given twice, and `ParameterError` for parameters that no strategy has or that are invalid.
+    given twice. Raise `ParameterError` for a parameter that no strategy has, and for an invalid value.
 
     >>> [loaded.name for loaded in load_strategies(["sobi"], ["sobi.factor=3", "sobi.risk.max_open_orders=5"])]
     ['sobi']

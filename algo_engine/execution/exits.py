@@ -70,9 +70,9 @@ class OneCancelsOther(_Stopping):
     """A target and a stop for the same lots: no lot trades through both.
 
     Only one of the two orders is in the market at a time. With ``rests="stop"`` the stop waits at the exchange, where
-    it stays effective without the engine, and the target is sent as an immediate order, in place of the stop, when the
-    best price reaches it. With ``rests="target"`` the target keeps its place in the queue, and the stop is watched here
-    by the best prices: it needs a running engine.
+    it stays effective without the engine. When the best price reaches the target, the stop is cancelled, and the target
+    is sent as an immediate order. With ``rests="target"`` the target keeps its place in the queue, and the engine
+    compares the stop with the best prices: the stop needs a running engine.
     """
 
     memory_fields = MappingProxyType(

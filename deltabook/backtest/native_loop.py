@@ -7,13 +7,13 @@ own orders ──────▶ └──────────────�
 ```
 
 `columns_of` turns records into arrays, and `NativeLoop` plays them until Python has something to do.
-`deltabook.backtest.native_books` has the arrays of the books, and `NativeBook`, which replaces
+`deltabook.backtest.native_books` has the arrays of the books. It also has `NativeBook`, which replaces
 `exchange_server.matching.Book` while the market carries out the requests of strategies. The kernel is
 `runtime.native.library.matching`.
 
-The pure-Python market is the reference: both give the same bytes, which a property test compares. Features that the
-kernel does not support (stops, icebergs, hidden orders, auctions; views that DuckDB computes, or that are added during
-the run) make the run continue on the pure-Python market, with the state that it would have had.
+The pure-Python market is the reference: both give the same bytes, which a property test compares. The kernel supports
+neither stops, icebergs, hidden orders and auctions, nor views that DuckDB computes or that are added during the run.
+With these the run continues on the pure-Python market, with the state that it would have had.
 """
 
 from __future__ import annotations

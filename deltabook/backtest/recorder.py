@@ -118,8 +118,8 @@ class Recorder:
     """Follows the orders of all strategies, and takes a sample whenever one is due.
 
     When the number of samples reaches the limit, the interval between them doubles until fewer are left. So their
-    number stays between half the limit and the limit, whatever the length of the data, they are spread evenly over it,
-    and they are the same in every run. The state at the end of each UTC day is a sample of its own, which always stays.
+    number stays between half the limit and the limit, whatever the length of the data. They are spread evenly over the
+    data, and are the same in every run. The state at the end of each UTC day is a further sample, which always stays.
     """
 
     def __init__(

@@ -153,8 +153,8 @@ class AlgoFollower:
     def take_placed(self, market_s: float) -> list[tuple[FillLine, float]]:
         """Return the fills since the last call whose market time is known, oldest first, each with its time in seconds.
 
-        ``market_s`` is the market time of the runtime's views. If it counts from midnight, unlike the exchange's, a
-        fill that has just come gets ``market_s``, and the time of an older fill is unknown.
+        ``market_s`` is the market time of the runtime's views. If it counts from midnight, and the exchange's time does
+        not, a fill that has just come gets ``market_s``, and the time of an older fill is unknown.
         """
         placed: list[tuple[FillLine, float]] = []
         for fill, is_new in self._unplaced:

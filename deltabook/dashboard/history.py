@@ -1,7 +1,7 @@
 """Histories of a dashboard: candles, lines, depth, fills, money and engine figures, kept whether a page is open or not.
 
-A history is a `Series`: rows under ascending keys, of which only the newest may change. Each row is encoded once, when
-it is entered, and carries the number of the first frame that has it, so that a page is sent only what it does not have.
+A history is a `Series`: rows under ascending keys, of which only the newest may change. A row is encoded when it is
+entered. It has the number of the first frame that contains it, so that a page is sent only rows that it does not have.
 Prices and quantities are ticks and lots, because the worth of a tick may become known after the first row.
 """
 
