@@ -75,7 +75,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class RunData(msgspec.Struct, frozen=True, dict=True):
-    """What a run has computed, of a backtest or a simulation; tables, reports and pictures are made of it."""
+    """Data of one backtest or simulation that has ended; tables, reports and pictures are made of it."""
 
     format: int
     """Version of this record's format."""
@@ -122,7 +122,7 @@ class RunData(msgspec.Struct, frozen=True, dict=True):
         days_a_year: float = 252,
         hours_a_day: float = 6.5,
     ) -> Statistics:
-        """Return return, risk, hit rate, turnover and exposure: see `deltabook.backtest.statistics.statistics_of`."""
+        """Return the statistics of the run; `deltabook.backtest.statistics.statistics_of` describes the arguments."""
         return statistics_of(
             self.instruments,
             [strategy.name for strategy in self.strategies],

@@ -553,10 +553,11 @@ _COLUMNS: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
 )
 """Head, field of `Measures`, and function that formats its value."""
 STATISTICS_HEAD: Final = ("of", *(head for head, _, _ in _COLUMNS))
+"""Heads of the columns of `statistics_rows`."""
 
 
 def statistics_rows(statistics: Statistics) -> list[list[str]]:
-    """Return a row for the total and each part; a kind that has only one part, equal to the total, is left out."""
+    """Return a row for the total and for each part; a scope with a single part, equal to the total, has no rows."""
     scopes = {
         "strategy": statistics.by_strategy,
         "symbol": statistics.by_symbol,
