@@ -12,11 +12,11 @@ exchange ◀─text─▶ orders_link ◀─────────────
                                                       ├─▶ blotter (order)     every own order through its life
                                                       ├─▶ portfolio (fees)    position, profit and fees in integers
                                                       └─▶ trades              the list of own trades (trade_recovery)
-engine starts, feeds and stops the hosts; requested has the requested views and their subscribers, view_link is the
-interface for requests, and runtime_views sends them to a runtime. status serves the state of strategies and the kill
-switch over HTTP. app assembles the process on a reactor by config; loader loads strategies and their parameters;
-void_trades reverses trades; stages measures the times of an order; backoff has the delays of the links; clocks has the
-interface of a reactor's clock. execution has composite orders for strategies, strategies the built-in strategies.
+engine starts, feeds and stops the hosts. requested has the requested views and their subscribers, and runtime_views
+sends the requests to a runtime. status serves the state of strategies and the kill switch over HTTP. app assembles the
+process on a reactor by config. loader loads strategies and their parameters; void_trades reverses trades; stages
+measures the times of an order; backoff has the delays of the links; clocks has the interface of a reactor's clock.
+execution has composite orders for strategies, and strategies has the built-in strategies.
 ```
 
 A strategy file needs only the names below. See ``docs/strategies.md``.

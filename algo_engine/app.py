@@ -46,7 +46,7 @@ __all__ = ["AlgoProcess", "run_process"]
 
 ROLE: Final = "algo"
 _POLL_S: Final = 0.02
-"""Time between two looks at the orders that are still open at the end, in seconds."""
+"""Interval at which the orders that are still open at the end are polled, in seconds."""
 _VIEWS_FILE: Final = "views.json"
 """File name of the views that strategies have added."""
 _KEPT_FILLS: Final = 10_000

@@ -4,11 +4,11 @@ The fold is deterministic: the same records give the same state, live or after a
 
 **Fences.** After a login the exchange reports the request numbers that it has received, but bytes of an earlier
 connection may still be on their way to it. So every login sends a fence first: a cancellation without an order, with a
-number above all others. Numbers must increase, so when its refusal arrives no older request can be executed any more,
-and all older answers have been received: a request without an answer was never processed. Such requests are ended as
-*never sent* and not sent again, because the market has moved since.
+number above all others. Numbers must increase: when the refusal of the fence arrives, no older request can be executed
+any more, and all older answers have been received. A request without an answer was then never processed. Such requests
+are ended as *never sent*, and not sent again, because the market has moved since.
 
-**Lost requests.** A power loss may take requests that were sent and were not yet on disk (see
+**Lost requests.** A power loss may remove requests that were sent and were not yet on disk (see
 `algo_engine.order_sync`). Their numbers had been reserved on the disk, so that the fence of the next login is above all
 of them. Their answers come in the private stream: an order that was accepted is open again, and every request that was
 answered counts toward the limit of the day on which its number was reserved.
@@ -32,13 +32,12 @@ _REMEMBERED_LIMIT = 1024
 _DAY_NS = 86_400 * 1_000_000_000
 _BY_OWNER = "user"
 """Detail in the exchange's messages for an order that its owner has cancelled."""
-
-
 _REFUSED = {
     "D": EventKind.CANCEL_REFUSED,
     "U": EventKind.REPLACE_REFUSED,
     "X": EventKind.REDUCE_REFUSED,
 }
+"""Event of a refused request, by the request's action."""
 
 
 class Blotter:
@@ -180,7 +179,7 @@ class Blotter:
     def _noted(self, client_id: int) -> None:
         """Note that request numbers up to ``client_id`` may be in use.
 
-        Reserved ones missing from the journal are lost.
+        A reserved number whose request is missing from the journal counts as lost.
         """
         lost_to = min(client_id, self.reserved_client_id)
         if lost_to > self.last_client_id:
@@ -273,7 +272,7 @@ class Blotter:
 
     def _replaced(self, message: Received) -> list[OrderEvent]:
         """Apply a replacement, requested here or not: the order continues under another order id."""
-        asked = self._pending.pop(message.client_id, None)
+        request = self._pending.pop(message.client_id, None)
         client_id = self._by_order_id.pop(int(message.detail), None) if message.detail.isdigit() else None
         if client_id is None:
             self.unmatched += 1
@@ -281,7 +280,7 @@ class Blotter:
         after = self._open[client_id].replaced(message.order_id, message.volume_lots, message.price_ticks)
         self._by_order_id[message.order_id] = client_id
         self._keep(after)
-        kind = EventKind.RECONCILED if asked is None else EventKind.REPLACED
+        kind = EventKind.RECONCILED if request is None else EventKind.REPLACED
         return [OrderEvent(kind, after, message.time_ns, sequence=message.sequence)]
 
     def _executed(self, order: Order, message: Received) -> list[OrderEvent]:
@@ -321,9 +320,9 @@ class Blotter:
 
     def _taken_away(self, order: Order, message: Received) -> list[OrderEvent]:
         if message.action == "X":
-            asked = self._pending.pop(message.client_id, None)
+            request = self._pending.pop(message.client_id, None)
             # The exchange carries out a replacement at the same price with fewer lots as a reduction.
-            kind = EventKind.REPLACED if asked is not None and asked.action == "U" else EventKind.REDUCED
+            kind = EventKind.REPLACED if request is not None and request.action == "U" else EventKind.REDUCED
             after = order.reduced(message.volume_lots)
         else:
             self._answer_change(order.client_id, message.detail)
@@ -384,8 +383,8 @@ class Blotter:
         The message names no request, whether it answers a cancellation or a reduction by all that remains. The exchange
         will refuse other pending requests for the order.
         """
-        asked = (i.client_id for i in self._pending.values() if i.target == client_id and not i.is_fence)
-        oldest = next(asked, None)
+        requests = (i.client_id for i in self._pending.values() if i.target == client_id and not i.is_fence)
+        oldest = next(requests, None)
         if oldest is not None and reason == _BY_OWNER:
             del self._pending[oldest]
 

@@ -15,7 +15,7 @@ class ScheduledCall(Protocol):
     """Call that is due later."""
 
     def active(self) -> bool:
-        """Return True if the call is still due."""
+        """Return True if the call is pending."""
         ...
 
     def cancel(self) -> None:

@@ -45,7 +45,7 @@ class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     order_fsync: Literal["before", "behind"] = "behind"
     """Policy of fsync: before requests are sent, or after (see `algo_engine.order_sync`)."""
     keep_views: bool = False
-    """True if views that strategies have added stay when they stop."""
+    """True if views that strategies have added stay in the runtime when the strategies stop."""
     http_port: int | None = None
     """Number of the status port, 0 for any free one; None for no status port."""
     http_interface: str = "127.0.0.1"

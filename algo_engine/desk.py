@@ -28,7 +28,7 @@ compaction, its end       the old or the new        unchanged        the same st
 (1) In *behind*, a power loss may take it.
 ```
 
-After an fsync behind that fails, the desk writes nothing more, and sends only cancellations.
+After a failed fsync in mode *behind*, the desk writes nothing more, and sends only cancellations.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from deltabook.wire.text import (
 __all__ = ["Desk"]
 
 _LAST_CLIENT_ID: Final = 2**62
-"""Largest newest client id of a broker with which a desk starts; a line holds ids up to twice as large."""
+"""Largest client id that a broker may have used when a desk starts; a line of the protocol can have twice that id."""
 
 
 class Desk:
@@ -133,7 +133,8 @@ class Desk:
             reserve=self._enter,
             on_failure=self._state.fail,
         )
-        self._unwanted: dict[int, None] = {}
+        self._to_cancel: dict[int, None] = {}
+        """Client ids of the orders that are to be cancelled."""
         self._fence_id = 0
         self._is_synchronised = False
         self.kill_reason = ""
@@ -196,7 +197,7 @@ class Desk:
         wanted = msgspec.structs.replace(order, volume_lots=volume_lots, price_ticks=price_ticks)
         if not (order.is_open and order.order_id):
             reason = f"order: expected one in the book, was {order.status}"
-        elif client_id in self._unwanted or any(i.target == client_id for _, i in self._blotter.replacements()):
+        elif client_id in self._to_cancel or any(i.target == client_id for _, i in self._blotter.replacements()):
             reason = "order: expected no cancellation or replacement of it on its way, was one"
         else:
             reason = self._objection(wanted, is_new=False)
@@ -212,7 +213,7 @@ class Desk:
         """Cancel an order as soon as requests can be sent; an order that has ended is ignored."""
         order = self._blotter.order(client_id)
         if order is not None and order.is_open:
-            self._unwanted[client_id] = None
+            self._to_cancel[client_id] = None
             self._send_cancellations()
 
     def reduce(self, client_id: int, volume_lots: int) -> None:
@@ -237,7 +238,7 @@ class Desk:
         """Cancel all open orders, or those of one symbol."""
         for order in self._blotter.open_orders():
             if symbol is None or order.symbol == symbol:
-                self._unwanted[order.client_id] = None
+                self._to_cancel[order.client_id] = None
         self._send_cancellations()
 
     def remember(self, name: str, data: bytes) -> None:
@@ -310,7 +311,7 @@ class Desk:
         message = Received(
             r.sequence, r.time_ns, r.order_id, r.action, r.volume, r.price, r.symbol, r.client_id, r.detail
         )
-        self._unwant_refused(message)
+        self._drop_refused_cancellation(message)
         if r.action in ("E", "F"):
             fee = self._fees.fee(r.symbol, r.detail, r.volume, r.price)
             message = msgspec.structs.replace(message, fee=fee) if fee else message
@@ -404,7 +405,7 @@ class Desk:
             return
         written_s = self._stages.written(self._requested_s)
         if self._state.is_broken:
-            # Unwritten requests are not sent, except cancellations: it need not be known later if they were sent.
+            # Unwritten requests are not sent, except cancellations, which need no record: they can only end orders.
             intents = [intent for intent in intents if intent.action == "D"]
         if intents and self._send is not None:
             self._send(b"".join(map(self._encoded, intents)))
@@ -424,15 +425,15 @@ class Desk:
 
     def _send_cancellations(self) -> None:
         """Send the cancellations that can be sent now; the others wait for the exchange's answers."""
-        for client_id in list(self._unwanted):
+        for client_id in list(self._to_cancel):
             order = self._blotter.order(client_id)
             if order is None or not order.is_open:
-                del self._unwanted[client_id]
+                del self._to_cancel[client_id]
             elif self._is_synchronised and order.order_id and not self._blotter.is_leaving(client_id):
                 intent_id = self._blotter.last_client_id + 1
                 self._request(Intent(intent_id, "D", 0, 0, order.symbol, order.order_id, client_id))
 
-    def _unwant_refused(self, message: Received) -> None:
+    def _drop_refused_cancellation(self, message: Received) -> None:
         """Stop trying to cancel an order if the exchange refused its cancellation.
 
         A cancellation that never reached the exchange is repeated, and so is one that a replacement overtook, since the
@@ -445,7 +446,7 @@ class Desk:
                 continue
             order = self._blotter.order(intent.target)
             if order is None or order.order_id == intent.order_id:
-                self._unwanted.pop(intent.target, None)
+                self._to_cancel.pop(intent.target, None)
 
     def _synchronised(self) -> None:
         self._fence_id, self._is_synchronised = 0, True

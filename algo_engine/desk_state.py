@@ -147,7 +147,7 @@ class DeskState:
             self.fail(result)
             return
         self._journal.end_compaction()
-        # A state that is large itself is not written again for every message.
+        # Twice the size of the new journal: otherwise a large state would be written again after a few messages.
         self._compact_at_bytes = max(self._compact_bytes, 2 * self._journal.size_bytes)
 
     def close_journal(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from twisted.logger import Logger
 
@@ -14,10 +13,10 @@ from algo_engine.errors import StrategiesFailed
 from algo_engine.host import StrategyHost
 from algo_engine.mirror import ViewMirror
 from algo_engine.quotes import QUOTE_VIEW, Quotes
-from algo_engine.requested import RequestedViews
+from algo_engine.requested import NoViewLink, RequestedViews, ViewLink
 from algo_engine.stages import OrderStages
-from algo_engine.view_link import Lane, NoViewLink, ViewLink
-from deltabook.wire.results import Frame, FrameHeader
+from algo_engine.strategy import Lane
+from deltabook.wire.results import Frame
 from deltabook.wire.strategies import StrategyState
 
 __all__ = ["Engine"]
@@ -53,14 +52,14 @@ class Engine:
         self._on_failure, self._on_synchronised = on_failure, on_synchronised
         self._fresh: set[str] = set()
         self._losses: dict[str, int] = {}
-        """Number of the loss of each view that is lost."""
+        """Number of the loss, by view, for the views that are lost now."""
         self._last_loss = 0
         self._is_stopping = False
         self.view_changes = 0
         """Number of view changes that have arrived."""
         self._stages = stages or OrderStages(clock.seconds)
         self._requested = RequestedViews(view_link or NoViewLink(), mirror, is_kept=keep_views)
-        self._given = {view for host in hosts for view in (QUOTE_VIEW, *host.loaded.strategy.views)}
+        self._declared = {view for host in hosts for view in (QUOTE_VIEW, *host.loaded.strategy.views)}
         for host in hosts:
             host.desk.on_synchronised = self._synchronised(host)
             host.on_failed = partial(self._host_failed, host)
@@ -85,12 +84,6 @@ class Engine:
         self._stages.strategies_called()
         self.change(change)
         self._stages.strategies_returned()
-
-    def rows(
-        self, header: FrameHeader, columns: tuple[str, ...], rows: list[tuple[Any, ...]], weights: list[int]
-    ) -> None:
-        """Process a frame whose rows are tuples: for views computed in this process."""
-        self.change(self._mirror.enter(header, columns, rows, weights))
 
     def change(self, change: ViewChange | None) -> None:
         """Pass on the change that the mirror made of a frame; do nothing for None."""
@@ -217,10 +210,10 @@ class Engine:
                 host.desk.suspended = ""
 
     def _view_wanted(self, host: StrategyHost, view: str, sql: str, lane: Lane) -> None:
-        self._requested.add(host, view, sql, lane, self._given.__contains__)
+        self._requested.add(host, view, sql, lane, self._declared.__contains__)
 
     def _view_ended(self, view: str, reason: str) -> None:
-        if view not in self._given:
+        if view not in self._declared:
             self._fresh.discard(view)
             self._losses.pop(view, None)
             self._requested.ended(view, reason)

@@ -60,4 +60,4 @@ class JournalDamaged(AlgoError, ValueError, DamageError):
 
 
 class JournalInUse(AlgoError, OSError):
-    """Another process holds the journal of orders."""
+    """Another process has locked the journal of orders."""

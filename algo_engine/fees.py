@@ -1,8 +1,8 @@
 """Fees of executions: exact integers, from a text or a file.
 
-A fee is ``rate × notional / 1,000,000 + per_lot × lots``, in ticks × lots, where the notional is price × lots. The one
-division is rounded up, in favour of the exchange: a fee is never less than the exact figure and a rebate never more, by
-less than one tick × lot per execution. Executions in auctions cost the taker's fee.
+A fee is ``rate × notional / 1,000,000 + per_lot × lots``, in ticks × lots, where the notional is price × lots. The
+division is rounded up, in favour of the exchange: for each execution a fee is higher, and a rebate is lower, than the
+exact figure by less than one tick × lot. Executions in auctions cost the taker's fee.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ from algo_engine.mirror import ViewMirror
 from algo_engine.order import EventKind, Order, OrderEvent, Side
 from algo_engine.portfolio import ProfitAndLoss
 from algo_engine.quotes import QUOTE_VIEW, Quote, Quotes
-from algo_engine.strategy import Context
-from algo_engine.view_link import Lane
+from algo_engine.strategy import Context, Lane
 from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["TIMERS_LIMIT", "StrategyHost", "Timers"]
@@ -35,7 +34,7 @@ class Timers:
         self._calls: dict[str, ScheduledCall] = {}
 
     def set(self, name: str, delay_ms: int, *, repeat: bool = False) -> None:
-        """Call back after the delay, once or at that interval.
+        """Set a timer, which calls back once after the delay, or repeatedly at that interval.
 
         Raise `ValueError` for a delay below 1 ms, and for more than `TIMERS_LIMIT` timers.
         """
@@ -90,6 +89,7 @@ class StrategyHost(Context):
         self.on_view_wanted: Callable[[str, str, Lane], None] = lambda view, sql, lane: None
         """Callback for the name, SQL and lane of a view that the strategy adds."""
         self.is_started = False
+        """True while events are delivered to the strategy."""
         self.failure = ""
         """Reason why the strategy was stopped permanently; empty if it was not."""
         self.error: Exception | None = None

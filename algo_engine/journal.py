@@ -1,9 +1,9 @@
 """The write-ahead journal of one broker's orders: append-only, checked, compacted.
 
 A record is ``u32 length, u32 crc32`` (big-endian) and its bytes. The first is a checkpoint. A crash may tear the end of
-the file: reading stops at the first invalid record and cuts the file there. Nothing essential is lost: a request was
-written before it was sent, and the exchange resends its messages, also about requests that a power loss took
-(`algo_engine.order_sync`).
+the file: reading stops at the first invalid record and cuts the file there. Nothing essential is lost. A request was
+written before it was sent. The exchange resends its messages, including those about requests that a power loss has
+removed (`algo_engine.order_sync`).
 """
 
 from __future__ import annotations
@@ -332,7 +332,7 @@ def _framed(record: Record) -> bytes:
 def _scan(data: bytes) -> Iterator[tuple[Record, int]]:
     """Yield each valid record with the offset of its end, up to the first invalid one.
 
-    A checkpoint is valid as the first record only: one behind it begins the copy of a journal.
+    A checkpoint is valid as the first record only: a later one is the start of another journal that was appended.
     """
     at = 0
     while at + _PREFIX.size <= len(data):

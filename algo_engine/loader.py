@@ -51,7 +51,7 @@ def load_strategies(
     """Load strategies in the order given: built-in names, paths to files, or classes.
 
     Of several values of a parameter the last one counts. Raise `StrategyNotFound` if a strategy is missing, invalid or
-    given twice, and `ParameterError` for parameters that no strategy has or that are invalid.
+    given twice. Raise `ParameterError` for a parameter that no strategy has, and for an invalid value.
 
     >>> [loaded.name for loaded in load_strategies(["sobi"], ["sobi.factor=3", "sobi.risk.max_open_orders=5"])]
     ['sobi']
@@ -89,8 +89,8 @@ def _find(specification: str | type[Strategy[Any]]) -> tuple[str, type[Strategy[
     spec = importlib.util.spec_from_file_location(f"_deltabook_strategy_{name}", path)
     assert spec is not None
     assert spec.loader is not None
-    # Register the module, in which type names are looked up: `from __future__ import annotations` makes texts of all
-    # types.
+    # Register the module, because the names of types are looked up in it: with `from __future__ import annotations`,
+    # annotations are text.
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

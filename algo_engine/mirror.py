@@ -58,7 +58,7 @@ class ViewMirror:
             contents.clear()
             contents.scales = dict(scales or {})
         contents.apply(rows, weights)
-        added, removed = _parted(contents.columns, rows, weights)
+        added, removed = _added_and_removed(contents.columns, rows, weights)
         contents.epoch, contents.step = header.to_epoch, header.step
         return ViewChange(
             view=header.view,
@@ -96,7 +96,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return values
 
 
-def _parted(
+def _added_and_removed(
     columns: tuple[str, ...], rows: list[tuple[Any, ...]], weights: list[int]
 ) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
     """Return the added and the removed rows by column name, each as often as it was added or removed."""

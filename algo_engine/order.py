@@ -51,7 +51,7 @@ class OrderStatus(StrEnum):
     REFUSED = "refused"
     """A limit of the engine or the kill switch refused the order; it was never sent."""
     UNKNOWN = "unknown"
-    """The connection broke before an answer."""
+    """The connection was lost before the exchange answered."""
     NEVER_SENT = "never_sent"
     """The exchange never received the order, as a later connection has shown."""
 
@@ -66,7 +66,7 @@ TERMINAL: Final = frozenset(
         OrderStatus.NEVER_SENT,
     }
 )
-
+"""States of an order that has ended."""
 
 TIMEOUT: Final = "timeout"
 """Detail in the exchange's message for an order whose time is over."""
@@ -122,8 +122,8 @@ class Order(msgspec.Struct, frozen=True, gc=False):
     def reduced(self, volume_lots: int) -> Order:
         """Return the order after a reduction by the exchange; with nothing left it is cancelled."""
         removed_lots = self.removed_lots + volume_lots
-        gone = self.filled_lots + removed_lots >= self.volume_lots
-        status = OrderStatus.CANCELLED if gone else self.status
+        is_empty = self.filled_lots + removed_lots >= self.volume_lots
+        status = OrderStatus.CANCELLED if is_empty else self.status
         return msgspec.structs.replace(self, status=status, removed_lots=removed_lots)
 
     def replaced(self, order_id: int, open_lots: int, price_ticks: int) -> Order:
@@ -171,7 +171,7 @@ class EventKind(StrEnum):
     REDUCE_REFUSED = "reduce_refused"
     REPLACE_REFUSED = "replace_refused"
     UNKNOWN = "unknown"
-    """The connection broke before an answer."""
+    """The connection was lost before the exchange answered."""
     NEVER_SENT = "never_sent"
     """After a reconnection: the exchange never received the order."""
 

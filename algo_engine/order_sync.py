@@ -5,22 +5,23 @@ before   append ─▶ fsync ─▶ send
 behind   append ─▶ write ─▶ send ─▶ fsync on another thread, one at a time, for all requests written meanwhile
 ```
 
-A written request survives the end of the process. A power loss may take requests that were written and sent, but:
+A written request survives the end of the process. A power loss may remove requests that were written and sent. Three
+properties hold nevertheless:
 
 * *No number is used twice.* Request numbers are reserved on the disk, `RESERVED_REQUESTS` ahead, before any of them is
-  sent. A restart continues above the reservation, so that its fence is above everything that may still be on its way
-  (see `algo_engine.blotter`), and no late order of the earlier run can be taken for one of the new run.
-* *Every order at the exchange is known.* The private stream, requested from the last position on disk, has its
-  acceptance with side, lots and price, and its fills.
+  sent. A restart continues above the reservation. Its fence is therefore above every request that may still be on its
+  way (see `algo_engine.blotter`), and no late order of the earlier run can be mistaken for one of the new run.
+* *Every order at the exchange is known.* The private stream is requested from the last position on disk. It has the
+  acceptance of each order, with side, lots and price, and its fills.
 * *Limits hold.* Answers to lost requests count toward the daily limit of the day of their reservation. A reservation
   serves one UTC day. A stop order is always synced before it is sent: its trigger price, which the limits of notional
   read, is in no answer.
 
-A power loss does take: the other options of an accepted order (`OrderOptions`; the exchange still acts on them), the
+A power loss may lose the other options of an accepted order (`OrderOptions`; the exchange still acts on them), the
 events of requests that never arrived, and the count of rejected orders.
 
-The reservation limits the number of requests that the disk may be behind, and `BEHIND_LIMIT_S` the time: a request that
-finds an fsync running for longer waits for the disk as in mode *before*.
+The reservation limits how many requests may have been sent that are not on disk yet. `BEHIND_LIMIT_S` limits the time:
+while an fsync has been running for longer, a request waits for the disk as in mode *before*.
 """
 
 from __future__ import annotations

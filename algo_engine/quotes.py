@@ -14,7 +14,7 @@ QUOTE_VIEW: Final = "best_quote"
 """View with the best prices, which every strategy reads."""
 QUOTE_COLUMNS: Final = ("symbol", "bid_price", "bid_volume", "ask_price", "ask_volume")
 _WEIGHT: Final = 16
-"""A new touch counts one part in this many of the typical size."""
+"""A new quote moves the typical size towards its own size by their difference divided by this number."""
 
 
 class Quote(msgspec.Struct, frozen=True, gc=False):
@@ -39,8 +39,8 @@ class Quote(msgspec.Struct, frozen=True, gc=False):
         removed.
         """
         bid, ask = self.bid_price_ticks, self.ask_price_ticks
-        is_there = self.bid_volume_lots > 0 and self.ask_volume_lots > 0
-        return is_there and bid is not None and ask is not None and bid < ask
+        has_lots = self.bid_volume_lots > 0 and self.ask_volume_lots > 0
+        return has_lots and bid is not None and ask is not None and bid < ask
 
     @property
     def double_mid_ticks(self) -> int | None:
@@ -51,15 +51,17 @@ class Quote(msgspec.Struct, frozen=True, gc=False):
         return 2 * bid if ask is None else bid + ask
 
     def mark_ticks(self, position_lots: int) -> int | None:
-        """Return the price at which a position could be closed: the bid for a long one, the ask for a short one; if
-        that side is empty, the other side's price, None if both are.
+        """Return the price at which a position could be closed: the bid for a long one, the ask for a short one.
+
+        If that side is empty, return the other side's price; None if both sides are empty.
         """
         return mark_ticks(self.bid_price_ticks, self.ask_price_ticks, position_lots)
 
 
 def mark_ticks(bid: int | None, ask: int | None, position_lots: int) -> int | None:
-    """Return the price at which a position could be closed; the other side's price if its own side is empty, None if
-    both are.
+    """Return the price at which a position could be closed: the bid for a long one, the ask for a short one.
+
+    If that side is empty, return the other side's price; None if both sides are empty.
     """
     near, far = (bid, ask) if position_lots >= 0 else (ask, bid)
     return far if near is None else near
@@ -74,10 +76,10 @@ class Quotes:
     def apply(self, change: ViewChange) -> None:
         """Apply a change of ``best_quote``."""
         quotes = self._quotes
-        here = {row["symbol"] for row in change.added}
-        gone = list(quotes) if change.is_snapshot else [row["symbol"] for row in change.removed]
-        for symbol in gone:
-            if symbol not in here and symbol in quotes:
+        added = {row["symbol"] for row in change.added}
+        removed = list(quotes) if change.is_snapshot else [row["symbol"] for row in change.removed]
+        for symbol in removed:
+            if symbol not in added and symbol in quotes:
                 quotes[symbol] = msgspec.structs.replace(quotes[symbol], bid_volume_lots=0, ask_volume_lots=0)
         for row in change.added:
             symbol = row["symbol"]

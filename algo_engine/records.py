@@ -107,8 +107,8 @@ class Noted(msgspec.Struct, frozen=True, tag="n", array_like=True, gc=False):
 
 
 class Reserved(msgspec.Struct, frozen=True, tag="r", array_like=True, gc=False):
-    """Reserved request numbers, which may be sent before the disk has their requests; durable
-    before the first is sent.
+    """Reserved request numbers: their requests may be sent before they are on disk. The reservation itself is durable
+    before the first of them is sent.
     """
 
     client_id: int

@@ -1,15 +1,47 @@
-"""Views that strategies define, in their queries or while they run: their subscribers and their SQL."""
+"""Views that strategies define, in their queries or while they run: their subscribers, and the link that adds them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from algo_engine.contents import ViewChange
 from algo_engine.host import StrategyHost
 from algo_engine.mirror import ViewMirror
-from algo_engine.view_link import Lane, ViewLink
+from algo_engine.strategy import Lane
 
-__all__ = ["RequestedViews", "same_sql"]
+__all__ = ["NoViewLink", "RequestedViews", "ViewLink", "same_sql"]
+
+
+class ViewLink(Protocol):
+    """Adds views to their host, and follows them: their changes arrive like all other changes.
+
+    No call waits. The engine requests a view once, however many strategies want it.
+    """
+
+    def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
+        """Add a view and follow it.
+
+        ``done`` is called once: with an empty text when the view was added, before or after its snapshot, or with the
+        reason of the refusal.
+        """
+        ...
+
+    def drop(self, view: str) -> None:
+        """Stop following a view, if it is followed; its host may drop it."""
+        ...
+
+
+class NoViewLink:
+    """Link of a run in which no view can be added."""
+
+    def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
+        """See `ViewLink.add`."""
+        del sql, lane
+        done(f"expected a view that exists already, was a request to add {view}")
+
+    def drop(self, view: str) -> None:
+        """See `ViewLink.drop`."""
 
 
 def same_sql(sql: str, other: str) -> bool:
@@ -22,7 +54,7 @@ def same_sql(sql: str, other: str) -> bool:
 
 
 class _Requested:
-    """Requested view."""
+    """A view that was requested, and the strategies that want it."""
 
     def __init__(self, sql: str, lane: Lane) -> None:
         self.sql, self.lane = sql, lane

@@ -89,7 +89,7 @@ class _Frames(Protocol):
         self._link.disconnected(reason.getErrorMessage())
 
     def abort(self) -> None:
-        """Close the connection below the response."""
+        """Close the connection that carries the response."""
         # The response's transport is a proxy whose interface lacks this method; readBody accesses it in the same way.
         abort = getattr(self.transport, "abortConnection", None)
         if abort is not None:

@@ -28,7 +28,7 @@ from algo_engine.backoff import LinkTimes, Retry
 from algo_engine.clocks import Clock
 from algo_engine.requested import same_sql
 from algo_engine.results_link import ResultsLink
-from algo_engine.view_link import Lane
+from algo_engine.strategy import Lane
 from deltabook.wire.catalogue import AddViews, NewView
 from deltabook.wire.directories import set_aside
 from deltabook.wire.http.reactor import ReactorPort
@@ -64,7 +64,7 @@ class _Owned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RuntimeViews:
-    """The `algo_engine.view_link.ViewLink` of a runtime."""
+    """The `algo_engine.requested.ViewLink` of a runtime."""
 
     _log = Logger()
 
@@ -89,6 +89,7 @@ class RuntimeViews:
         owner.
         """
         self._drops: dict[str, Deferred[Any]] = {}
+        """Drops that the runtime has not answered for."""
         self._waiting: dict[str, tuple[str, Callable[[], None]]] = {}
         """SQL and delayed request of the views that may read a view being added."""
 
@@ -155,12 +156,12 @@ class RuntimeViews:
     def _ask_waiting(self) -> None:
         """Request the delayed views that no longer read a view being added."""
         for view, (sql, ask) in tuple(self._waiting.items()):
-            asked = self._retries.keys() - self._waiting.keys()
+            requested = self._retries.keys() - self._waiting.keys()
             if view not in self._waiting:
                 continue  # requested meanwhile, as an answer came at once
             if view not in self._retries:
                 del self._waiting[view]
-            elif asked.isdisjoint(_words(sql)):
+            elif requested.isdisjoint(_words(sql)):
                 del self._waiting[view]
                 ask()
 
@@ -174,10 +175,16 @@ class RuntimeViews:
         if view in self._owned and view not in self._unanswered:
             readers = [self._drops[name] for name in self._drops if view in _words(self._owned.get(name, ""))]
             dropped: Deferred[Any] = DeferredList(readers).addCallback(lambda _: self._remove(view))
-            self._drops[view] = dropped.addErrback(
+            dropped.addErrback(
                 lambda failure: self._log.warn("a view is not dropped: {reason}", reason=failure.getErrorMessage())
             )
+            self._drops[view] = dropped
+            dropped.addCallback(lambda _: self._forget_drop(view, dropped))
         self._ask_waiting()
+
+    def _forget_drop(self, view: str, dropped: Deferred[Any]) -> None:
+        if self._drops.get(view) is dropped:
+            del self._drops[view]
 
     def stop(self) -> Deferred[Any]:
         """Stop following all views.

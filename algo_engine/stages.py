@@ -31,7 +31,7 @@ class OrderStages:
         written.
         """
         self.wire = Durations()
-        """Durations from there until the socket has accepted the bytes, or the transport buffers them."""
+        """Durations from the end of the stage `journal` until the socket or the transport's buffer has the bytes."""
         self.fsync = Durations()
         """Durations of the journals' fsyncs, before or after the sending."""
 

@@ -326,8 +326,8 @@ class _Root(Resource):
         self._reports, self._metrics, self._access = reports, metrics, access
         self._answers: Final[dict[str, Callable[[dict[str, str]], object]]] = {
             strategies.STATUS_PATH: lambda _: reports.strategies(),
-            strategies.FILLS_PATH: lambda asked: reports.fills(_number(asked.get("after", "0"))),
-            strategies.ORDERS_PATH: lambda asked: reports.orders(asked.get("strategy", "")),
+            strategies.FILLS_PATH: lambda arguments: reports.fills(_number(arguments.get("after", "0"))),
+            strategies.ORDERS_PATH: lambda arguments: reports.orders(arguments.get("strategy", "")),
         }
 
     def render(self, request: Request) -> bytes:
@@ -353,10 +353,10 @@ class _Root(Resource):
             raise _Refused(
                 405, f"expected {'POST' if b'POST' in allowed else 'GET'}, was {method[:20].decode('latin-1')}"
             )
-        asked = _asked(request, _ARGUMENTS[path])
+        arguments = _arguments(request, _ARGUMENTS[path])
         if path == METRICS_PATH:
             return self._metrics.answer(request.getHeader("accept") or "")
-        answer = self._kill(request) if path == strategies.KILL_PATH else self._answers[path](asked)
+        answer = self._kill(request) if path == strategies.KILL_PATH else self._answers[path](arguments)
         return msgspec.json.encode(answer), "application/json"
 
     def _admit(self, request: Request) -> None:
@@ -377,15 +377,15 @@ class _Root(Resource):
         return self._reports.kill(kill)
 
 
-def _asked(request: Request, names: tuple[str, ...]) -> dict[str, str]:
+def _arguments(request: Request, names: tuple[str, ...]) -> dict[str, str]:
     given = cast(dict[bytes, list[bytes]], request.args or {})
-    asked = {name.decode("utf-8", "replace"): values for name, values in given.items()}
-    for name, values in asked.items():
+    arguments = {name.decode("utf-8", "replace"): values for name, values in given.items()}
+    for name, values in arguments.items():
         if name not in names:
             raise _Refused(400, f"expected {' or '.join(names) or 'no parameter'}, was {name[:80]}")
         if len(values) != 1:
             raise _Refused(400, f"expected {name} once, was {len(values)} times")
-    return {name: values[0].decode("utf-8", "replace") for name, values in asked.items()}
+    return {name: values[0].decode("utf-8", "replace") for name, values in arguments.items()}
 
 
 def _number(text: str) -> int:

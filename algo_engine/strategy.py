@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -19,10 +19,12 @@ from algo_engine.memories import Recovered
 from algo_engine.order import Order, OrderEvent
 from algo_engine.portfolio import ProfitAndLoss
 from algo_engine.quotes import Quote
-from algo_engine.view_link import Lane
 from deltabook.wire.text import PLAIN, OrderOptions
 
-__all__ = ["Context", "NoParameters", "Strategy"]
+__all__ = ["Context", "Lane", "NoParameters", "Strategy"]
+
+Lane = Literal["express", "spark"]
+"""Lane of the runtime in which a view is kept."""
 
 
 class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,7 +85,7 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def cancel(self, client_id: int) -> None:
-        """Cancel the rest of an order, as soon as the exchange can be asked; ignored if the order is not open."""
+        """Cancel the rest of an order as soon as requests can be sent; ignored if the order is not open."""
 
     @abc.abstractmethod
     def cancel_all(self, symbol: str | None = None) -> None:
@@ -93,8 +95,8 @@ class Context(abc.ABC):
     def reduce(self, client_id: int, volume_lots: int) -> None:
         """Reduce an order by ``volume_lots`` lots; it keeps its priority.
 
-        The call is refused, by an event, for less than one lot, and while the exchange has not accepted the order or
-        cannot be asked. It is ignored for a client id for which `order` returns None.
+        The call is refused, by an event, for less than one lot, and while the exchange has not accepted the order or no
+        request can be sent. It is ignored for a client id for which `order` returns None.
         """
 
     @abc.abstractmethod
@@ -102,9 +104,9 @@ class Context(abc.ABC):
         """Replace the open rest of an order by ``volume_lots`` lots at this price.
 
         The order keeps its client id; it keeps its priority only at the same price with no more lots. Lots that are
-        executed before the request arrives are additional. The call is refused, by an event, while the exchange has not
-        accepted the order, and while a cancellation or another replacement of it is pending. It is ignored for a client
-        id for which `order` returns None.
+        executed before the request arrives come in addition. The call is refused, by an event, while the exchange has
+        not accepted the order, and while a cancellation or another replacement of it is pending. It is ignored for a
+        client id for which `order` returns None.
         """
 
     @abc.abstractmethod
@@ -185,10 +187,10 @@ class Strategy(Generic[P]):
     """Base class of all strategies; a strategy file holds exactly one subclass.
 
     The engine calls one method at a time; a method that is not overridden does nothing. Events that a call of the
-    context causes are delivered after the method has returned. An exception in any of them stops this strategy alone:
+    context causes are delivered after the method has returned. An exception in a method stops this strategy alone:
     its orders are cancelled, and new ones are refused.
 
-    A mock in place of the engine is enough to test one:
+    A mock in place of the engine is enough to test a strategy:
 
     >>> class BuyTheLean(Strategy):
     ...     views = ("lean",)

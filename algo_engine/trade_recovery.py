@@ -34,7 +34,7 @@ class SpoolCheck(msgspec.Struct, frozen=True):
     trades: tuple[Trade, ...] = ()
     """All trades that journal and list contain together, if the list has an error."""
     lost: str = ""
-    """Number of trades missing from these, and what to do; empty if none are."""
+    """Message with the number of trades that neither file has, and what to do; empty if there are none."""
 
 
 def check_spool(folder: Path) -> SpoolCheck:
@@ -82,7 +82,8 @@ def rebuild_spool(folder: Path, check: SpoolCheck) -> str:
 def open_spool(folder: Path, strategy: str, broker_id: int) -> tuple[FileSpool, str]:
     """Open the list of trades of a strategy, restored from the journal if it is damaged.
 
-    Return it and a report in words. The journal must be locked. Raise `JournalDamaged` if trades are lost.
+    Return the list, and a report as text, empty if the list was intact. The journal must be locked. Raise
+    `JournalDamaged` if trades are lost.
     """
     words = ""
     check = check_spool(folder)

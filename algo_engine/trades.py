@@ -1,9 +1,9 @@
 """The list of own trades: a spool that grows with every fill, and a CSV or Parquet file of it at any moment.
 
-The spool is one line a fill, numbered by the private stream. A fill that is declared void gets another line, which
-takes it back (see `algo_engine.void_trades`). After a crash the spool may be ahead of or behind the journal of orders:
-fills that it already contains, by their numbers, are not written again, and missing fills come again from the journal
-or from the exchange, because the journal drops a fill (by compaction) only after the spool is on disk.
+The spool has one line for each fill, numbered by the private stream. A fill that is declared void gets another line,
+which reverses it (see `algo_engine.void_trades`). After a crash the spool may be ahead of or behind the journal of
+orders. Fills whose numbers it already contains are not written again. Missing fills come again from the journal or from
+the exchange, because the journal drops a fill (by compaction) only after the spool is on disk.
 
 A line ends with ``#`` and the CRC-32 of its fields, continued from the previous line's checksum: a line that was
 changed, moved or removed is detected. A line is written together with its line end, so that a crash leaves at most a
@@ -207,7 +207,8 @@ def _damage(path: Path, at: int, line: bytes) -> JournalDamaged:
 def scan_spool(path: Path) -> Iterator[tuple[bytes, Trade | None]]:
     """Yield every line of a spool with its trade, None for a damaged line; leave out a line without end.
 
-    Numbers ascend. A file without checksums is accepted as far as its lines are trades.
+    A number that is not above the previous one is damage too. In a file without checksums every line that is a trade is
+    accepted.
     """
     checksum: int | None = 0
     last = 0
@@ -244,7 +245,7 @@ def _parsed(fields: bytes) -> Trade | None:
 
 
 def write_spool(path: Path, trades: Iterable[Trade]) -> None:
-    """Write a spool of these trades durably, in place of an existing one, as a whole."""
+    """Write a spool of these trades durably; it replaces an existing one atomically."""
     hidden = path.with_name(f".{path.name}.new")
     checksum = 0
     with hidden.open("wb") as out:

@@ -28,7 +28,9 @@ from algo_engine.trades import Trade
 __all__ = ["NEWEST_TRADES", "TradeHistory"]
 
 NEWEST_TRADES: Final = 60_000
-"""Age, in executions of accounts' orders, above which the exchange declares no trade void to its owners."""
+"""Number of later executions of accounts' orders after which the exchange declares a trade void no more to its
+owners.
+"""
 
 
 class TradeHistory:

@@ -33,7 +33,7 @@ Numbers = NDArray[np.float64]
 
 
 def make_environment() -> gymnasium.Env:  # type: ignore[type-arg, unused-ignore]
-    """The environment: a decision every two seconds."""
+    """Return the environment, in which a decision is made every two seconds."""
     return gymnasium.make("deltabook/Execution-v0", lots=2_000, seconds=20, steps=10, market=MARKET)
 
 
@@ -74,7 +74,7 @@ def learn(generations: int, seed: int = 1) -> tuple[Numbers, list[tuple[int, flo
     for generation in range(generations):
         seeds = range(generation * MARKETS, (generation + 1) * MARKETS)
         candidates = search.ask()
-        # Against TWAP in the same markets: what the market itself did is no merit.
+        # Rewards are relative to TWAP in the same markets, so that the trend of a market does not count.
         even = mean_reward(environment, seeds, None)
         rewards = [mean_reward(environment, seeds, candidate) - even for candidate in candidates]
         search.tell(candidates, [-reward for reward in rewards])
@@ -87,7 +87,7 @@ def learn(generations: int, seed: int = 1) -> tuple[Numbers, list[tuple[int, flo
 
 
 def compare(weights: Numbers, seeds: range = HELD_OUT) -> tuple[float, float, float]:
-    """Mean reward of the policy and of TWAP in the same markets, and the standard error of the difference."""
+    """Return the mean rewards of the policy and of TWAP in the same markets, and their difference's standard error."""
     environment = make_environment()
     learnt = np.array([total_reward(environment, seed, weights) for seed in seeds])
     even = np.array([total_reward(environment, seed, None) for seed in seeds])
@@ -100,11 +100,11 @@ if __name__ == "__main__":
     parser.add_argument("--generations", type=int, default=15)
     parser.add_argument("--curve", type=Path, help="CSV file for the learning curve")
     given = parser.parse_args()
-    found, rows = learn(given.generations)
+    best, rows = learn(given.generations)
     if given.curve:
         with given.curve.open("w", newline="") as out:
             csv.writer(out).writerows([("generation", "mean", "best"), *rows])
-    policy, twap, error = compare(found)
+    policy, twap, error = compare(best)
     print(
         f"{len(HELD_OUT)} new markets: policy {policy:+.2f}, TWAP {twap:+.2f}, gain {policy - twap:+.2f} ± {error:.2f}"
     )

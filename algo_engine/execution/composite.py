@@ -73,7 +73,7 @@ class Composite(abc.ABC):
     )  # fmt: skip
     """Attribute → type of the values remembered over a restart, including those of the base classes."""
     loose_fields: ClassVar[frozenset[str]] = frozenset()
-    """Names in `memory_fields` that are written with the others, but not for their own changes only."""
+    """Names in `memory_fields` whose changes alone do not cause the memory to be written."""
 
     def __init__(self, context: Context, side: Side, symbol: str, lots: int) -> None:
         """Create an order; raise `ValueError` for lots below 0."""
@@ -101,6 +101,7 @@ class Composite(abc.ABC):
         self._number = 0
         self._is_asleep = False
         """True during a restore: the order counts events, and sends nothing."""
+        self._is_finished = False
 
     @property
     def is_done(self) -> bool:
@@ -305,8 +306,6 @@ class Composite(abc.ABC):
             self._is_leaving = True
             self._context.cancel(self._child_id)
 
-    _is_finished = False
-
     def _finish(self) -> None:
         if self._is_finished or self._child_id:
             return
@@ -371,8 +370,8 @@ class CompositeOrders:
         restored = self.working
         for composite in restored:
             composite.wake()
-            composite.on_cancelled = self._driven
-        self._driven()
+            composite.on_cancelled = self._save_changed
+        self._save_changed()
         return restored
 
     @property
@@ -386,9 +385,9 @@ class CompositeOrders:
             raise ValueError(f"expected at most {_MOST_WORKING} composite orders at once, was one more")
         self._numbers += 1
         self._working[self._numbers] = composite
-        composite.on_cancelled = self._driven
+        composite.on_cancelled = self._save_changed
         composite.start(self._numbers)
-        self._driven()
+        self._save_changed()
 
     def cancel_all(self, symbol: str | None = None) -> None:
         """Cancel all composite orders, or those of one symbol."""
@@ -401,7 +400,7 @@ class CompositeOrders:
         for composite in self.working:
             if composite.owns(event.order.client_id):
                 composite.order_event(event)
-                self._driven()
+                self._save_changed()
                 return True
         return False
 
@@ -416,7 +415,7 @@ class CompositeOrders:
         else:
             for composite in self.working:
                 composite.view_changed(change)
-        self._driven()
+        self._save_changed()
 
     def on_timer(self, name: str) -> bool:
         """Pass on a timer; return True if it belongs to a composite order."""
@@ -425,11 +424,11 @@ class CompositeOrders:
         composite = self._working.get(int(name.removeprefix(_PREFIX)))
         if composite is not None and not composite.is_done:
             composite.timer_due()
-            self._driven()
+            self._save_changed()
         return True
 
-    def _driven(self) -> None:
-        """Write down changed orders, and drop ended ones."""
+    def _save_changed(self) -> None:
+        """Write the memories of changed orders, and drop ended orders."""
         for number, composite in list(self._working.items()):
             if composite.is_done and not composite.child_id:
                 del self._working[number]
@@ -437,8 +436,8 @@ class CompositeOrders:
                 self._context.remember(f"{_PREFIX}{number}", b"")
                 continue
             memory = composite.memory()
-            tight = {name: value for name, value in memory.items() if name not in composite.loose_fields}
-            if tight != self._written.get(number):
-                self._written[number] = tight
+            compared = {name: value for name, value in memory.items() if name not in composite.loose_fields}
+            if compared != self._written.get(number):
+                self._written[number] = compared
                 data = msgspec.msgpack.encode((type(composite).__name__, memory))
                 self._context.remember(f"{_PREFIX}{number}", data)

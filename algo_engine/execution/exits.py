@@ -46,13 +46,13 @@ class _Stopping(Composite):
         near = _near_ticks(self.side, quote)
         return near is not None and (near - self.stop_ticks) * self.side.sign >= 0
 
-    def _is_watched_there(self) -> bool:
+    def _is_watched_by_exchange(self) -> bool:
         child = self._child
         return child is not None and child.options.stop_ticks is not None and not self._is_leaving
 
     def _watch(self, quote: Quote) -> None:
-        # Without lots there is nothing to stop: the stop of a bracket without its entry may be behind the market.
-        if self.remaining_lots and not self._is_watched_there() and self._is_reached(quote):
+        # Without lots there is nothing to stop: before its entry, the market may be beyond the stop of a bracket.
+        if self.remaining_lots and not self._is_watched_by_exchange() and self._is_reached(quote):
             self.is_stopped = True
 
     def _child_event(self, event: OrderEvent) -> None:
@@ -60,7 +60,7 @@ class _Stopping(Composite):
             self.is_stopped = True
 
     def _stop_order(self) -> ChildOrder:
-        if self.is_stopped and not self._is_watched_there():
+        if self.is_stopped and not self._is_watched_by_exchange():
             return ChildOrder(self.remaining_lots, 0, PLAIN)
         # A triggered stop is a market order on its way: it is still the wanted order.
         return ChildOrder(self.remaining_lots, 0, OrderOptions(stop_ticks=self.stop_ticks))
@@ -70,9 +70,9 @@ class OneCancelsOther(_Stopping):
     """A target and a stop for the same lots: no lot trades through both.
 
     Only one of the two orders is in the market at a time. With ``rests="stop"`` the stop waits at the exchange, where
-    it stays effective without the engine, and the target is sent as an immediate order, in place of the stop, when the
-    best price reaches it. With ``rests="target"`` the target keeps its place in the queue, and the stop is watched here
-    by the best prices: it needs a running engine.
+    it stays effective without the engine. When the best price reaches the target, the stop is cancelled, and the target
+    is sent as an immediate order. With ``rests="target"`` the target keeps its place in the queue, and the engine
+    compares the stop with the best prices: the stop needs a running engine.
     """
 
     memory_fields = MappingProxyType(

@@ -131,9 +131,9 @@ class ScheduledOrder(_Paced):
     """Equal pieces at equal times (TWAP), or pieces by a volume profile (VWAP).
 
     Of ``n = ceil(duration / interval)`` pieces, piece k is due at k × interval, so that all lots are due at the last
-    one. The unfilled rest of a piece is added to the next. At the end of the duration, and one interval later at most,
-    the rest is abandoned: a limit price may prevent every execution. The time of a restart counts: lots that became due
-    in it are traded after it.
+    one. The unfilled rest of a piece is added to the next. At the end of the duration, or up to one interval later,
+    the rest is abandoned: a limit price may prevent every execution. The schedule continues while the process does not
+    run: lots that became due meanwhile are traded after the restart.
     """
 
     memory_fields = MappingProxyType(

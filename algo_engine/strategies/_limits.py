@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
@@ -15,6 +15,8 @@ __all__ = ["AtLeastOne", "AtLeastZero", "Pace", "order_lots", "room_lots", "want
 
 AtLeastOne = Annotated[int, Meta(ge=1, le=2**62)]
 AtLeastZero = Annotated[int, Meta(ge=0, le=2**62)]
+MOST_TIMERS: Final = 200
+"""Greatest number of symbols whose evaluation a `Pace` delays by a timer; a strategy may set 256 timers in all."""
 
 
 def wants(symbols: tuple[str, ...], symbol: str) -> bool:
@@ -46,7 +48,8 @@ def room_lots(side: Side, position_lots: int, size_lots: int, position_orders: i
 class Pace:
     """Limits the evaluation of a symbol to once in an interval.
 
-    A timer with the symbol's name delays an evaluation that comes too early.
+    A timer with the symbol's name delays an evaluation that comes too early. If `MOST_TIMERS` symbols wait for theirs,
+    another symbol is evaluated at its next change.
     """
 
     def __init__(self, interval_ms: int) -> None:
@@ -59,7 +62,7 @@ class Pace:
         wait_ns = self._next_ns.get(symbol, 0) - context.now_ns
         if wait_ns <= 0:
             return True
-        if symbol not in self._awaited:
+        if symbol not in self._awaited and len(self._awaited) < MOST_TIMERS:
             self._awaited.add(symbol)
             context.set_timer(symbol, -(-wait_ns // 1_000_000))
         return False

@@ -51,7 +51,7 @@ class RestingOrders:
                 del self._orders[place]
                 return
 
-    def bring(self, context: Context, place: Hashable, target: Target, *, within: int = 1) -> bool:
+    def move(self, context: Context, place: Hashable, target: Target, *, within: int = 1) -> bool:
         """Move the order of a place to its target; return True if a request was sent.
 
         An order that is closer than ``within`` ticks and not too large keeps its place in the queue. Any other order is

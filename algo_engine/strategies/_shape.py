@@ -193,7 +193,7 @@ class ShapeTaker(Taker[S], abc.ABC):
             self._last.learn(change.added)
         elif change.view == self._book_view and self._near is not None:
             self._near.apply(change)
-        self.look(sorted({str(row["symbol"]) for row in (*change.added, *change.removed)}))
+        self.evaluate(sorted({str(row["symbol"]) for row in (*change.added, *change.removed)}))
 
     def side_of(self, symbol: str) -> Side | None:
         """Return the side to trade on; None before the first trade and while a side is empty."""

@@ -50,7 +50,7 @@ class Taker(Strategy[P], abc.ABC):
     def side_of(self, symbol: str) -> Side | None:
         """Return the side on which to trade this symbol now, None for none."""
 
-    def look(self, symbols: Iterable[str]) -> None:
+    def evaluate(self, symbols: Iterable[str]) -> None:
         """Evaluate these symbols, and trade where there is a side and a spread."""
         for symbol in symbols:
             quote = self.context.quote(symbol)

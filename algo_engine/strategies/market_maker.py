@@ -36,7 +36,7 @@ class MarketMakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     skew_percent: AtLeastZero = 200
     """Shift of the quotes when the position is at its limit, in hundredths of half the visible spread."""
     replace_ticks: AtLeastOne = 1
-    """Difference between the wanted and the present price of a quote, in ticks, from which on the quote is replaced."""
+    """Least difference between the intended and the present price of a quote, in ticks, for which it is replaced."""
     interval_ms: AtLeastOne = 200
     """Least time between two replacements of a symbol's quotes, in milliseconds."""
 
@@ -85,7 +85,7 @@ class MarketMaker(Strategy[MarketMakerParameters]):
             return
         within = self.parameters.replace_ticks
         moved = [
-            self._quotes.bring(self.context, (symbol, side), self._target(side, quote), within=within) for side in Side
+            self._quotes.move(self.context, (symbol, side), self._target(side, quote), within=within) for side in Side
         ]
         if any(moved):
             self._pace.rest(self.context, symbol)

@@ -1,10 +1,10 @@
 """Market players: finds a broker that hides its intention, and places orders in front of the broker's.
 
 A broker that sells a little just above the market and at the same time bids much below it wants to buy: its small offer
-keeps the price down while its bids wait. The bids support the price for orders in front of them, whose owner can sell
-to the broker again. So the strategy bids one tick above the largest of these bids, and offers the lots that it bought
-one tick below the small offer. When the broker's orders have ended, the price has no more support, and the strategy
-sells at the market. It does the reverse for a broker that bids a little and offers much.
+keeps the price down while its bids wait. A purchase in front of these bids has a limited risk, because the lots can be
+sold to the broker again. So the strategy bids one tick above the largest of these bids, and offers the lots that it
+bought one tick below the small offer. When the broker's orders have ended, the price has no more support, and the
+strategy sells at the market. It does the reverse for a broker that bids a little and offers much.
 """
 
 from __future__ import annotations
@@ -88,28 +88,28 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         self._ladders.add(context.view(LEVELS_VIEW).rows())
         context.cancel_all()
         for symbol in context.symbols():
-            self._look(symbol)
+            self._evaluate(symbol)
 
     def on_view_change(self, change: ViewChange) -> None:
         """Evaluate the symbols whose orders or best prices have changed."""
         if change.view == LEVELS_VIEW:
             self._ladders.apply(change)
         for symbol in sorted({str(row["symbol"]) for row in (*change.added, *change.removed)}):
-            self._look(symbol)
+            self._evaluate(symbol)
 
     def on_order_event(self, event: OrderEvent) -> None:
         """Evaluate the symbol again when an order has ended or was executed."""
         if not event.order.is_open:
             self._orders.ended(event.order)
         if event.is_fill or not event.order.is_open:
-            self._look(event.order.symbol)
+            self._evaluate(event.order.symbol)
 
     def on_timer(self, name: str) -> None:
         """Evaluate the symbol after the interval."""
         self._pace.timer_due(name)
-        self._look(name)
+        self._evaluate(name)
 
-    def _look(self, symbol: str) -> None:
+    def _evaluate(self, symbol: str) -> None:
         quote = self.context.quote(symbol)
         if quote is None or not quote.is_two_sided or not wants(self.parameters.symbols, symbol):
             return
@@ -130,7 +130,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         price_ticks = player.wall_ticks + side.sign if player else 0
         most_lots = p.position_orders * size_lots - side.sign * position_lots
         target = Target(symbol, side, lots, price_ticks, most_lots)
-        self._orders.bring(self.context, (symbol, side, "enter"), target)
+        self._orders.move(self.context, (symbol, side, "enter"), target)
 
     def _leave(self, quote: Quote, side: Side) -> None:
         """Close the position of this side: one tick in front of the player's small order, or without a player at the
@@ -149,7 +149,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
             # At least a tick behind the best price of the other side: the order is to rest.
             price_ticks = side.sign * max(side.sign * player.shown_ticks - 1, side.sign * near_ticks + 1)
         target = Target(symbol, back, held_lots if player else 0, price_ticks, held_lots)
-        is_waiting = self._orders.bring(self.context, (symbol, side, "leave"), target)
+        is_waiting = self._orders.move(self.context, (symbol, side, "leave"), target)
         if held_lots and player is None and not is_waiting and not self._is_leaving(symbol, side):
             send = self.context.sell if side is Side.BUY else self.context.buy
             self._exits[symbol, side] = send(symbol, held_lots, near_ticks, options=_IMMEDIATE)

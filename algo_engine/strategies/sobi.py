@@ -1,8 +1,8 @@
 """Simple static order book imbalance (SOBI).
 
 The volume-weighted mean price of all bids, and that of all asks, each have a distance from the last price. If the
-distance of the asks is at least ``factor`` times that of the bids, the buyers are taken to be more serious, and the
-strategy buys at the current price; in the reverse case it sells. After Kearns and Ortiz, *The Penn-Lehman Automated
+distance of the asks is at least ``factor`` times that of the bids, the strategy takes the buyers to be more serious and
+buys at the current price; in the reverse case it sells. After Kearns and Ortiz, *The Penn-Lehman Automated
 Trading Project* (2003).
 
 All comparisons are exact: with last price L and sums PV and V, a distance is ``(PV - L·V) / V``, and two fractions are

@@ -61,7 +61,7 @@ class TimedSobi(Taker[TimedSobiParameters]):
         """Evaluate every symbol whose book changed."""
         if change.view == AGES_VIEW:
             self._enter(change)
-            self.look(sorted({str(row["symbol"]) for row in (*change.added, *change.removed)}))
+            self.evaluate(sorted({str(row["symbol"]) for row in (*change.added, *change.removed)}))
 
     def side_of(self, symbol: str) -> Side | None:
         """Return the side whose orders are younger by the factor, None for neither."""

@@ -2,10 +2,11 @@
 clock.
 
 ```
-config.py ──▶ backtest.py puts the parts together ──▶ result.py figures, curves, orders, trades ──▶ report.py HTML
-                │                                       ├ tables.py        the same as Arrow tables
+config.py ──▶ backtest.py puts the parts together ──▶ result.py  the result: tables, statistics, pictures, files
+                │                                       ├ run_data.py      figures, curves, orders, trades
+                │                                       ├ tables.py        the same as Arrow tables and for charts
                 │                                       ├ statistics.py    return, risk, hit rate, turnover, exposure
-                │                                       ├ presentation.py  elements of pages, lines, charts as lists
+                │                                       ├ report.py        HTML, of elements in presentation.py
                 │                                       └ plotting.py      pictures, by matplotlib
                 │ flow.py        recorded files as one stream                 inspection.py
                 │ hosting.py     hosts, engines and connections of strategies on a simulated clock
@@ -13,7 +14,7 @@ config.py ──▶ backtest.py puts the parts together ──▶ result.py figu
                 ├ deltas.py      the market's events as deltas of the relations
                 ├ views.py       the views, tuple by tuple                                        latency.py
                 └ recorder.py    samples, fills and orders of the run
-sweep.py        one backtest a point of a grid, in processes or over Spark     grid.py   pickling.py
+sweep.py        one backtest for each point of a grid, in processes or over Spark     grid.py   pickling.py
 native_loop.py  records, books and views in one compiled loop     native_books.py
 replaying.py    flow, market and views without strategies, epoch by epoch
 ```
@@ -31,7 +32,8 @@ from deltabook.backtest.errors import (
     PlottingError,
     SweepError,
 )
-from deltabook.backtest.result import Figures, Result, StrategyFigures, StrategyStopped
+from deltabook.backtest.result import Result, StrategyStopped
+from deltabook.backtest.run_data import Figures, StrategyFigures
 
 __all__ = [
     "Backtest",

@@ -1,4 +1,4 @@
-"""A backtest: takes a configuration and files, and returns a result."""
+"""A backtest: plays recorded files to strategies, as a configuration describes, and returns a result."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Backtest:
     """Run of strategies against recorded flow, for the library and for `deltabook backtest`; an object runs once.
 
     ``records`` and ``strategies`` replace the configuration's files and names; records must be in the order of their
-    times, and ``instruments`` are the instruments that they trade. ``classes`` are, by name, the configuration's
-    strategies that are in no file. ``market`` chooses what plays the records, with the same result: the compiled
-    kernel, the interpreted kernel, or the exchange's market in Python. Raises `ConfigurationError`, or an `AlgoError`
+    times, and ``instruments`` are the instruments that they trade. ``classes`` are the configuration's strategies that
+    are in no file, by name. ``market`` determines what plays the records: the compiled kernel, the interpreted kernel,
+    or the exchange's market in Python; the result is the same. Raises `ConfigurationError`, or an `AlgoError`
     for files and parameters of strategies.
 
     >>> from exchange_server.replay import Record
@@ -92,6 +92,7 @@ class Backtest:
         self._fees: FeeSchedule = read_fees(config.fees) if config.fees else FREE
         self.failure = ""
         """Reason why the run ended before its data did; empty if it did not."""
+        self._started = False
         self._assemble()
 
     def _assemble(self) -> None:
@@ -153,8 +154,8 @@ class Backtest:
     def _run(self) -> Result:
         begin_s = time.perf_counter()
         records = iter(self._records)
-        # Orders that wait for the next price look it up in the file at the position that has been read, so nothing may
-        # be read ahead.
+        # An order that waits for the next price searches the file from its reading position, so no record may be read
+        # before it is played.
         waits = self._flow is not None and self._flow.fills_at_next_price
         beginning = list(islice(records, 1 if waits else _FEW_RECORDS))
         if not beginning:
@@ -242,8 +243,6 @@ class Backtest:
         self.engine.stop()
         self.simulation.finish(lambda: not self.engine.open_orders(), _END_NS)
         self.recorder.sample()
-
-    _started = False
 
     def _step(self, deltas: list[Delta]) -> None:
         self._publish(self.views.step(deltas))

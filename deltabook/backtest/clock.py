@@ -1,4 +1,4 @@
-"""Market time as the clock of everything that runs in a backtest."""
+"""Clock of backtests and simulations: shows market time, and moves only when the program moves it."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ class _Call:
 
 
 class SimulatedClock:
-    """Clock that stands still until it is moved; calls are made in the order of their times, then of their requests.
+    """Clock that stands still until it is moved; calls are made in the order of their times, and calls of one time in
+    the order in which they were scheduled.
 
-    A call after 0 seconds belongs to the next turn: `run_turn` makes these calls, and those that they request. Times
-    are integers of nanoseconds; `seconds` counts from the clock's start, because a float of the Unix time has no
-    nanoseconds.
+    A call that is scheduled after 0 seconds belongs to the next turn: `run_turn` makes these calls, and those that they
+    schedule after 0 seconds. Times are integers of nanoseconds; `seconds` counts from the clock's start, because a
+    float of the Unix time cannot represent nanoseconds.
 
     >>> clock = SimulatedClock(1_000)
     >>> _ = clock.callLater(2e-6, print, "later")
@@ -62,7 +63,7 @@ class SimulatedClock:
         self.now_ns = now_ns
         """Market time in nanoseconds."""
         self.next_ns = _NEVER_NS
-        """Time in nanoseconds at which the next call is due, or earlier if that call was cancelled."""
+        """Time in nanoseconds before which no call is due; calls that were cancelled may make it too early."""
         self._begin_ns = now_ns
         self._number = 0
         self._calls: list[tuple[int, int, _Call]] = []
@@ -70,7 +71,7 @@ class SimulatedClock:
         """Calls of the next turn."""
 
     def begin(self, now_ns: int) -> None:
-        """Set the time before anything has happened."""
+        """Set the start time; call it before a call is scheduled."""
         self.now_ns = self._begin_ns = now_ns
 
     def seconds(self) -> float:
@@ -100,7 +101,7 @@ class SimulatedClock:
         self.next_ns = self._calls[0][0]
 
     def run_turn(self) -> None:
-        """Make the calls of this turn, and those that follow at the same time."""
+        """Make the calls of the next turn, and those that they add to it."""
         soon = self.soon
         while soon:
             call = soon.popleft()

@@ -22,7 +22,7 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     symbol: str = "REPLAY"
     """Symbol of its instrument in the backtest; for ITCH, the stocks to play, separated by commas."""
     day: str = ""
-    """Day (2012-06-21) from whose midnight the file's times count, if the file's name does not give it."""
+    """Date (2012-06-21) from whose midnight the file's times count; empty: the date in the file's name."""
     tick: str = ""
     """Value of a tick of its instruments (0.01), a multiple of the format's tick; empty: the format's own."""
     orderbook: Path | None = None
@@ -78,7 +78,7 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that the result depends on; equal configurations with equal files give equal bytes."""
 
     strategies: tuple[str, ...]
-    """Built-in names, paths to files, or names of classes that are passed with the configuration."""
+    """Strategies: built-in names, paths to files, or names of classes that are passed with the configuration."""
     data: tuple[DataFile, ...] = ()
     """Data files: those of different symbols are merged by time; those of one symbol are consecutive days."""
     parameters: tuple[str, ...] = ()
@@ -100,9 +100,9 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit_records: int = 0
     """Largest number of records to play; 0: all."""
     max_crossed_percent: float | None = None
-    """Largest percentage of records after which a recording's own book may be crossed; above it the run fails. None:
-    the limit is 5 for LOBSTER and ITCH, which come from matched books, and other formats have none, because their
-    orders may be meant to trade when they are played.
+    """Largest percentage of records after which a recording's own book may be crossed; above it the run fails. None: 5
+    for LOBSTER and ITCH, whose records come from matched books; no limit for other formats, whose orders may trade with
+    each other when they are played.
     """
     trades_rows: int = 20_000
     """Greatest number of trades that stay in TRADES."""
@@ -110,7 +110,7 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Age in seconds after which a trade leaves TRADES."""
     points: int = 2_000
     """Largest number of points of the result's curves; with enough data they have at least half as many. The end of
-    each UTC day is a point, even if there are more days.
+    each UTC day is always a point, even if there are more days than points.
     """
     orders_kept: int = 100_000
     """Greatest number of orders listed in the result, the first ones; all orders are counted."""

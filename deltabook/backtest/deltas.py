@@ -29,18 +29,18 @@ _BEGIN: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the column has no zone
 
 
 class DeltaEncoder(Silence):
-    """Collects the market's changes in `deltas` until they are taken; messages without a row are ignored."""
+    """Collects the market's changes in `deltas` until they are taken; messages that change no row are ignored."""
 
     __slots__ = ("_now", "_rows", "_symbols", "_time", "_trades", "deltas", "gives_time", "messages",
                  "retention", "trades")  # fmt: skip
 
     def __init__(self, rules: MarketRules, now: Now, retention: Retention | None = None) -> None:
-        """Make an encoder; ``retention`` limits how long trades stay, and trades leave when a newer one comes."""
+        """Make an encoder; ``retention`` limits number and age of the trades that stay, whenever a trade is added."""
         self._now = now
         self._symbols = ("", *(instrument.symbol for instrument in rules.instruments))
         self._rows: dict[int, tuple[str, tuple[Any, ...]]] = {}
         self.retention = retention or Retention()
-        """Limits on how long trades stay."""
+        """Limits on the number and the age of the trades that stay."""
         self._trades: deque[tuple[Any, ...]] = deque()
         self.deltas: list[Delta] = []
         """Deltas since they were last taken."""
@@ -49,7 +49,7 @@ class DeltaEncoder(Silence):
         self.trades = 0
         """Number of trades so far."""
         self.gives_time = False
-        """True if `EPOCH_TIME` is among the relations; then the deltas that are taken together are an epoch."""
+        """True if `EPOCH_TIME` is among the relations: the deltas that are taken together are then an epoch."""
         self._time: tuple[Any, ...] | None = None
 
     def added(self, order: Order) -> None:

@@ -78,7 +78,7 @@ class SourceFigures(msgspec.Struct, frozen=True):
     stale_orders: int = 0
     """Number of orders that stayed crossed because the capture lost their end."""
     earlier: int = 0
-    """Number of records that were earlier than the one before them, and are played at its time."""
+    """Number of records whose time was before that of the preceding record; they are played at the preceding time."""
     orderbook: BookFigures | None = None
     """Comparison with the file's order book file, if there is one."""
 
@@ -165,9 +165,11 @@ class Flow:
         return not PRICE_FORMATS.isdisjoint(self._formats)
 
     def price_after(self, time_ns: int) -> int:
-        """Return the time, in nanoseconds, at which every symbol without a book has had another price after
-        ``time_ns``, except those that have no more; 0 if none has. Raise `ConfigurationError` for a file that cannot be
-        read.
+        """Return the first time, in nanoseconds, by which every symbol without a book has had a price after
+        ``time_ns``.
+
+        Symbols without a further price are ignored; 0 if there is no symbol with one. Raise `ConfigurationError` for a
+        file that cannot be read.
         """
         try:
             return max(self._price_after(numbers, time_ns) for numbers in self._streams())
@@ -216,7 +218,7 @@ class Flow:
             yield record
 
     def _read(self, loader: Loader) -> Iterator[Record]:
-        # Columns are read ahead, which would count records beyond the limit.
+        # Records are read ahead in columns, and would be counted although they are beyond the limit.
         if self._limit or not loader.reads_columns:
             return loader.records()
         return chain.from_iterable(batch.records() for batch in loader.batches())
@@ -287,7 +289,9 @@ def _moved(record: Record, first: int) -> Record:
 
 
 def _units(tick: str, smallest: str, form: RecordingFormat) -> int:
-    """Return the number of the instrument's ticks in a tick of the file; raise `ConfigurationError` if not whole."""
+    """Return how many ticks of the format are a tick of the instrument; raise `ConfigurationError` if the number is not
+    whole.
+    """
     try:
         units = decimal_converter("tick", Decimal(smallest))(tick or smallest)
     except RecordError:
@@ -298,8 +302,10 @@ def _units(tick: str, smallest: str, form: RecordingFormat) -> int:
 
 
 def _coarser(record: Record, units: int, loader: Loader) -> Record:
-    """Return the record with its price in ticks of ``units`` ticks of the format; a trade's price is rounded up, so
-    that it does not become 0.
+    """Return the record with its price in ticks of the instrument, each of which is ``units`` ticks of the format.
+
+    The price of a trade is rounded up, so that it does not become 0. Raise `ConfigurationError` for an order between
+    two ticks.
     """
     price_ticks = -(-record.price_ticks // units)
     if record.action in _ORDERED and price_ticks * units != record.price_ticks:

@@ -1,16 +1,18 @@
-"""The points of a sweep: every combination of some parameters' values."""
+"""The points of a sweep: every combination of some parameters' values, and the figures of each."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
+
+import msgspec
 
 from deltabook.backtest.errors import ConfigurationError
 
-__all__ = ["MOST_POINTS", "Axis", "parse_axis", "points_of"]
+__all__ = ["MOST_POINTS", "Axis", "Point", "best_of", "parse_axis", "points_of"]
 
 MOST_POINTS: Final = 10_000
 """Largest number of points of a sweep, and of values of one range."""
@@ -53,3 +55,37 @@ def points_of(axes: Sequence[Axis]) -> list[tuple[str, ...]]:
     if number > MOST_POINTS:
         raise ConfigurationError(f"expected at most {MOST_POINTS} points, was {number}")
     return list(itertools.product(*(values for _, values in axes)))
+
+
+class Point(msgspec.Struct, frozen=True):
+    """Figures of one point, over all strategies; money is in ticks × lots."""
+
+    number: int
+    """Number of the point, from 1, the last axis varying fastest."""
+    values: tuple[str, ...]
+    """Values of the axes."""
+    profit: int = 0
+    """Profit after fees."""
+    fees: int = 0
+    """Fees paid."""
+    max_drawdown: int = 0
+    """Largest drawdown: see `Figures`."""
+    orders: int = 0
+    """Number of orders submitted."""
+    fills: int = 0
+    """Number of executions."""
+    filled_lots: int = 0
+    """Executed lots."""
+    dropped: int = 0
+    """Number of records that had no effect in the market."""
+    sharpe: float | None = None
+    """Annual Sharpe ratio, see `deltabook.backtest.statistics`; None if it is undefined."""
+    sha256: str = ""
+    """SHA-256 of the point's whole result as JSON."""
+    error: str = ""
+    """Error of a point without figures, otherwise empty."""
+
+
+def best_of(points: Iterable[Point]) -> list[Point]:
+    """Return the points that did not fail, sorted by profit, the best first."""
+    return sorted((point for point in points if not point.error), key=lambda point: (-point.profit, point.number))

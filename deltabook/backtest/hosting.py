@@ -1,4 +1,4 @@
-"""A strategy on a simulated clock: its host and engine, which are the live ones without files, and its connection.
+"""A strategy on a simulated clock: its host and engine, which are the live ones but write no files; its connection.
 
 The connection carries the bytes of the text protocol in both directions, with their latencies.
 """
@@ -18,9 +18,9 @@ from algo_engine.loader import LoadedStrategy
 from algo_engine.mirror import ViewMirror
 from algo_engine.order import OrderEvent
 from algo_engine.quotes import Quotes
+from algo_engine.requested import ViewLink
 from algo_engine.risk import RiskGate
 from algo_engine.trades import MemorySpool
-from algo_engine.view_link import ViewLink
 from deltabook.backtest.latency import Latency
 from deltabook.backtest.recorder import Recorder
 from deltabook.wire import text
@@ -73,7 +73,7 @@ def simulated_engine(
     on_failure: Callable[[Exception], None],
     view_link: ViewLink,
 ) -> Engine:
-    """Return the engine of strategies that start without orders and whose views are never late."""
+    """Return the engine of strategies that start without orders and whose views are never stale."""
     return Engine(
         hosts=list(hosts),
         mirror=mirror,

@@ -1,6 +1,4 @@
-"""Descriptions of recorded files: of a backtest's files as lines of text, of one file as figures, and a file as
-Parquet.
-"""
+"""Descriptions of recorded files, as lines of text and as figures, and the conversion of a file to Parquet."""
 
 from __future__ import annotations
 
@@ -49,9 +47,9 @@ def book_lines(source: SourceFigures) -> Iterator[str]:
             f"added, {book.contradictions:,} contradictions"
         )
     if source.format in PRICE_FORMATS:
-        yield "there is no book in this data: orders are filled at the next price, as if as much were there as traded"
+        yield "this data has no book: orders are filled at the next price, by quotes of as many lots as traded there"
     elif source.format == "depth":
-        yield "the book is levels of synthetic orders: where an own order stands in a queue is a model (--queue)"
+        yield "the book has synthetic orders: the place of an own order in a queue is computed by a model (--queue)"
     if source.crossed:
         share = f"{source.crossed:,} of them ({source.crossed_percent:.1f} %)"
         yield f"the book of its records alone is crossed after {share}"

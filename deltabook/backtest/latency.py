@@ -2,15 +2,15 @@
 
 ===========================================  ========================================================================
 ``zero``                                     nothing takes any time: a strategy acts before the next message
-``fixed:feed=100us,order=50us,answer=50us``  always the same
+``fixed:feed=100us,order=50us,answer=50us``  the same for every message
 ``normal:feed=100us~20us,…``                 normal with this mean and deviation, never below 0
 ``lognormal:feed=100us~1.5,…``               lognormal with this median, and this factor for one deviation
-``distance:1200km~20us``                     light in so much fibre each way, and this jitter on top, if it is given
-``distance:feed=1200km,order=1200km~20us``   the same, way by way
-``file:PATH``                                JSON ``{"feed": [ns, …], "order": […], "answer": […]}``: any of those
+``distance:1200km~20us``                     time of light in fibre of this length, plus a jitter (optional)
+``distance:feed=1200km,order=1200km~20us``   the same, with a distance for each way
+``file:PATH``                                JSON ``{"feed": [ns, …], "order": […], "answer": […]}``: draws from these
 ===========================================  ========================================================================
 
-A part that is left out takes no time. Units are ns, us, ms, s. Each way is a connection: a message never overtakes an
+A way that is left out takes no time. Units are ns, us, ms, s. Each way is a connection: a message never overtakes an
 earlier one. Each way has its own seeded generator, so that the draws of one way do not change those of another.
 """
 
@@ -78,8 +78,8 @@ class NextPriceLatency(Latency):
         self._way, self._price_after = way, price_after
 
     def arrival_ns(self, now_ns: int) -> int:
-        """Return the time, in nanoseconds, at which a message that leaves at ``now_ns`` arrives; never, after the last
-        price.
+        """Return the time, in nanoseconds, at which a message that leaves at ``now_ns`` arrives; after the last price,
+        a time that is never reached.
         """
         price_ns = self._price_after(self._way.arrival_ns(now_ns))
         self._last_ns = max(self._last_ns, price_ns + _QUOTES_NS if price_ns else _NEVER_NS)
@@ -87,11 +87,11 @@ class NextPriceLatency(Latency):
 
 
 def parse_latency(text: str, seed: int = 1, made: int = 0) -> dict[Way, Callable[[], Latency]]:
-    """Return factories of each way's latencies (each strategy has an order's way of its own); raise
-    `ConfigurationError` for other text.
+    """Return a factory of latencies for each way, since each strategy has ways of its own; raise `ConfigurationError`
+    for other text.
 
-    The draws of a latency follow from the seed, its way and its number; ``made`` is the number of latencies of each way
-    that others have made with the same seed.
+    The seed, the way and the number of a latency determine its draws. Numbers begin after ``made``, the number of
+    latencies of each way that exist already.
 
     >>> ways = parse_latency("fixed:order=50us")
     >>> ways["order"]().arrival_ns(1_000), ways["feed"]().is_zero
@@ -144,7 +144,7 @@ def _maker(kind: str, value: str | None, seed: int, way: Way, made: int) -> Call
 
 
 def _distant(distance: str, jitter_ns: int, seed: int, way: Way, made: int) -> Callable[[], Latency]:
-    """Return a factory of the travel time of light in fibre plus a jitter with the size of a normal deviation."""
+    """Return a factory of latencies: the time of light in fibre plus the absolute value of a normal draw."""
     match = _DISTANCE.fullmatch(distance)
     if match is None:
         raise ConfigurationError(f"expected a distance as in 1200km, was {distance!r}")

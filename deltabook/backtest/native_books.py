@@ -82,7 +82,7 @@ class Books(Structure):
         shared = market.shared
         n[m.NEXT_ORDER], n[m.NEXT_MATCH], n[m.OTHER_IDS] = shared.next_order_id, shared.next_match_id, shared.other_ids
         self._counted = 0
-        self._is_behind = False
+        self._is_id_stale = False
         n[m.BUY], n[m.SELL], n[m.EPOCH] = graph.number("B"), graph.number("S"), -1
         symbols = self.array(m.BOOKS)
         self._books: list[NativeBook] = []
@@ -226,14 +226,14 @@ class Books(Structure):
         """
         n = self.numbers
         n[m.LAST], n[m.NEXT_NS], n[m.TIME] = last, next_ns, last_ns
-        if self._is_behind:
-            n[m.NEXT_ORDER], self._is_behind = self._market.next_order_id, False
+        if self._is_id_stale:
+            n[m.NEXT_ORDER], self._is_id_stale = self._market.next_order_id, False
         return self._operate(m.PLAY)
 
     def update_market(self) -> None:
         """Copy the kernel's ids, counts and time to the market."""
         n, shared = self.numbers, self._market.shared
-        if not self._is_behind:
+        if not self._is_id_stale:
             shared.next_order_id = n[m.NEXT_ORDER]
         shared.next_match_id, shared.other_ids = n[m.NEXT_MATCH], n[m.OTHER_IDS]
         shared.replay_position = n[m.POSITION] or shared.replay_position
@@ -248,7 +248,7 @@ class Books(Structure):
 
     def note_request(self) -> None:
         """Note that the market has assigned an id to a strategy's order, so that the kernel's next id is stale."""
-        self._is_behind = True
+        self._is_id_stale = True
 
     def request(self, operation: int, side: int, slot: int = 0, volume: int = 0) -> None:
         """Carry out an operation on the order in a slot."""
@@ -275,7 +275,7 @@ class Books(Structure):
         return list(zip(*[iter(cells)] * m.M_STRIDE, strict=True))
 
     def report_executions(self) -> None:
-        """Notify the accounts of the strategies' orders that recorded orders have executed."""
+        """Notify the strategies' accounts of the executions of their resting orders by recorded orders."""
         self.update_market()
         for order_id, volume, price, match_id in self.matches():
             book = next(book for book in self._books if dict.__contains__(book.orders, order_id))
@@ -425,18 +425,18 @@ class NativeBook:
 
     @property
     def last_trade_ticks(self) -> int:
-        """Return the last trade's price, 0 before the first trade."""
+        """Price of the last trade, 0 before the first trade."""
         return self._books.last_price(self.locate)
 
     @property
     def bid_edge(self) -> int:
-        """Return the highest bid; `NOTHING` without bids."""
+        """Highest bid; `NOTHING` without bids."""
         best = self._books.best(2 * self.locate)
         return NOTHING if best is None else best
 
     @property
     def ask_edge(self) -> int:
-        """Return the lowest ask; minus `NOTHING` without asks."""
+        """Lowest ask; minus `NOTHING` without asks."""
         best = self._books.best(2 * self.locate + 1)
         return -NOTHING if best is None else -best
 

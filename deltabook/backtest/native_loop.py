@@ -7,13 +7,13 @@ own orders ──────▶ └──────────────�
 ```
 
 `columns_of` turns records into arrays, and `NativeLoop` plays them until Python has something to do.
-`deltabook.backtest.native_books` has the arrays of the books, and `NativeBook`, which replaces
+`deltabook.backtest.native_books` has the arrays of the books. It also has `NativeBook`, which replaces
 `exchange_server.matching.Book` while the market carries out the requests of strategies. The kernel is
 `runtime.native.library.matching`.
 
-The pure-Python market is the reference: both give the same bytes, which a property test compares. Features that the
-kernel does not support (stops, icebergs, hidden orders, auctions; views that DuckDB computes, or that are added during
-the run) make the run continue on the pure-Python market, with the state that it would have had.
+The pure-Python market is the reference: both give the same bytes, which a property test compares. The kernel supports
+neither stops, icebergs, hidden orders and auctions, nor views that DuckDB computes or that are added during the run.
+With these the run continues on the pure-Python market, with the state that it would have had.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ _PLAIN: Final = (OpenAccount, Reduce, Cancel, Replace, MassCancel)
 
 
 class NativeLoop:
-    """The kernel of a simulation, from its first record to a request that only the pure-Python market supports."""
+    """Plays the records of a backtest through the kernel, up to a request that only the pure-Python market supports."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class NativeLoop:
         self._books.counters()
 
     def takes(self, batch: Sequence[AnyInput]) -> bool:
-        """Return True if the kernel's books support all of these requests; the market is up to date then."""
+        """Bring the market's ids and time up to date; return True if the kernel's books support these requests."""
         self._books.update_market()
         for item in batch:
             if isinstance(item, Enter):

@@ -1,8 +1,8 @@
-"""Strategy classes as bytes for other processes, including classes that are in no module that those could import.
+"""Strategy classes as bytes for other processes, including classes that those processes cannot import.
 
-cloudpickle sends functions and classes of a notebook or a script by value. It makes an empty class and fills it
-afterwards, which is impossible for msgspec's structs, the type of every strategy's parameters: their fields are laid
-out when the class is made. So a struct is sent as the arguments of its definition.
+cloudpickle sends functions and classes of a notebook or a script by value: the receiver makes an empty class and fills
+it afterwards. That is impossible for msgspec's structs, which the parameters of every strategy are, because the fields
+of a struct are fixed when its class is made. A struct is therefore sent as the arguments of its definition.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MEMBERS: Final = (FunctionType, classmethod, staticmethod, property, cached_pro
 
 
 def pickled_classes(classes: Mapping[str, type[Strategy[Any]]]) -> bytes:
-    """Return strategies by name as bytes; raise `SweepError` for one that refers to something that cannot be sent."""
+    """Return strategies by name as bytes; raise `SweepError` if a class refers to an object that cannot be pickled."""
     if not classes:
         return b""
     data = io.BytesIO()
@@ -46,7 +46,7 @@ def pickled_classes(classes: Mapping[str, type[Strategy[Any]]]) -> bytes:
 
 
 def unpickled_classes(data: bytes) -> dict[str, type[Strategy[Any]]]:
-    """Return the strategies of `pickled_classes`; call it only with bytes that this process' own parent has made."""
+    """Return the strategies in bytes of `pickled_classes`, which must come from the process that runs the sweep."""
     return pickle.loads(data) if data else {}
 
 
@@ -75,7 +75,7 @@ def _parts_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
     }
     return {
         "name": struct.__name__,
-        # A field without a default has neither, so NODEFAULT is not sent: a pickle would make another object of it.
+        # NODEFAULT itself is never sent: unpickling it would make another object.
         "fields": [
             (name, type_, encoded, *(("default", default) if default is not msgspec.NODEFAULT else
                                      ("factory", factory) if factory is not msgspec.NODEFAULT else ("none", None)))

@@ -5,6 +5,7 @@ Figures are made without pyplot: nothing global changes, no window opens, and a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from deltabook.backtest.errors import ConfigurationError, PlottingError
-from deltabook.backtest.presentation import Money, chart_data
+from deltabook.backtest.grid import Axis, Point
+from deltabook.backtest.presentation import Money
+from deltabook.backtest.run_data import RunData
+from deltabook.backtest.tables import chart_data
 
 try:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -25,8 +29,6 @@ except ImportError as error:
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from deltabook.backtest.result import Result
-    from deltabook.backtest.sweep import Point, SweepResult
 
 __all__ = ["Drawing", "sweep_plot", "tearsheet"]
 
@@ -48,7 +50,7 @@ class Drawing(Figure):
         return data.getvalue()
 
 
-def tearsheet(result: Result, symbol: str = "") -> Drawing:
+def tearsheet(result: RunData, symbol: str = "") -> Drawing:
     """Draw price with own fills, profit, drawdown and position over market time, as `Result.plot` describes.
 
     Raise `ConfigurationError` if the result has no such symbol.
@@ -77,7 +79,7 @@ def tearsheet(result: Result, symbol: str = "") -> Drawing:
     return figure
 
 
-def _title(result: Result) -> str:
+def _title(result: RunData) -> str:
     total = result.statistics.total
     words = [", ".join(strategy.name for strategy in result.strategies), f"profit {total.profit:,f}"]
     words += [] if total.sharpe is None else [f"Sharpe {total.sharpe:,.2f}"]
@@ -121,12 +123,12 @@ def _draw_positions(axis: Axes, times: Any, data: dict[str, Any], symbol: str) -
     axis.set_ylabel("position")
 
 
-def sweep_plot(result: SweepResult, figure: str = "profit", across: str = "", down: str = "") -> Drawing:
-    """Draw one figure of a sweep's points, as `SweepResult.plot` describes.
+def sweep_plot(parameters: Sequence[Axis], points: Sequence[Point], figure: str, across: str, down: str) -> Drawing:
+    """Draw one figure of a sweep's points, as `deltabook.backtest.sweep.SweepResult.plot` describes.
 
     Raise `ConfigurationError` for unknown names.
     """
-    keys = [key for key, _ in result.axes]
+    keys = [key for key, _ in parameters]
     if figure not in _FIGURES:
         raise ConfigurationError(f"expected one of the figures {', '.join(_FIGURES)}, was {figure!r}")
     for key in filter(None, (across, down)):
@@ -137,9 +139,9 @@ def sweep_plot(result: SweepResult, figure: str = "profit", across: str = "", do
     y = keys.index(down) if down and down != keys[x] else (others[0] if others and not across else None)
     drawing = Drawing(figsize=(8, 5) if y is None else (8, 6), layout="constrained")
     if y is None:
-        _draw_line(drawing.subplots(), result, figure, x)
+        _draw_line(drawing.subplots(), parameters, points, figure, x)
     else:
-        _draw_map(drawing, result, figure, x, y)
+        _draw_map(drawing, parameters, points, figure, x, y)
     return drawing
 
 
@@ -155,24 +157,23 @@ def _words(figure: str) -> str:
     return figure.replace("_", " ") + unit
 
 
-def _draw_line(axis: Axes, result: SweepResult, figure: str, x: int) -> None:
-    key, values = result.axes[x]
-    heights = [_best([point for point in result.points if point.values[x] == value], figure) for value in values]
+def _draw_line(axis: Axes, parameters: Sequence[Axis], points: Sequence[Point], figure: str, x: int) -> None:
+    key, values = parameters[x]
+    heights = [_best([point for point in points if point.values[x] == value], figure) for value in values]
     axis.plot(list(values), heights, color=_LINE, marker="o")
     axis.axhline(0, color=_QUIET, linewidth=0.8)
     axis.set(xlabel=key, ylabel=_words(figure))
     axis.grid(alpha=0.3)
 
 
-def _draw_map(drawing: Drawing, result: SweepResult, figure: str, x: int, y: int) -> None:
+def _draw_map(  # noqa: PLR0917 - the parts of a picture
+    drawing: Drawing, parameters: Sequence[Axis], points: Sequence[Point], figure: str, x: int, y: int
+) -> None:
     axis = drawing.subplots()
-    (across, columns), (down, rows) = result.axes[x], result.axes[y]
+    (across, columns), (down, rows) = parameters[x], parameters[y]
     heights = np.asarray(
         [
-            [
-                _best([p for p in result.points if p.values[x] == column and p.values[y] == row], figure)
-                for column in columns
-            ]
+            [_best([p for p in points if p.values[x] == column and p.values[y] == row], figure) for column in columns]
             for row in rows
         ]
     )

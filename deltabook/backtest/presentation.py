@@ -1,40 +1,20 @@
-"""Parts of reports, pictures and terminal output of a result: elements of a page, charts as plain lists, lines of text.
-
-A page contains everything that it needs and is built of escaped pieces.
-"""
+"""Elements of the pages of reports, as escaped HTML, and sums of money as text."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from decimal import Decimal
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
-from deltabook.backtest.statistics import falls
 from deltabook.vendored import UPLOT
 from deltabook.wire import SHARED_STYLE
 from deltabook.wire.symbols import Instrument
 
-if TYPE_CHECKING:
-    from deltabook.backtest.result import Result
-    from deltabook.backtest.statistics import Measures, Statistics
-
-__all__ = [
-    "STATISTICS_HEAD",
-    "Money",
-    "chart_data",
-    "document",
-    "escaped",
-    "figure",
-    "section",
-    "statistics_note",
-    "statistics_rows",
-    "table",
-    "tiles",
-]
+__all__ = ["Money", "digits_of", "document", "escaped", "figure", "section", "table", "tiles"]
 
 _PAGE: Final = files(__name__.rpartition(".")[0]) / "page"
 """Folder with the scripts and the style of pages."""
@@ -82,7 +62,7 @@ def figure(name: str, words: str) -> str:
 
 
 def document(title: str, lead: str, body: str, data: Any, script: str, *, has_charts: bool) -> str:
-    """Return the whole page."""
+    """Return a whole page; ``data`` is embedded as JSON for ``script``, a file of the folder of scripts."""
     encoded = msgspec.json.encode(data).decode().replace("<", "\\u003c")
     style = SHARED_STYLE.read_text("utf-8") + (_PAGE / "report.css").read_text("utf-8")
     code = (_PAGE / script).read_text("utf-8")
@@ -97,11 +77,6 @@ def document(title: str, lead: str, body: str, data: Any, script: str, *, has_ch
         f"<main>\n{body}\n</main>\n"
         f'<script type="application/json" id="data">{encoded}</script>\n<script>\n{code}</script>\n</body>\n</html>\n'
     )
-
-
-_NS: Final = 1_000_000_000
-_FILLS: Final = 5_000
-"""Largest number of fills of a symbol that are drawn, evenly chosen."""
 
 
 class Money:
@@ -137,99 +112,12 @@ class Money:
         return float(value * self._unit)
 
 
-def chart_data(result: Result) -> dict[str, Any]:
-    """Return the data of all charts, by chart."""
-    money = Money(result.instruments)
-    samples = result.curve
-    profits = [
-        [sum(r + u - f for r, u, f in sample.profits[place]) for sample in samples]
-        for place in range(len(result.strategies))
-    ]
-    totals = [sum(each) for each in zip(*profits, strict=True)] if profits else [0] * len(samples)
-    if len(profits) > 1:
-        profits.append(totals)
-    symbols = {}
-    for number, instrument in enumerate(result.instruments):
-        tick, lot = Decimal(instrument.tick_size), Decimal(instrument.lot_size)
-        touch = [sample.quotes[number] for sample in samples]
-        symbols[instrument.symbol] = {
-            "bid": [None if bid is None else float(bid * tick) for bid, _ in touch],
-            "ask": [None if ask is None else float(ask * tick) for _, ask in touch],
-            "position": [
-                [float(sample.positions[place][number] * lot) for sample in samples]
-                for place in range(len(result.strategies))
-            ],
-        }
-    return {
-        "time": [sample.time_ns / _NS for sample in samples],
-        "strategies": [strategy.name for strategy in result.strategies],
-        "profit": [[money.number(value) for value in line] for line in profits],
-        "drawdown": [money.number(value) for value in falls(totals)],
-        "symbols": symbols,
-        "fills": {instrument.symbol: _fills(result, instrument) for instrument in result.instruments},
-    }
+def digits_of(unit: Decimal) -> int:
+    """Return how many digits after the point multiples of a unit have.
 
-
-def _fills(result: Result, instrument: Instrument) -> list[tuple[float, float, str, str]]:
-    tick = Decimal(instrument.tick_size)
-    fills = [trade for trade in result.fills if trade.symbol == instrument.symbol]
-    step = max(1, -(-len(fills) // _FILLS))
-    return [(t.time_ns / _NS, float(t.price_ticks * tick), t.side, t.strategy) for t in fills[::step]]
-
-
-def _money(value: Decimal | float) -> str:
-    return f"{value:,f}" if isinstance(value, Decimal) else f"{value:,.2f}"
-
-
-def _percent(value: float) -> str:
-    """Return a share as a percentage with three digits, however small."""
-    return f"{100 * value:.3g} %" if abs(value) < 10 else f"{100 * value:,.0f} %"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:,.1f} s"
-
-
-_COLUMNS: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
-    ("profit", "profit", _money),
-    ("return", "total_return", _percent),
-    ("volatility", "volatility", _percent),
-    ("Sharpe", "sharpe", "{:,.2f}".format),
-    ("Sortino", "sortino", "{:,.2f}".format),
-    ("drawdown", "max_drawdown", _money),
-    ("longest", "longest_drawdown_s", _seconds),
-    ("fills", "fills", "{:,}".format),
-    ("maker", "maker_share", _percent),
-    ("hit rate", "hit_rate", _percent),
-    ("turnover", "turnover", _money),
-    ("mean exposure", "mean_exposure", _money),
-)
-"""Head, field of `Measures`, and function that formats its value."""
-STATISTICS_HEAD: Final = ("of", *(head for head, _, _ in _COLUMNS))
-
-
-def statistics_rows(statistics: Statistics) -> list[list[str]]:
-    """Return a row for the total and each part; a kind that has only one part, equal to the total, is left out."""
-    scopes = {
-        "strategy": statistics.by_strategy,
-        "symbol": statistics.by_symbol,
-        "day": statistics.by_day,
-    }
-    return [
-        [name or scope, *_cells(measures)]
-        for scope, name, measures in statistics.lines()
-        if scope == "total" or len(scopes[scope]) > 1
-    ]
-
-
-def _cells(measures: Measures) -> list[str]:
-    values = [getattr(measures, field) for _, field, _ in _COLUMNS]
-    return ["–" if value is None else write(value) for value, (_, _, write) in zip(values, _COLUMNS, strict=True)]
-
-
-def statistics_note(statistics: Statistics) -> str:
-    """Return the note on the basis of the ratios."""
-    return (
-        f"capital {_money(statistics.capital)}, {statistics.intervals:,} intervals of {statistics.interval_s:g} s, "
-        f"{statistics.periods_a_year:,.0f} a year"
-    )
+    >>> digits_of(Decimal("0.0100")), digits_of(Decimal("5")), digits_of(Decimal("50"))
+    (2, 0, 0)
+    """
+    exponent = unit.normalize().as_tuple().exponent
+    assert isinstance(exponent, int)
+    return max(0, -exponent)

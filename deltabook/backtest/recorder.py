@@ -19,9 +19,10 @@ _FIRST_STEP_NS: Final = 1_000_000
 """Least time between two samples at first, in nanoseconds."""
 _DAY_NS: Final = 86_400 * 10**9
 _LONGEST_STEP_NS: Final = 366 * _DAY_NS
-"""Greatest interval between samples, in nanoseconds: samples of days alone may exceed the limit."""
+"""Greatest interval between samples, in nanoseconds; then the samples of the ends of days may exceed the limit."""
 _NUMBER: Final = re.compile(r"-?\d+")
-_OWN: Final = frozenset({EventKind.SUBMITTED, EventKind.REFUSED})
+_FIRST_KINDS: Final = frozenset({EventKind.SUBMITTED, EventKind.REFUSED})
+"""Kinds of the first event of an order; events of other orders, from before the run, are ignored."""
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
@@ -117,8 +118,8 @@ class Recorder:
     """Follows the orders of all strategies, and takes a sample whenever one is due.
 
     When the number of samples reaches the limit, the interval between them doubles until fewer are left. So their
-    number stays between half the limit and the limit, whatever the length of the data, they are spread evenly over it,
-    and they are the same in every run. The state at the end of each UTC day is a sample of its own, which always stays.
+    number stays between half the limit and the limit, whatever the length of the data. They are spread evenly over the
+    data, and are the same in every run. The state at the end of each UTC day is a further sample, which always stays.
     """
 
     def __init__(
@@ -218,7 +219,7 @@ class Recorder:
         alive = self._open[strategy]
         life = alive.get(order.client_id)
         if life is None:
-            if event.kind not in _OWN:
+            if event.kind not in _FIRST_KINDS:
                 return
             life = OrderLife(
                 strategy, order.client_id, order.symbol, str(order.side), order.volume_lots, order.price_ticks,

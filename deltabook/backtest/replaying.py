@@ -169,7 +169,7 @@ class _Player:
         self._names = names
         self._number = 0
         # A view may have rows before there is any record: a COUNT over no rows is 0. They come with the first epoch.
-        self._standing = {name: self._rows(name) for name in names}
+        self._first_rows = {name: self._rows(name) for name in names}
 
     def epochs(self, epoch_ns: int) -> Iterator[Epoch]:
         for _, records in groupby(self._flow, lambda record: record.time_ns // epoch_ns):
@@ -180,7 +180,7 @@ class _Player:
             yield Epoch(self._number, self._clock.now_ns, self._simulation.records - before, changes)
 
     def _step(self) -> dict[str, ViewDelta]:
-        counts, self._standing = self._standing, {}
+        counts, self._first_rows = self._first_rows, {}
         for view, rows, numbers in self._views.step(self._pending):
             by_row = counts.setdefault(view, {})
             for row, number in zip(rows, numbers, strict=True):

@@ -6,7 +6,7 @@ Nothing is loaded from elsewhere, nothing depends on the clock, and equal result
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -15,28 +15,17 @@ import msgspec
 
 from algo_engine.loader import BUILT_IN
 from deltabook.backtest.config import BacktestConfig, RunConfig
+from deltabook.backtest.grid import Axis, Point, best_of
 from deltabook.backtest.inspection import book_lines, dropped_line
-from deltabook.backtest.presentation import (
-    STATISTICS_HEAD,
-    Money,
-    chart_data,
-    document,
-    escaped,
-    figure,
-    section,
-    statistics_note,
-    statistics_rows,
-    table,
-    tiles,
-)
+from deltabook.backtest.presentation import Money, document, escaped, figure, section, table, tiles
+from deltabook.backtest.run_data import RunData, StrategyFigures
+from deltabook.backtest.statistics import STATISTICS_HEAD, statistics_html, statistics_note, statistics_rows
+from deltabook.backtest.tables import chart_data
 
 if TYPE_CHECKING:
-    from deltabook.backtest.result import Result, StrategyFigures
-    from deltabook.backtest.statistics import Statistics
-    from deltabook.backtest.sweep import SweepResult
     from deltabook.simulation.config import SimulationConfig
 
-__all__ = ["command_of", "result_html", "statistics_html", "sweep_html", "write_report", "write_sweep_report"]
+__all__ = ["command_of", "result_html", "sweep_html", "write_report", "write_sweep_report"]
 
 _TRADES: Final = 500
 """Largest number of own trades that a report lists."""
@@ -54,7 +43,7 @@ _OPTIONS: Final = {
 """Option of the command line, and the field whose value it takes unchanged."""
 
 
-def write_report(path: Path, result: Result) -> Path:
+def write_report(path: Path, result: RunData) -> Path:
     """Write the page of a result; return its path."""
     names = ", ".join(strategy.name for strategy in result.strategies)
     is_backtest = isinstance(result.config, BacktestConfig)
@@ -87,14 +76,14 @@ def _share(part: int, whole: int) -> str:
     return f"{1000 * part // whole / 10:.1f} %" if whole else "–"
 
 
-def failure_words(result: Result) -> list[str]:
-    """Return the facts that a reader needs before the figures."""
+def failure_words(result: RunData) -> list[str]:
+    """Return the notices that a page shows above the figures: failures, and views that are slow."""
     words = [f"{s.name} was stopped: {s.failure}" for s in result.strategies if s.failure]
     words += [f"The run ended before its data: {result.failure}"] if result.failure else []
-    return words + [f"The view {name} was kept batch by batch: {why}" for name, why in result.slow_views.items()]
+    return words + [f"The view {name} was updated batch by batch: {why}" for name, why in result.slow_views.items()]
 
 
-def _failures(result: Result) -> str:
+def _failures(result: RunData) -> str:
     words = failure_words(result)
     return (
         section(
@@ -107,12 +96,12 @@ def _failures(result: Result) -> str:
     )
 
 
-def result_tiles(result: Result) -> list[tuple[str, str, str]]:
+def result_tiles(result: RunData) -> list[tuple[str, str, str]]:
     """Return the main figures: name, value and unit."""
     money, f = Money(result.instruments), result.figures
     orders = [strategy.orders for strategy in result.strategies]
     fills, makers = sum(o.fills for o in orders), sum(o.maker_fills for o in orders)
-    filled, asked = sum(o.filled_lots for o in orders), sum(o.submitted_lots for o in orders)
+    filled, submitted = sum(o.filled_lots for o in orders), sum(o.submitted_lots for o in orders)
     return [
         ("Profit after fees", money.text(f.profit), money.unit),
         ("Fees", money.text(f.fees), money.unit),
@@ -120,18 +109,18 @@ def result_tiles(result: Result) -> list[tuple[str, str, str]]:
         ("Own trades", f"{f.own_trades:,}", ""),
         ("As maker", _share(makers, fills), ""),
         ("Orders", f"{sum(o.submitted for o in orders):,}", ""),
-        ("Share of ordered lots filled", _share(filled, asked), ""),
+        ("Share of ordered lots filled", _share(filled, submitted), ""),
         ("View changes", f"{f.view_changes:,}", ""),
     ]
 
 
-def _statistics(result: Result) -> str:
+def _statistics(result: RunData) -> str:
     shown = table(STATISTICS_HEAD, statistics_rows(result.statistics), name="Statistics", text={"of"})
     note = f'<p class="quiet">{escaped(statistics_note(result.statistics))}</p>'
     return section("Statistics", shown + note, kind="wide")
 
 
-def _charts(result: Result) -> str:
+def _charts(result: RunData) -> str:
     money, f = Money(result.instruments), result.figures
     options = "".join(f"<option>{escaped(each.symbol)}</option>" for each in result.instruments)
     choice = f'<label class="quiet">Symbol <select id="symbol">{options}</select></label>'
@@ -152,7 +141,7 @@ def _charts(result: Result) -> str:
     )  # fmt: skip
 
 
-def _strategies(result: Result) -> str:
+def _strategies(result: RunData) -> str:
     money = Money(result.instruments)
     names = ("profit", "realised", "unrealised", "fees", "max_drawdown")
     sums = [money.column([getattr(s, name) for s in result.strategies]) for name in names]
@@ -175,7 +164,7 @@ def _strategies(result: Result) -> str:
     return section("Strategies", table(head, rows, name="Strategies"), kind="wide")
 
 
-def _orders(result: Result) -> str:
+def _orders(result: RunData) -> str:
     money = Money(result.instruments)
     names = ["submitted", "refused", "rejected", "accepted", "filled", "partially_filled", "cancelled", "expired",
              "replaced", "fills", "most_open"]  # fmt: skip
@@ -185,18 +174,18 @@ def _orders(result: Result) -> str:
     rows.append(["share of fills as maker", *(_share(s.orders.maker_fills, s.orders.fills) for s in result.strategies)])
     rows.append(["traded", *(money.text(s.orders.volume) for s in result.strategies)])
     rows.append(["edge to the middle", *(money.text(s.orders.edge // 2) for s in result.strategies)])
-    rows.append(["mean time in the market", *(_rest(s) for s in result.strategies)])
+    rows.append(["mean time in the market", *(_mean_rest(s) for s in result.strategies)])
     reasons = sorted({reason for s in result.strategies for reason in s.orders.reasons})
     rows += [[f"ended: {r}", *(f"{s.orders.reasons.get(r, 0):,}" for s in result.strategies)] for r in reasons]
     return section("Orders", table(["what", *(s.name for s in result.strategies)], rows, name="Orders"))
 
 
-def _rest(strategy: StrategyFigures) -> str:
+def _mean_rest(strategy: StrategyFigures) -> str:
     ended = strategy.orders.filled + strategy.orders.cancelled + strategy.orders.expired
     return f"{strategy.orders.rest_ns // ended / 1e6:,.3f} ms" if ended else "–"
 
 
-def _inputs(result: Result) -> str:
+def _inputs(result: RunData) -> str:
     config = result.config
     rows: list[tuple[str, object]] = [("latency", config.latency), ("seed", config.seed)]
     rows += [
@@ -227,7 +216,7 @@ def _parameter_text(value: object) -> str:
     return str(value)
 
 
-def _trades(result: Result) -> str:
+def _trades(result: RunData) -> str:
     scales = {each.symbol: each for each in result.instruments}
     rows = []
     for t in result.fills[:_TRADES]:
@@ -244,7 +233,7 @@ def _trades(result: Result) -> str:
     return section(title, shown if rows else '<p class="quiet">None.</p>', kind="wide long")
 
 
-def _again(result: Result) -> str:
+def _again(result: RunData) -> str:
     views = "".join(
         f"<details><summary>{escaped(name)}</summary><pre>{escaped(sql)}</pre></details>"
         for name, sql in result.views.items()
@@ -263,8 +252,8 @@ def _command_of(config: RunConfig) -> str:
 
 
 def command_of(config: BacktestConfig) -> str:
-    """Return the command line of a configuration; views given with it appear as a folder that the reader must
-    fill in.
+    """Return the command line of a configuration; for its own views the line has ``--views FOLDER``, since no file
+    with their SQL is known.
     """
     words = ["deltabook", "backtest", *config.strategies]
     for file in config.data:
@@ -291,16 +280,16 @@ _ROWS: Final = 1_000
 _FIGURES: Final = ("profit", "max_drawdown", "fees", "fills", "orders")
 
 
-def write_sweep_report(path: Path, result: SweepResult) -> Path:
+def write_sweep_report(path: Path, strategies: Sequence[str], axes: Sequence[Axis], points: Sequence[Point]) -> Path:
     """Write the page of a sweep; return its path.
 
-    Its heat map leads to the reports of points in the folder ``points`` beside it.
+    The fields of its heat map are links to the points' reports that are in the folder ``points`` beside the page.
     """
-    keys = [key for key, _ in result.axes]
-    best = result.best
-    failed = [point for point in result.points if point.error]
-    names = ", ".join(result.config.strategies)
-    lead = f"{len(result.points):,} points over {', '.join(keys)}; profits in ticks × lots"
+    keys = [key for key, _ in axes]
+    best = best_of(points)
+    failed = [point for point in points if point.error]
+    names = ", ".join(strategies)
+    lead = f"{len(points):,} points over {', '.join(keys)}; profits in ticks × lots"
     top = best[0]
     at = ", ".join(f"{key} {value}" for key, value in zip(keys, top.values, strict=True))
     cells: list[tuple[str, object, str]] = [
@@ -310,7 +299,7 @@ def write_sweep_report(path: Path, result: SweepResult) -> Path:
         ("Points with a profit", f"{sum(point.profit > 0 for point in best):,} of {len(best):,}", ""),
         ("Failed", f"{len(failed):,}", ""),
     ]
-    body = [section("Result", tiles(cells), kind="wide"), section("Heat map", _map(result), kind="wide")]
+    body = [section("Result", tiles(cells), kind="wide"), section("Heat map", _map(axes), kind="wide")]
     rows = [[*p.values, f"{p.profit:,}", f"{p.fees:,}", f"{p.max_drawdown:,}", f"{p.orders:,}", f"{p.fills:,}"]
             for p in best[:_ROWS]]  # fmt: skip
     body.append(
@@ -326,37 +315,37 @@ def write_sweep_report(path: Path, result: SweepResult) -> Path:
             section("Failed", table([*keys, "why"], why, name="Failed", kind="words reasons"), kind="wide long notice")
         )
     data: dict[str, Any] = {
-        "axes": result.axes,
-        "points": [msgspec.structs.asdict(point) for point in result.points],
-        "reports": [p.number for p in result.points if (path.parent / "points" / f"{p.number:05}.html").is_file()],
+        "axes": axes,
+        "points": [msgspec.structs.asdict(point) for point in points],
+        "reports": [p.number for p in points if (path.parent / "points" / f"{p.number:05}.html").is_file()],
     }
     page = document(f"Sweep of {names}", lead, "\n".join(body), data, "sweep.js", has_charts=False)
     path.write_text(page, encoding="utf-8")
     return path
 
 
-def _map(result: SweepResult) -> str:
+def _map(axes: Sequence[Axis]) -> str:
     def choice(name: str, chosen: int) -> str:
         options = "".join(
             f'<option value="{place}"{" selected" if place == chosen else ""}>{escaped(key)}</option>'
-            for place, (key, _) in enumerate(result.axes)
+            for place, (key, _) in enumerate(axes)
         )
         return f'<label class="quiet">{name} <select id="{name.lower()}">{options}</select></label>'
 
-    last = min(1, len(result.axes) - 1)
+    last = min(1, len(axes) - 1)
     figures = "".join(f'<option value="{name}">{name.replace("_", " ")}</option>' for name in _FIGURES)
     chosen = f'<label class="quiet">Figure <select id="figure">{figures}</select></label>'
-    axes = f'<div class="axes">{choice("Across", 0)}{choice("Down", last)}{chosen}</div>'
+    choices = f'<div class="axes">{choice("Across", 0)}{choice("Down", last)}{chosen}</div>'
     heat = '<table class="heat" id="heat" aria-describedby="words"></table>'
     scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="Heat map">{heat}</div>'
-    return f'{axes}{scroll}<p class="quiet" id="words"></p>'
+    return f'{choices}{scroll}<p class="quiet" id="words"></p>'
 
 
 _POINTS: Final = 20
 """Largest number of points that a notebook shows of a sweep."""
 
 
-def result_html(result: Result) -> str:
+def result_html(result: RunData) -> str:
     """Return the figures and statistics of a run as HTML for a notebook."""
     names = ", ".join(strategy.name for strategy in result.strategies)
     f = result.figures
@@ -371,22 +360,16 @@ def result_html(result: Result) -> str:
     )
 
 
-def statistics_html(statistics: Statistics) -> str:
-    """Return statistics as an HTML table, with a note on the basis of the ratios."""
-    shown = table(STATISTICS_HEAD, statistics_rows(statistics), name="Statistics")
-    return f"<div>{shown}<p>{escaped(statistics_note(statistics))}</p></div>"
-
-
-def sweep_html(result: SweepResult) -> str:
+def sweep_html(axes: Sequence[Axis], points: Sequence[Point]) -> str:
     """Return the best points of a sweep as an HTML table, and how many points failed."""
-    keys = [key for key, _ in result.axes]
-    best = result.best
+    keys = [key for key, _ in axes]
+    best = best_of(points)
     rows = [
         [*p.values, f"{p.profit:,}", f"{p.fees:,}", f"{p.max_drawdown:,}", f"{p.orders:,}", f"{p.fills:,}"]
         for p in best[:_POINTS]
     ]
-    failed = [point for point in result.points if point.error]
+    failed = [point for point in points if point.error]
     why = f"; {len(failed):,} failed, the first with: {failed[0].error}" if failed else ""
-    lead = f"The best {min(_POINTS, len(best)):,} of {len(result.points):,} points, money in ticks × lots{why}"
+    lead = f"The best {min(_POINTS, len(best)):,} of {len(points):,} points, money in ticks × lots{why}"
     head = [*keys, "profit", "fees", "drawdown", "orders", "fills"]
     return f"<div><p>{escaped(lead)}</p>{table(head, rows, name='Points')}</div>"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,12 +11,14 @@ import msgspec
 import pyarrow as pa
 from pyarrow import csv
 
-from algo_engine.trades import Trade, write_trades
+from algo_engine.trades import write_trades
 from deltabook.backtest.config import RunConfig
 from deltabook.backtest.errors import BacktestError
 from deltabook.backtest.flow import SourceFigures
-from deltabook.backtest.recorder import OrderLife, OrderStatistics, Recorder, Sample
-from deltabook.backtest.statistics import Statistics, falls, statistics_of
+from deltabook.backtest.recorder import OrderLife, Recorder
+from deltabook.backtest.report import result_html, write_report
+from deltabook.backtest.run_data import Figures, RunData, StrategyFigures
+from deltabook.backtest.statistics import falls
 from deltabook.backtest.tables import daily_table, orders_table, pnl_table, positions_table, trades_table
 from deltabook.wire.symbols import Instrument
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from algo_engine.host import StrategyHost
     from deltabook.backtest.views import BacktestViews
 
-__all__ = ["Figures", "Result", "StrategyFigures", "StrategyStopped", "Totals", "result_of"]
+__all__ = ["Result", "StrategyStopped", "Totals", "result_of"]
 
 FORMAT: Final = 2
 """Version of the result's format."""
@@ -35,100 +36,12 @@ _NAMES: Final = {"order_lives": "orders", "fills": "trades"}
 """Fields whose key in the JSON differs from their name."""
 
 
-class StrategyFigures(msgspec.Struct, frozen=True):
-    """Figures of one strategy; money is in ticks × lots."""
-
-    name: str
-    """Name under which the strategy ran."""
-    broker_id: int
-    """Broker as which the strategy ran."""
-    parameters: dict[str, Any]
-    """All parameters, including those that were not set."""
-    profit: int
-    """Profit: realised + unrealised - fees."""
-    realised: int
-    """Profit of closed positions."""
-    unrealised: int
-    """Profit of the positions at the end, at the price that would close them."""
-    fees: int
-    """Fees paid."""
-    max_drawdown: int
-    """Largest fall of the profit below its previous maximum, at the samples."""
-    max_position_lots: dict[str, int]
-    """Largest position in lots, long or short, by symbol, at the samples and the executions."""
-    position_lots: dict[str, int]
-    """Position in lots at the end, by symbol."""
-    orders: OrderStatistics
-    """Counts of orders."""
-    failure: str
-    """Reason why the strategy was stopped, empty if it was not."""
-
-
-class Figures(msgspec.Struct, frozen=True):
-    """Figures of the whole run."""
-
-    records: int
-    """Number of the files' records that were played."""
-    feed_messages: int
-    """Number of feed messages that the market published for the records and the strategies' orders."""
-    market_trades: int
-    """Number of executions in the market."""
-    own_trades: int
-    """Number of the strategies' trades (both sides count if both belong to strategies)."""
-    view_changes: int
-    """Number of view changes sent to strategies."""
-    begin_ns: int
-    """Market time of the first record, in nanoseconds."""
-    end_ns: int
-    """Market time at the end, in nanoseconds."""
-    profit: int
-    """Profit of all strategies, ticks × lots."""
-    fees: int
-    """Fees of all strategies, ticks × lots."""
-    max_drawdown: int
-    """Largest drawdown of the sum of all profits."""
-    dropped: dict[str, int]
-    """Number of records without effect, by reason."""
-
-
-class Result(msgspec.Struct, frozen=True, dict=True):
+class Result(RunData, frozen=True):
     """Complete result; `to_json` gives the same bytes for the same inputs, in every process.
 
     `orders`, `trades`, `pnl`, `positions` and `daily` are Arrow tables; `stats` computes statistics, `plot` draws. A
     notebook shows a summary.
     """
-
-    format: int
-    """Version of this record's format."""
-    config: RunConfig
-    """Configuration: a `BacktestConfig` or a `SimulationConfig`."""
-    sources: list[SourceFigures]
-    """Figures of the files."""
-    instruments: tuple[Instrument, ...]
-    """Instruments that were traded, with their scales."""
-    figures: Figures
-    """Figures of the whole run."""
-    strategies: list[StrategyFigures]
-    """Figures of the strategies, in the order of the configuration."""
-    slow_views: dict[str, str]
-    """Views that were updated batch by batch, with the reason."""
-    views: dict[str, str]
-    """SQL of the maintained views, by name."""
-    curve: list[Sample]
-    """Prices, profits and positions over time."""
-    order_lives: list[OrderLife]
-    """First orders: at most as many as the configuration keeps."""
-    fills: list[Trade]
-    """All executions of the strategies, in the order of their times."""
-    failure: str
-    """Reason why the run ended before its data, empty if it did not."""
-    elapsed_s: float = 0.0
-    """Duration of the run in seconds; it is in no file."""
-
-    @property
-    def messages_per_s(self) -> float:
-        """Records played per second of the run; 0.0 if its duration is unknown."""
-        return self.figures.records / self.elapsed_s if self.elapsed_s else 0.0
 
     @cached_property
     def orders(self) -> pa.Table:
@@ -155,26 +68,6 @@ class Result(msgspec.Struct, frozen=True, dict=True):
         """Profit by day, one row for each UTC day, strategy and symbol."""
         return daily_table(self)
 
-    @cached_property
-    def statistics(self) -> Statistics:
-        """Statistics that `stats` returns without arguments."""
-        return statistics_of(self)
-
-    def stats(
-        self,
-        *,
-        capital: Decimal | float | None = None,
-        interval_s: float | None = None,
-        days_a_year: float = 252,
-        hours_a_day: float = 6.5,
-    ) -> Statistics:
-        """Return the return, risk, hit rate, turnover and exposure: see
-        `deltabook.backtest.statistics.statistics_of`.
-        """
-        return statistics_of(
-            self, capital=capital, interval_s=interval_s, days_a_year=days_a_year, hours_a_day=hours_a_day
-        )
-
     def plot(self, symbol: str = "") -> Figure:
         """Draw profit, drawdown, position and the fills over the price, by default of the first symbol.
 
@@ -186,8 +79,6 @@ class Result(msgspec.Struct, frozen=True, dict=True):
         return tearsheet(self, symbol)
 
     def _repr_html_(self) -> str:
-        from deltabook.backtest.report import result_html
-
         return result_html(self)
 
     def __repr__(self) -> str:
@@ -212,8 +103,6 @@ class Result(msgspec.Struct, frozen=True, dict=True):
         _write_orders(written[3], self.order_lives)
         csv.write_csv(self.daily, written[4], csv.WriteOptions(quoting_style="needed"))
         if html:
-            from deltabook.backtest.report import write_report
-
             written.append(write_report(directory / "report.html", self))
         return written
 

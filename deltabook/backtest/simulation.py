@@ -72,8 +72,7 @@ class BacktestLoop:
         self._encoder, self._feed, self._on_deltas = encoder, feed, on_deltas
         self._step_ns = step_ns
         self._waiting: list[Delta] = []
-        self._under_way: deque[list[Delta]] = deque()
-        self._is_held = bool(step_ns)
+        self._in_flight: deque[list[Delta]] = deque()
         self._receivers: dict[int, Callable[[bytes], None]] = {}
         self.last_ns = 0
         """Latest time that was given to an input, in nanoseconds."""
@@ -138,7 +137,7 @@ class BacktestLoop:
         clock = self.clock
         clock.run_turn()
         end_ns = clock.now_ns + longest_ns
-        while (self._under_way or not is_done()) and clock.next_ns <= end_ns:
+        while (self._in_flight or not is_done()) and clock.next_ns <= end_ns:
             clock.advance(clock.next_ns)
         self._step()
         clock.run_turn()
@@ -171,12 +170,12 @@ class BacktestLoop:
         if not deltas:
             return
         self._encoder.end_epoch()
-        given = deltas[:]
+        batch = deltas[:]
         deltas.clear()
         if self._feed.is_zero:
-            self._arrived(given)
+            self._arrived(batch)
         else:
-            self._under_way.append(given)
+            self._in_flight.append(batch)
             self.clock.call_at(self._feed.arrival_ns(self.clock.now_ns), self._arrive)
 
     def notify_accounts(self) -> None:
@@ -194,13 +193,13 @@ class BacktestLoop:
     @property
     def unseen(self) -> list[Delta]:
         """Changes that the market has published and that have not reached the views yet."""
-        return [*self._waiting, *(delta for given in self._under_way for delta in given), *self._encoder.deltas]
+        return [*self._waiting, *(delta for batch in self._in_flight for delta in batch), *self._encoder.deltas]
 
     def _arrive(self) -> None:
-        self._arrived(self._under_way.popleft())
+        self._arrived(self._in_flight.popleft())
 
     def _arrived(self, deltas: list[Delta]) -> None:
-        if not self._is_held:
+        if not self._step_ns:
             self._on_deltas(deltas)
             return
         if not self._waiting:

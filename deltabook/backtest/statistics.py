@@ -30,30 +30,36 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
 
 from algo_engine.order import Side
 from algo_engine.portfolio import Holding
 from algo_engine.quotes import mark_ticks
 from algo_engine.trades import Trade
 from deltabook.backtest.errors import ConfigurationError
-from deltabook.backtest.tables import digits_of, statistics_table
+from deltabook.backtest.presentation import digits_of, escaped, table
+from deltabook.backtest.recorder import Sample
 from deltabook.wire.symbols import Instrument
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from deltabook.backtest.recorder import Sample
-    from deltabook.backtest.result import Result
-
-__all__ = ["Measures", "Statistics", "falls", "money_digits", "statistics_of"]
+__all__ = [
+    "STATISTICS_HEAD",
+    "Measures",
+    "Statistics",
+    "falls",
+    "money_digits",
+    "statistics_html",
+    "statistics_note",
+    "statistics_of",
+    "statistics_rows",
+]
 
 _NS: Final = 1_000_000_000
 _DAY_S: Final = 86_400
@@ -62,6 +68,8 @@ _INTERVALS_S: Final = (86_400.0, 3_600.0, 600.0, 60.0, 10.0, 1.0, 0.1)
 """Candidate lengths of the intervals in seconds, longest first."""
 _ENOUGH: Final = 30
 """Number of changes that is enough for a standard deviation."""
+_DECIMAL_DIGITS: Final = 38
+"""Number of digits of a decimal column."""
 _MOST_POINTS: Final = 1_000_000
 """Greatest number of intervals."""
 
@@ -140,11 +148,17 @@ class Statistics(msgspec.Struct, frozen=True):
 
     def to_arrow(self) -> pa.Table:
         """Return a row for each of `lines`: scope, name and the fields of `Measures`."""
-        return statistics_table(self)
+        lines = list(self.lines())
+        columns: dict[str, pa.Array] = {
+            "scope": pa.array([scope for scope, _, _ in lines], pa.string()),
+            "name": pa.array([name for _, name, _ in lines], pa.string()),
+        }
+        for field in msgspec.structs.fields(Measures):
+            values = [getattr(measures, field.name) for _, _, measures in lines]
+            columns[field.name] = _measured(values, field.type)
+        return pa.table(columns)
 
     def _repr_html_(self) -> str:
-        from deltabook.backtest.report import statistics_html
-
         return statistics_html(self)
 
 
@@ -163,17 +177,23 @@ def money_digits(instruments: Sequence[Instrument]) -> int:
 
 
 def statistics_of(
-    result: Result,
+    instruments: Sequence[Instrument],
+    strategies: Sequence[str],
+    curve: Sequence[Sample],
+    fills: Sequence[Trade],
     *,
     capital: Decimal | float | None = None,
     interval_s: float | None = None,
     days_a_year: float = 252,
     hours_a_day: float = 6.5,
 ) -> Statistics:
-    """Return the statistics of a result, as this module's docstring defines them.
+    """Return the statistics of a run, as this module's docstring defines them.
 
     Args:
-        result: The run.
+        instruments: Instruments that were traded.
+        strategies: Names of the strategies, in the order of the samples' fields.
+        curve: Samples of the run.
+        fills: Executions of the strategies, in the order of their times.
         capital: Capital that returns refer to, as money; by default the largest gross exposure of the run.
         interval_s: Length of the intervals of the returns in seconds; by default the longest of a day, an hour, ten
             minutes, a minute, 10 s, 1 s and 0.1 s of which the run has 30.
@@ -187,10 +207,11 @@ def statistics_of(
                         ("hours_a_day", hours_a_day)):  # fmt: skip
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise ConfigurationError(f"expected {name} above 0, was {value}")
-    return _Run(result, capital, interval_s, days_a_year, hours_a_day).statistics()
+    run = _Run(instruments, strategies, curve, fills)
+    return run.statistics(capital, interval_s, days_a_year, hours_a_day)
 
 
-class _Flow:
+class _Scope:
     """Sums of executions and positions in one scope: money in the smallest unit, exposure over time."""
 
     __slots__ = ("_gross", "_gross_ns", "_last_ns", "_net", "_net_ns", "_since_ns", "closing", "fees", "fills",
@@ -220,9 +241,9 @@ class _Flow:
         self._net_ns += self._net * passed_ns
         self._last_ns = max(self._last_ns, time_ns)
 
-    def follower(self, time_ns: int) -> _Flow:
-        """Return the flow of a later scope, which begins with the exposures of this one."""
-        return _Flow(time_ns, self._gross, self._net)
+    def follower(self, time_ns: int) -> _Scope:
+        """Return a scope that begins at this time, with the present exposures of this one."""
+        return _Scope(time_ns, self._gross, self._net)
 
     def means(self) -> tuple[Fraction | None, Fraction | None]:
         """Return the means of gross and net exposure over time; None if no time has passed."""
@@ -237,34 +258,35 @@ class _Run:
 
     def __init__(
         self,
-        result: Result,
-        capital: Decimal | float | None,
-        interval_s: float | None,
-        days_a_year: float,
-        hours_a_day: float,
+        instruments: Sequence[Instrument],
+        strategies: Sequence[str],
+        curve: Sequence[Sample],
+        fills: Sequence[Trade],
     ) -> None:
-        self._result = result
-        self._symbols = [instrument.symbol for instrument in result.instruments]
-        self._names = [strategy.name for strategy in result.strategies]
-        self._digits = money_digits(result.instruments)
-        self._factors = [int(instrument.notional(10**self._digits)) for instrument in result.instruments]
-        self._times = [sample.time_ns for sample in result.curve]
+        self._samples, self._fills = curve, fills
+        self._symbols = [instrument.symbol for instrument in instruments]
+        self._names = strategies
+        self._digits = money_digits(instruments)
+        self._factors = [int(instrument.notional(10**self._digits)) for instrument in instruments]
+        self._times = [sample.time_ns for sample in curve]
         self._days = [time_ns // _DAY_NS for time_ns in self._times]
-        self._total = _Flow(self._times[0])
-        self._by_strategy = [_Flow(self._times[0]) for _ in self._names]
-        self._by_symbol = [_Flow(self._times[0]) for _ in self._symbols]
-        self._by_day = {self._days[0]: _Flow(self._times[0])}
+        self._total = _Scope(self._times[0])
+        self._by_strategy = [_Scope(self._times[0]) for _ in self._names]
+        self._by_symbol = [_Scope(self._times[0]) for _ in self._symbols]
+        self._by_day = {self._days[0]: _Scope(self._times[0])}
         self._day = self._days[0]
         self._walk()
+
+    def statistics(
+        self, capital: Decimal | float | None, interval_s: float | None, days_a_year: float, hours_a_day: float
+    ) -> Statistics:
+        """Return the statistics of all scopes; `statistics_of` describes the arguments."""
         self._given = self._money(self._total.highest) if capital is None else Decimal(str(capital))
         self._capital = Fraction(self._given) * 10**self._digits
         self._interval_s = interval_s or self._usual_interval_s()
         self._grid = self._grid_points(round(self._interval_s * _NS))
-        hours = days_a_year * hours_a_day * 3600 if self._interval_s < _DAY_S else days_a_year * _DAY_S
-        self._periods = hours / self._interval_s
-
-    def statistics(self) -> Statistics:
-        """Return the statistics of all scopes."""
+        year_s = days_a_year * hours_a_day * 3600 if self._interval_s < _DAY_S else days_a_year * _DAY_S
+        self._periods = year_s / self._interval_s
         names, symbols = range(len(self._names)), range(len(self._symbols))
         total = self._curve(names, symbols)
         return Statistics(
@@ -294,7 +316,7 @@ class _Run:
                 for symbol in symbols
                 for realised, unrealised, fees in [sample.profits[name][symbol]]
             )
-            for sample in self._result.curve
+            for sample in self._samples
         ]
 
     # Executions and positions.
@@ -307,15 +329,15 @@ class _Run:
         self._worth = [0] * len(self._holdings)
         strategies = {name: place for place, name in enumerate(self._names)}
         symbols = {symbol: place for place, symbol in enumerate(self._symbols)}
-        fills = iter(self._result.fills)
+        fills = iter(self._fills)
         fill = next(fills, None)
-        for sample in self._result.curve:
+        for sample in self._samples:
             while fill is not None and fill.time_ns <= sample.time_ns:
                 self._enter(fill, strategies[fill.strategy], symbols[fill.symbol])
                 fill = next(fills, None)
             self._mark(sample)
-        for flow in self._all_flows():
-            flow.pass_to(self._times[-1])
+        for scope in self._all_scopes():
+            scope.pass_to(self._times[-1])
 
     def _enter(self, fill: Trade, strategy: int, symbol: int) -> None:
         self._begin_day(fill.time_ns)
@@ -325,16 +347,16 @@ class _Run:
         after = self._holdings[place] = before.after(side, fill.volume_lots, fill.price_ticks)
         closes = before.position_lots * side.sign < 0
         turnover = fill.volume_lots * fill.price_ticks * factor
-        for flow in self._flows(strategy, symbol):
-            flow.fills += 1
-            flow.makers += fill.liquidity == "maker"
-            flow.closing += closes
-            flow.winning += closes and after.realised - before.realised > fill.fee
-            flow.turnover += turnover
-            flow.fees += fill.fee * factor
+        for scope in self._scopes(strategy, symbol):
+            scope.fills += 1
+            scope.makers += fill.liquidity == "maker"
+            scope.closing += closes
+            scope.winning += closes and after.realised - before.realised > fill.fee
+            scope.turnover += turnover
+            scope.fees += fill.fee * factor
         self._value(fill.time_ns, strategy, symbol, fill.price_ticks)
-        for flow in self._flows(strategy, symbol):
-            flow.settle()
+        for scope in self._scopes(strategy, symbol):
+            scope.settle()
 
     def _mark(self, sample: Sample) -> None:
         self._begin_day(sample.time_ns)
@@ -344,8 +366,8 @@ class _Run:
                 mark = mark_ticks(bid, ask, position)
                 if position and mark is not None:
                     self._value(sample.time_ns, strategy, symbol, mark)
-        for flow in self._all_flows():
-            flow.settle()
+        for scope in self._all_scopes():
+            scope.settle()
 
     def _value(self, time_ns: int, strategy: int, symbol: int, price_ticks: int) -> None:
         """Revalue a strategy's position in a symbol at a new price."""
@@ -353,13 +375,13 @@ class _Run:
         old = self._worth[place]
         new = self._worth[place] = self._holdings[place].position_lots * price_ticks * self._factors[symbol]
         if new != old:
-            for flow in self._flows(strategy, symbol):
-                flow.shift(time_ns, abs(new) - abs(old), new - old)
+            for scope in self._scopes(strategy, symbol):
+                scope.shift(time_ns, abs(new) - abs(old), new - old)
 
-    def _all_flows(self) -> tuple[_Flow, ...]:
+    def _all_scopes(self) -> tuple[_Scope, ...]:
         return self._total, *self._by_strategy, *self._by_symbol, self._by_day[self._day]
 
-    def _flows(self, strategy: int, symbol: int) -> tuple[_Flow, ...]:
+    def _scopes(self, strategy: int, symbol: int) -> tuple[_Scope, ...]:
         return self._total, self._by_strategy[strategy], self._by_symbol[symbol], self._by_day[self._day]
 
     def _begin_day(self, time_ns: int) -> None:
@@ -373,6 +395,7 @@ class _Run:
     # Returns.
 
     def _usual_interval_s(self) -> float:
+        """Return the longest candidate of which the run has enough intervals, or else the shortest candidate."""
         counts = ((each, sum(1 for _ in self._targets(round(each * _NS), _ENOUGH))) for each in _INTERVALS_S)
         return next((each for each, count in counts if count >= _ENOUGH), _INTERVALS_S[-1])
 
@@ -387,6 +410,7 @@ class _Run:
         return points
 
     def _targets(self, interval_ns: int, most: int) -> Iterator[int]:
+        """Yield the index of the last sample at or before each grid point; at most ``most`` of each day."""
         times = self._times
         for begin, end in self._spans():
             if interval_ns >= _DAY_NS:
@@ -407,14 +431,14 @@ class _Run:
     def _each_day(self, curve: list[int]) -> Iterator[tuple[str, Measures]]:
         spans = {self._days[begin]: (begin, end) for begin, end in self._spans()}
         base, grid = 0, 0
-        for day, flow in self._by_day.items():
+        for day, scope in self._by_day.items():
             # A day of executions without a sample has the profit of the end of the day before.
             begin, end = spans.get(day, (0, 0))
             own = self._grid[grid : bisect_left(self._grid, end, grid)] if end else []
             start = self._grid[grid - 1] if grid else None
             date = datetime.fromtimestamp(day * _DAY_S, UTC).date().isoformat()
             values = curve[begin:end] or [base]
-            yield date, self._measures(values, flow, base, self._changes(curve, own, start), begin)
+            yield date, self._measures(values, scope, base, self._changes(curve, own, start), begin)
             base, grid = values[-1], grid + len(own)
 
     def _changes(self, curve: list[int], grid: list[int], start: int | None = None) -> list[int]:
@@ -422,7 +446,7 @@ class _Run:
         return [after - before for before, after in pairwise(values)]
 
     def _measures(
-        self, curve: list[int], flow: _Flow, base: int = 0, changes: list[int] | None = None, first: int = 0
+        self, curve: list[int], scope: _Scope, base: int = 0, changes: list[int] | None = None, first: int = 0
     ) -> Measures:
         """Return the measures of a scope; ``curve`` has the profits at the samples from ``first`` on, and ``base`` is
         the profit before them.
@@ -432,22 +456,22 @@ class _Run:
         profit = curve[-1] - base
         below = falls(value - base for value in curve)
         deepest = -min(below)
-        mean, net = flow.means()
+        mean, net = scope.means()
         return Measures(
             profit=self._money(profit),
-            fees=self._money(flow.fees),
+            fees=self._money(scope.fees),
             total_return=self._of_capital(profit),
             **self._risk(changes),
             max_drawdown=self._money(deepest),
             drawdown_share=self._of_capital(deepest),
             longest_drawdown_s=_longest_ns(self._times[first : first + len(curve)], below) / _NS,
-            fills=flow.fills,
-            maker_share=_share(flow.makers, flow.fills),
-            closing_fills=flow.closing,
-            hit_rate=_share(flow.winning, flow.closing),
-            turnover=self._money(flow.turnover),
-            turnover_ratio=self._of_capital(flow.turnover),
-            max_exposure=self._money(flow.highest),
+            fills=scope.fills,
+            maker_share=_share(scope.makers, scope.fills),
+            closing_fills=scope.closing,
+            hit_rate=_share(scope.winning, scope.closing),
+            turnover=self._money(scope.turnover),
+            turnover_ratio=self._of_capital(scope.turnover),
+            max_exposure=self._money(scope.highest),
             mean_exposure=None if mean is None else float(mean / 10**self._digits),
             mean_net_exposure=None if net is None else float(net / 10**self._digits),
         )
@@ -472,7 +496,7 @@ class _Run:
         return float(value / self._capital) if self._capital else None
 
     def _money(self, value: int) -> Decimal:
-        # A decimal made from text keeps all digits; arithmetic would round it to those of the context.
+        # A decimal made from text keeps all digits; arithmetic would round to the digits of the decimal context.
         return Decimal(f"{value}E-{self._digits}")
 
 
@@ -492,3 +516,74 @@ def _longest_ns(times: Sequence[int], below: Sequence[int]) -> int:
             since = time_ns
         is_below = bool(fall)
     return longest
+
+
+def _measured(values: Sequence[Any], type_: Any) -> pa.Array:
+    if type_ is Decimal:
+        return pa.array(values, pa.decimal128(_DECIMAL_DIGITS, max(-value.as_tuple().exponent for value in values)))
+    return pa.array(values, pa.int64() if type_ is int else pa.float64())
+
+
+def _money(value: Decimal | float) -> str:
+    return f"{value:,f}" if isinstance(value, Decimal) else f"{value:,.2f}"
+
+
+def _percent(value: float) -> str:
+    """Return a share as a percentage with three digits, however small."""
+    return f"{100 * value:.3g} %" if abs(value) < 10 else f"{100 * value:,.0f} %"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.1f} s"
+
+
+_COLUMNS: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
+    ("profit", "profit", _money),
+    ("return", "total_return", _percent),
+    ("volatility", "volatility", _percent),
+    ("Sharpe", "sharpe", "{:,.2f}".format),
+    ("Sortino", "sortino", "{:,.2f}".format),
+    ("drawdown", "max_drawdown", _money),
+    ("longest", "longest_drawdown_s", _seconds),
+    ("fills", "fills", "{:,}".format),
+    ("maker", "maker_share", _percent),
+    ("hit rate", "hit_rate", _percent),
+    ("turnover", "turnover", _money),
+    ("mean exposure", "mean_exposure", _money),
+)
+"""Head, field of `Measures`, and function that formats its value."""
+STATISTICS_HEAD: Final = ("of", *(head for head, _, _ in _COLUMNS))
+"""Heads of the columns of `statistics_rows`."""
+
+
+def statistics_rows(statistics: Statistics) -> list[list[str]]:
+    """Return a row for the total and for each part; a scope with a single part, equal to the total, has no rows."""
+    scopes = {
+        "strategy": statistics.by_strategy,
+        "symbol": statistics.by_symbol,
+        "day": statistics.by_day,
+    }
+    return [
+        [name or scope, *_cells(measures)]
+        for scope, name, measures in statistics.lines()
+        if scope == "total" or len(scopes[scope]) > 1
+    ]
+
+
+def _cells(measures: Measures) -> list[str]:
+    values = [getattr(measures, field) for _, field, _ in _COLUMNS]
+    return ["–" if value is None else write(value) for value, (_, _, write) in zip(values, _COLUMNS, strict=True)]
+
+
+def statistics_note(statistics: Statistics) -> str:
+    """Return the note on the basis of the ratios."""
+    return (
+        f"capital {_money(statistics.capital)}, {statistics.intervals:,} intervals of {statistics.interval_s:g} s, "
+        f"{statistics.periods_a_year:,.0f} a year"
+    )
+
+
+def statistics_html(statistics: Statistics) -> str:
+    """Return statistics as an HTML table, with a note on the basis of the ratios."""
+    shown = table(STATISTICS_HEAD, statistics_rows(statistics), name="Statistics")
+    return f"<div>{shown}<p>{escaped(statistics_note(statistics))}</p></div>"

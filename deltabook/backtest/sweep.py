@@ -1,8 +1,8 @@
 """One backtest, or simulation, for each point of a grid, in this process, in several, or spread over a Spark cluster.
 
-A point is a task: its configuration is sent as data, its figures come back, and its whole result is the bytes that
-`deltabook backtest` with the same parameters gives. Workers open files by the same names, from the same directory: on a
-cluster the files are on a shared volume. Strategies that are in no file are sent as pickled classes, by value if they
+A point is a task: its configuration is sent as data, and its figures come back. Its whole result has the same bytes as
+that of `deltabook backtest` with the same parameters. Workers open files by the same names, from the same directory: on
+a cluster the files are on a shared volume. Strategies that are in no file are sent as pickled classes, by value if they
 come from a notebook or a script. A point that fails is returned with its error, and the others continue.
 """
 
@@ -22,7 +22,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import chdir
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
 
 import msgspec
 import pyarrow as pa
@@ -33,21 +33,20 @@ from algo_engine.strategy import Strategy
 from deltabook.backtest.backtest import Backtest
 from deltabook.backtest.config import BacktestConfig, RunConfig
 from deltabook.backtest.errors import BacktestError, SweepError
-from deltabook.backtest.grid import Axis, points_of
+from deltabook.backtest.grid import Axis, Point, best_of, points_of
 from deltabook.backtest.pickling import pickled_classes, unpickled_classes
-from deltabook.backtest.tables import sweep_table
+from deltabook.backtest.report import sweep_html, write_report, write_sweep_report
+from deltabook.backtest.result import Result
 from runtime.spark.config import SparkConfig, SparkLaneError
 from runtime.spark.requirements import missing_requirement
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from deltabook.backtest.result import Result
-
-__all__ = ["BacktestExperiment", "Experiment", "Point", "Sweep", "SweepResult", "run_point"]
+__all__ = ["BacktestExperiment", "Experiment", "Sweep", "SweepResult", "run_point"]
 
 _POLL_S: Final = 0.1
-"""Time between two looks at Spark's finished tasks, in seconds."""
+"""Interval at which the number of Spark's finished tasks is polled, in seconds."""
 
 Classes = Mapping[str, type[Strategy[Any]]]
 """Strategies that are in no file, by name."""
@@ -63,7 +62,7 @@ class Experiment(Protocol):
 
     @staticmethod
     def run(config: Any, classes: Classes) -> Result:
-        """Run a configuration once; raise the errors that a point may fail with."""
+        """Run a configuration once; an error that it raises fails the point alone."""
         ...
 
     @staticmethod
@@ -99,35 +98,6 @@ class BacktestExperiment:
         return [path for data in config.data for path in (data.path, data.orderbook, data.trades) if path is not None]
 
 
-class Point(msgspec.Struct, frozen=True):
-    """Figures of one point, over all strategies; money is in ticks × lots."""
-
-    number: int
-    """Number of the point, from 1, the last axis varying fastest."""
-    values: tuple[str, ...]
-    """Values of the axes."""
-    profit: int = 0
-    """Profit after fees."""
-    fees: int = 0
-    """Fees paid."""
-    max_drawdown: int = 0
-    """Largest drawdown: see `Figures`."""
-    orders: int = 0
-    """Number of orders submitted."""
-    fills: int = 0
-    """Number of executions."""
-    filled_lots: int = 0
-    """Executed lots."""
-    dropped: int = 0
-    """Number of records that had no effect in the market."""
-    sharpe: float | None = None
-    """Annual Sharpe ratio, see `deltabook.backtest.statistics`; None if it is undefined."""
-    sha256: str = ""
-    """SHA-256 of the point's whole result as JSON."""
-    error: str = ""
-    """Error of a point without figures, otherwise empty."""
-
-
 class SweepResult(msgspec.Struct, frozen=True):
     """All points of a sweep; equal inputs give equal bytes, wherever the points were computed."""
 
@@ -143,7 +113,7 @@ class SweepResult(msgspec.Struct, frozen=True):
     @property
     def best(self) -> list[Point]:
         """Points sorted by profit, the best first; failed ones are left out."""
-        return sorted((p for p in self.points if not p.error), key=lambda p: (-p.profit, p.number))
+        return best_of(self.points)
 
     def parameters_of(self, point: Point) -> dict[str, str]:
         """Return the values of a point by parameter, as `deltabook.run_backtest` takes them."""
@@ -151,22 +121,35 @@ class SweepResult(msgspec.Struct, frozen=True):
 
     def to_arrow(self) -> pa.Table:
         """Return a row for each point: the values of the axes, as texts, and its figures, NULL if it failed."""
-        return sweep_table(self)
+        columns = {
+            key: pa.array([point.values[place] for point in self.points], pa.string())
+            for place, (key, _) in enumerate(self.axes)
+        }
+        for field in msgspec.structs.fields(Point):
+            if field.name == "values":
+                continue
+            is_text = field.type is str
+            values = [
+                None if point.error and field.name not in {"number", "error"} else getattr(point, field.name)
+                for point in self.points
+            ]
+            is_float = float in get_args(field.type)
+            columns[field.name] = pa.array(values, pa.string() if is_text else pa.float64() if is_float else pa.int64())
+        return pa.table(columns)
 
     def plot(self, figure: str = "profit", across: str = "", down: str = "") -> Figure:
-        """Draw a figure of the points over two parameters, by default the first two, or over a single one.
+        """Draw a figure of the points over the parameters ``across`` and ``down``, by default the first two; over a
+        single one if only ``across`` is given.
 
-        If there are more parameters, a field shows the best value over the others. Raise `PlottingError` if matplotlib
+        Of points that differ only in other parameters, the best value is shown. Raise `PlottingError` if matplotlib
         is not installed, and `ConfigurationError` for an unknown figure or parameter.
         """
         from deltabook.backtest.plotting import sweep_plot
 
-        return sweep_plot(self, figure, across, down)
+        return sweep_plot(self.axes, self.points, figure, across, down)
 
     def _repr_html_(self) -> str:
-        from deltabook.backtest.report import sweep_html
-
-        return sweep_html(self)
+        return sweep_html(self.axes, self.points)
 
     def to_json(self) -> bytes:
         """Return everything except the duration as JSON."""
@@ -177,12 +160,10 @@ class SweepResult(msgspec.Struct, frozen=True):
 
     def write(self, directory: Path) -> list[Path]:
         """Write ``sweep.json`` and ``sweep.html``; return their paths."""
-        from deltabook.backtest.report import write_sweep_report
-
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "sweep.json"
         path.write_bytes(self.to_json())
-        return [path, write_sweep_report(directory / "sweep.html", self)]
+        return [path, write_sweep_report(directory / "sweep.html", self.config.strategies, self.axes, self.points)]
 
 
 def run_point(
@@ -208,8 +189,6 @@ def run_point(
             return Point(number, values, error=result.failure or stopped[0])
         data = result.to_json()
         if folder:
-            from deltabook.backtest.report import write_report
-
             Path(folder, f"{number:05}.json").write_bytes(data)
             write_report(Path(folder, f"{number:05}.html"), result)
     except (BacktestError, AlgoError, OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""A result's orders, trades, profits and positions, and its statistics, as Arrow tables.
+"""Orders, trades, profits and positions of a run, as Arrow tables and as the lists that charts draw.
 
 Prices, quantities and money are exact decimals with the digits of the instruments; lots and ticks are columns of
 integers as well. Times are nanoseconds in UTC, and NULL for events that have not happened. `pyarrow.Table.to_pandas`
@@ -9,28 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final
 
-import msgspec
 import pyarrow as pa
 
 from algo_engine.quotes import mark_ticks
+from deltabook.backtest.presentation import Money, digits_of
 from deltabook.backtest.recorder import OrderLife, Sample
+from deltabook.backtest.run_data import RunData
+from deltabook.backtest.statistics import falls
 from deltabook.wire.symbols import Instrument
 
-if TYPE_CHECKING:
-    from deltabook.backtest.result import Result
-    from deltabook.backtest.statistics import Statistics
-    from deltabook.backtest.sweep import SweepResult
-
 __all__ = [
+    "chart_data",
     "daily_table",
-    "digits_of",
     "orders_table",
     "pnl_table",
     "positions_table",
-    "statistics_table",
-    "sweep_table",
     "trades_table",
 ]
 
@@ -71,25 +66,14 @@ class _Scales:
         return decimals(whole, digits)
 
 
-def digits_of(unit: Decimal) -> int:
-    """Return how many digits after the point multiples of a unit have.
-
-    >>> digits_of(Decimal("0.0100")), digits_of(Decimal("5")), digits_of(Decimal("50"))
-    (2, 0, 0)
-    """
-    exponent = unit.normalize().as_tuple().exponent
-    assert isinstance(exponent, int)
-    return max(0, -exponent)
-
-
 def decimals(values: Sequence[int | None], digits: int) -> pa.Array:
-    """Return integers of 10 to the power of minus ``digits`` as decimals with that many digits."""
+    """Return decimals with ``digits`` digits after the point; ``values`` count units of the last digit."""
     whole = pa.array(values, pa.decimal128(_DIGITS, 0))
     # The decimals have the same 128 bits, with another position of the point.
     return pa.Array.from_buffers(pa.decimal128(_DIGITS, digits), len(whole), whole.buffers())
 
 
-def trades_table(result: Result) -> pa.Table:
+def trades_table(result: RunData) -> pa.Table:
     """Return own executions: time, strategy, symbol, side, quantity, price, fee, liquidity, and the order's id."""
     fills, scales = result.fills, _Scales(result.instruments)
     symbols = [fill.symbol for fill in fills]
@@ -111,10 +95,10 @@ def trades_table(result: Result) -> pa.Table:
     )
 
 
-def orders_table(result: Result) -> pa.Table:
+def orders_table(result: RunData) -> pa.Table:
     """Return orders: strategy, symbol, side, quantities, price, status, reason, and the times of their events."""
     orders, scales = result.order_lives, _Scales(result.instruments)
-    # An order may be for an instrument that is not traded: it is refused, and has no scale.
+    # An order for an instrument that is not traded is refused; its quantities have no scale and are NULL.
     known = {instrument.symbol for instrument in result.instruments}
     symbols = [order.symbol if order.symbol in known else result.instruments[0].symbol for order in orders]
 
@@ -143,9 +127,9 @@ def orders_table(result: Result) -> pa.Table:
     )
 
 
-def pnl_table(result: Result) -> pa.Table:
+def pnl_table(result: RunData) -> pa.Table:
     """Return time, strategy, symbol, realised, unrealised, fees and profit (realised + unrealised - fees)."""
-    rows = _long(result)
+    rows = _long_rows(result)
     symbols = [symbol for _, _, symbol, _, _ in rows]
     scales = _Scales(result.instruments)
     profits = [sample.profits[place][number] for sample, place, _, number, _ in rows]
@@ -160,9 +144,9 @@ def pnl_table(result: Result) -> pa.Table:
     )
 
 
-def positions_table(result: Result) -> pa.Table:
+def positions_table(result: RunData) -> pa.Table:
     """Return time, strategy, symbol, quantity, the best bid and ask, and the exposure: quantity × the closing price."""
-    rows = _long(result)
+    rows = _long_rows(result)
     symbols = [symbol for _, _, symbol, _, _ in rows]
     scales = _Scales(result.instruments)
     bids, asks = ([sample.quotes[number][side] for sample, _, _, number, _ in rows] for side in (0, 1))
@@ -181,7 +165,7 @@ def positions_table(result: Result) -> pa.Table:
     )
 
 
-def daily_table(result: Result) -> pa.Table:
+def daily_table(result: RunData) -> pa.Table:
     """Return a row for each UTC day, strategy and symbol: the profit and the trading of the day.
 
     A day's profit is that of its last sample less that of the day before it, with the position at its closing price on
@@ -229,7 +213,8 @@ _Row = tuple[Sample, int, str, int, int]
 """Sample, index of the strategy, symbol and its index, position in lots."""
 
 
-def _long(result: Result) -> list[_Row]:
+def _long_rows(result: RunData) -> list[_Row]:
+    """Return a row for each sample, strategy and symbol."""
     return [
         (sample, place, instrument.symbol, number, sample.positions[place][number])
         for sample in result.curve
@@ -238,7 +223,7 @@ def _long(result: Result) -> list[_Row]:
     ]
 
 
-def _keys(result: Result, rows: Sequence[_Row]) -> dict[str, pa.Array]:
+def _keys(result: RunData, rows: Sequence[_Row]) -> dict[str, pa.Array]:
     names = [strategy.name for strategy in result.strategies]
     return {
         "time": pa.array([sample.time_ns for sample, *_ in rows], _TIME),
@@ -251,43 +236,46 @@ def _times(times_ns: Sequence[int]) -> pa.Array:
     return pa.array([time_ns or None for time_ns in times_ns], _TIME)
 
 
-def statistics_table(statistics: Statistics) -> pa.Table:
-    """Return a row for each line of statistics: scope, name and measures."""
-    from deltabook.backtest.statistics import Measures
+_NS: Final = 1_000_000_000
+_FILLS: Final = 5_000
+"""Largest number of fills of a symbol that are drawn, evenly chosen."""
 
-    lines = list(statistics.lines())
-    columns: dict[str, pa.Array] = {
-        "scope": pa.array([scope for scope, _, _ in lines], pa.string()),
-        "name": pa.array([name for _, name, _ in lines], pa.string()),
+
+def chart_data(result: RunData) -> dict[str, Any]:
+    """Return the data of all charts, by chart."""
+    money = Money(result.instruments)
+    samples = result.curve
+    profits = [
+        [sum(r + u - f for r, u, f in sample.profits[place]) for sample in samples]
+        for place in range(len(result.strategies))
+    ]
+    totals = [sum(each) for each in zip(*profits, strict=True)] if profits else [0] * len(samples)
+    if len(profits) > 1:
+        profits.append(totals)
+    symbols = {}
+    for number, instrument in enumerate(result.instruments):
+        tick, lot = Decimal(instrument.tick_size), Decimal(instrument.lot_size)
+        touch = [sample.quotes[number] for sample in samples]
+        symbols[instrument.symbol] = {
+            "bid": [None if bid is None else float(bid * tick) for bid, _ in touch],
+            "ask": [None if ask is None else float(ask * tick) for _, ask in touch],
+            "position": [
+                [float(sample.positions[place][number] * lot) for sample in samples]
+                for place in range(len(result.strategies))
+            ],
+        }
+    return {
+        "time": [sample.time_ns / _NS for sample in samples],
+        "strategies": [strategy.name for strategy in result.strategies],
+        "profit": [[money.number(value) for value in line] for line in profits],
+        "drawdown": [money.number(value) for value in falls(totals)],
+        "symbols": symbols,
+        "fills": {instrument.symbol: _fills(result, instrument) for instrument in result.instruments},
     }
-    for field in msgspec.structs.fields(Measures):
-        values = [getattr(measures, field.name) for _, _, measures in lines]
-        columns[field.name] = _measured(values, field.type)
-    return pa.table(columns)
 
 
-def _measured(values: Sequence[Any], type_: Any) -> pa.Array:
-    if type_ is Decimal:
-        return pa.array(values, pa.decimal128(_DIGITS, max(-value.as_tuple().exponent for value in values)))
-    return pa.array(values, pa.int64() if type_ is int else pa.float64())
-
-
-def sweep_table(result: SweepResult) -> pa.Table:
-    """Return a row for each point: the values of the axes, as texts, and the figures, NULL where it failed."""
-    from deltabook.backtest.sweep import Point
-
-    columns = {
-        key: pa.array([point.values[place] for point in result.points], pa.string())
-        for place, (key, _) in enumerate(result.axes)
-    }
-    for field in msgspec.structs.fields(Point):
-        if field.name == "values":
-            continue
-        is_text = field.type is str
-        values = [
-            None if point.error and field.name not in {"number", "error"} else getattr(point, field.name)
-            for point in result.points
-        ]
-        is_float = float in get_args(field.type)
-        columns[field.name] = pa.array(values, pa.string() if is_text else pa.float64() if is_float else pa.int64())
-    return pa.table(columns)
+def _fills(result: RunData, instrument: Instrument) -> list[tuple[float, float, str, str]]:
+    tick = Decimal(instrument.tick_size)
+    fills = [trade for trade in result.fills if trade.symbol == instrument.symbol]
+    step = max(1, -(-len(fills) // _FILLS))
+    return [(t.time_ns / _NS, float(t.price_ticks * tick), t.side, t.strategy) for t in fills[::step]]

@@ -1,6 +1,6 @@
-"""The views of a backtest: the express lane's programs, with one step for the changes of each request.
+"""The views of a backtest: programs of the express lane, which take a step for the changes of each request.
 
-Strategies may add views while they run: `RunViews`.
+`RunViews` adds the views that strategies request while they run.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from algo_engine.clocks import ScheduledCall
 from algo_engine.loader import LoadedStrategy
 from algo_engine.quotes import QUOTE_VIEW
 from algo_engine.requested import same_sql
-from algo_engine.view_link import Lane
+from algo_engine.strategy import Lane
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
 from deltabook.wire.advice import did_you_mean
@@ -89,7 +90,8 @@ def _find(names: Sequence[str], given: Mapping[str, str], folder: Path) -> list[
             continue
         path = folder / f"{name}.sql"
         if not path.is_file():
-            files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]  # without views
+            # A file whose name ends with _schema has relations and no view.
+            files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]
             known = sorted({*given, *files})
             meant = did_you_mean(name, known)
             raise ConfigurationError(f"expected one of the views {', '.join(known)}, was {name}{meant}")
@@ -255,7 +257,7 @@ class BacktestViews:
             self._kernels.wait(sources, min(_LONGEST_WAIT_S, steps * _INTERPRETED_S))
 
     def enter_changes(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
-        """Return the changes by view that another kernel has computed; raise `ConfigurationError` if a view has
+        """Return changes that the kernel of `driven` has computed, by view; raise `ConfigurationError` if a view has
         failed.
         """
         return self._by_view(self._groups[0].enter_changes(changes))
@@ -314,30 +316,36 @@ class ViewedRun(Protocol):
 class RunViews:
     """Adds views to a run, filled with the rows that the other views have seen; the requested lane is ignored.
 
-    Views that belong to a strategy exist from the beginning, and stay. The answer comes in the next turn, since no
-    service answers within the call.
+    Views that belong to a strategy exist from the beginning, and stay. The answer comes in the next turn, because that
+    of a live service never comes within the call either.
     """
 
     def __init__(self, backtest: ViewedRun) -> None:
         self._backtest = backtest
         self._added: set[str] = set()
+        self._pending: dict[str, ScheduledCall] = {}
+        """Calls that will add a view."""
 
     def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
-        """See `algo_engine.view_link.ViewLink.add`."""
+        """See `algo_engine.requested.ViewLink.add`."""
         del lane
         if view in self._backtest.views:
             self._backtest.clock.callLater(0, done, "")
         else:
-            self._backtest.clock.callLater(0, self._add, view, sql, done)
+            self._pending[view] = self._backtest.clock.callLater(0, self._add, view, sql, done)
 
     def drop(self, view: str) -> None:
-        """See `algo_engine.view_link.ViewLink.drop`."""
-        if view in self._added:
+        """See `algo_engine.requested.ViewLink.drop`."""
+        pending = self._pending.pop(view, None)
+        if pending is not None:
+            pending.cancel()
+        elif view in self._added:
             self._added.remove(view)
             self._backtest.views.drop(view)
 
     def _add(self, view: str, sql: str, done: Callable[[str], None]) -> None:
         backtest = self._backtest
+        del self._pending[view]
         try:
             backtest.views.add([NamedSelect(view, sql, lane="express")], backtest.seen_rows())
         except ConfigurationError as error:

@@ -177,7 +177,7 @@ def print_result(result: Result, played: str = "records") -> None:
     ``played`` is the noun for what `Figures.records` counts.
     """
     from deltabook.backtest.inspection import dropped_line, source_lines
-    from deltabook.backtest.presentation import STATISTICS_HEAD, statistics_note, statistics_rows
+    from deltabook.backtest.statistics import STATISTICS_HEAD, statistics_note, statistics_rows
 
     names = [
         "strategy",

@@ -10,10 +10,9 @@
 
 `deltabook.dashboard.followers` has a follower of each of the three, which sends requests through
 `deltabook.dashboard.peers`. Peers are followed and histories kept whether a page is open or not. A page *pulls*: it
-requests the next frame when it has drawn the last. A frame holds the changes since the page's last frame, each part
-encoded once for all pages (`deltabook.dashboard.frames`), so that a page that does not change costs nothing and does
-not disturb the others. Figures come from a peer; figures in texts are formatted here, exactly, and figures in charts
-are ticks and lots.
+requests the next frame when it has drawn the last. A frame has the changes since the page's last frame. Each part is
+encoded once for all pages (`deltabook.dashboard.frames`), and a part that does not change costs nothing. Figures come
+from a peer. In texts they are formatted here, exactly; in charts they are ticks and lots.
 """
 
 from deltabook.dashboard.app import Dashboard, DashboardConfig

@@ -103,7 +103,7 @@ class Dashboard:
         self._market_time_ns = 0
         """Newest market time at the last sample, in nanoseconds."""
         self._is_live_market = True
-        self._are_lists_old = True
+        self._are_lists_stale = True
         self._sampling: Any = LoopingCall(self._try_sample)
         self._sampling.clock = reactor
 
@@ -149,14 +149,15 @@ class Dashboard:
         return self._now_ns() // 1_000_000
 
     def _refusal(self, token: str) -> str:
-        """Return why a page's token is refused, else an empty text; the page sends it on its socket, whose origin was
-        checked before.
+        """Return why a page's token is refused, else an empty text.
+
+        The page sends its token on its socket, whose origin was checked when the socket was opened.
         """
         refusal = self.access.refusal("127.0.0.1", f"Bearer {token}", None)
         return refusal[1] if refusal else ""
 
     def _lists_changed(self) -> None:
-        self._are_lists_old = True
+        self._are_lists_stale = True
 
     def _try_sample(self) -> None:
         """Take a sample; log an error, whatever a peer has sent, so that later samples are still taken."""
@@ -214,9 +215,9 @@ class Dashboard:
         if self._scale_version != self.scales.version:
             self._scale_version = self.scales.version
             self._shown.clear()
-        are_lists_old, self._are_lists_old = self._are_lists_old, False
+        are_lists_stale, self._are_lists_stale = self._are_lists_stale, False
         self._put_links()
-        if are_lists_old:
+        if are_lists_stale:
             self._put_lists()
         changed = self._market.changed
         for scope in scopes:
@@ -226,7 +227,7 @@ class Dashboard:
             elif kind == "strategy":
                 self._frames.put(scope, "orders", self._lists.orders(name))
                 self._frames.put(scope, "fills", self._lists.fills(name))
-            elif name in changed or are_lists_old or scope not in self._shown:
+            elif name in changed or are_lists_stale or scope not in self._shown:
                 changed.discard(name)
                 self._put_symbol(scope, name)
         self._shown = set(scopes)
@@ -257,7 +258,9 @@ class Dashboard:
             self._frames.put_series(scope, {"rows": opened.rows, "changes": opened.changes})
 
     def _put_symbol(self, scope: Scope, symbol: str) -> None:
-        panels, frames, charted = self._panels, self._frames, self._history.of(symbol)
+        panels, frames = self._panels, self._frames
+        # A page may request any name, which must not take the place of a symbol in the histories.
+        charted = self._history.of(symbol) if self._market.has(symbol) else None
         frames.put(scope, "book", panels.book(symbol))
         frames.put(scope, "scale", panels.scale(symbol))
         frames.put(scope, "prices", panels.prices(symbol))

@@ -112,7 +112,7 @@ class AlgoFollower:
         self.fills: deque[FillLine] = deque(maxlen=MOST_FILLS)
         """Fills, oldest first."""
         self._unplaced: deque[tuple[FillLine, bool]] = deque(maxlen=MOST_FILLS)
-        """Fills without a place in market time yet, and whether each came while this process was followed."""
+        """Fills that `take_placed` has not returned yet, each with True if it came while this process was followed."""
         self._asker, self._on_round = asker, on_round
         self._run, self._after, self._round_number = "", 0, 0
         self._rounds = Rounds(clock, _ALGO_ROUND_S, self._round, self._failed)
@@ -128,8 +128,8 @@ class AlgoFollower:
     async def _round(self) -> None:
         report = _strategies.decode(await self._asker.ask(STRATEGIES_STATUS_PATH))
         if report.run != self._run:
-            # A new process numbers its fills from the start; those of the previous one stay as trades, but leave the
-            # figures.
+            # A new process numbers its fills from 1. The fills of the earlier process are removed from the lists; their
+            # marks stay in the charts.
             self._run, self._after = report.run, 0
             self.fills.clear()
             self._unplaced.clear()
@@ -151,11 +151,10 @@ class AlgoFollower:
         self._on_round()
 
     def take_placed(self, market_s: float) -> list[tuple[FillLine, float]]:
-        """Return the fills since the last call that have a place in market time, with that time in seconds; oldest
-        first.
+        """Return the fills since the last call whose market time is known, oldest first, each with its time in seconds.
 
-        ``market_s`` is the market time of the runtime's views. If it counts from midnight, unlike the exchange's, a
-        fill that has just come gets the newest time, and an older fill has no place.
+        ``market_s`` is the market time of the runtime's views. If it counts from midnight, and the exchange's time does
+        not, a fill that has just come gets ``market_s``, and the time of an older fill is unknown.
         """
         placed: list[tuple[FillLine, float]] = []
         for fill, is_new in self._unplaced:
@@ -257,7 +256,7 @@ class _Changes(Protocol):
         self._results.ended(self)
 
     def abort(self) -> None:
-        """Close the connection below the response, which has no name in Twisted's interfaces."""
+        """Close the connection that carries the response; Twisted's interfaces do not declare the method."""
         transport: Any = self.transport
         abort = getattr(transport, "abortConnection", None) or getattr(transport, "loseConnection", None)
         if abort is not None:

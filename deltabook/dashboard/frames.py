@@ -2,8 +2,8 @@
 
 A section belongs to a *scope*: it is common to all pages, or belongs to a symbol, a view or a strategy. There are three
 kinds: a value, sent as a whole; rows, of which changed ones are sent under their places; and a `Series`, whose new rows
-are sent. Each remembers the numbers of the frames in which it changed, so that a page is sent only what it does not
-have, and pages with the same state share the same bytes.
+are sent. Each section remembers the numbers of the frames in which it changed: a page is sent only the changes after
+its own newest frame, and pages that have the same frame share the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ALL: Final[Scope] = ("all", "")
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A page's request for the next frame, sent when it has drawn one. The first also has the token."""
+    """A page's request for the next frame, sent when it has drawn one. The first request also has the token."""
 
     have: _Number = 0
     """Number of the page's newest frame; 0: none."""
@@ -56,7 +56,7 @@ class _Value(msgspec.Struct):
     changed: int
     """Number of the first frame that has the value."""
 
-    def news(self, have: int) -> bytes | None:
+    def changes_after(self, have: int) -> bytes | None:
         """Return the value if a page with frame number ``have`` does not have it, else None."""
         return self.data if self.changed > have else None
 
@@ -82,7 +82,7 @@ class _Rows(msgspec.Struct):
                 continue
             self.changed = number
 
-    def news(self, have: int) -> bytes | None:
+    def changes_after(self, have: int) -> bytes | None:
         """Return the number of rows, and the rows that a page with frame number ``have`` does not have; None if nothing
         changed.
         """
@@ -145,7 +145,7 @@ class Frames:
         if made is not None:
             return made
         parts = [b'"number":%d,"market_ms":%d' % (self.number, self._market_ms)]
-        parts += self._news(_ALL, self._known(ask.have))
+        parts += self._changes_after(_ALL, self._known(ask.have))
         if ask.symbol:
             parts.append(self._part("symbol", ask.symbol, self._known(ask.symbol_have)))
         if ask.view:
@@ -158,7 +158,7 @@ class Frames:
 
     def _part(self, kind: str, name: str, have: int) -> bytes:
         """Return the changes of a scope under its name."""
-        inside = [b'"name":' + self._encoder.encode(name), *self._news((kind, name), have)]
+        inside = [b'"name":' + self._encoder.encode(name), *self._changes_after((kind, name), have)]
         return b'"%b":{%b}' % (kind.encode("ascii"), b",".join(inside))
 
     def _known(self, have: int) -> int:
@@ -167,6 +167,6 @@ class Frames:
         """
         return have if have <= self.number else 0
 
-    def _news(self, scope: Scope, have: int) -> list[bytes]:
-        news = ((name, section.news(have)) for name, section in self._scopes.get(scope, {}).items())
-        return [b'"%b":%b' % (name.encode("ascii"), data) for name, data in news if data is not None]
+    def _changes_after(self, scope: Scope, have: int) -> list[bytes]:
+        changes = ((name, section.changes_after(have)) for name, section in self._scopes.get(scope, {}).items())
+        return [b'"%b":%b' % (name.encode("ascii"), data) for name, data in changes if data is not None]

@@ -1,7 +1,7 @@
 """Histories of a dashboard: candles, lines, depth, fills, money and engine figures, kept whether a page is open or not.
 
-A history is a `Series`: rows under ascending keys, of which only the newest may change. Each row is encoded once, when
-it is entered, and carries the number of the first frame that has it, so that a page is sent only what it does not have.
+A history is a `Series`: rows under ascending keys, of which only the newest may change. A row is encoded when it is
+entered. It has the number of the first frame that contains it, so that a page is sent only rows that it does not have.
 Prices and quantities are ticks and lots, because the worth of a tick may become known after the first row.
 """
 
@@ -161,7 +161,7 @@ class Series:
             self._rows.popitem(last=False)
 
     def replace(self, number: int, rows: Mapping[Any, Any]) -> None:
-        """Enter the newest rows; if they end before the present rows, remove those first."""
+        """Enter the newest rows; if none of them is as new as the newest present row, remove the present rows first."""
         newest = max(rows, default=None)
         if self._rows and (newest is None or newest < max(self._rows)):
             self.clear(number)
@@ -173,7 +173,7 @@ class Series:
         self._rows.clear()
         self.begun = number
 
-    def news(self, have: int) -> bytes | None:
+    def changes_after(self, have: int) -> bytes | None:
         """Return the rows of frames after ``have`` as JSON, in order of change; all rows for a page without a frame."""
         is_whole = have == 0 or have < self.begun
         texts: list[bytes] = []

@@ -26,7 +26,7 @@ MOST_CHANGES: Final = 200
 MOST_VIEWS: Final = 20
 """Greatest number of views that are followed at a time."""
 _ROUND_S: Final = 0.5
-"""Time between two looks at the open views, in seconds."""
+"""Interval at which open views that are not followed are looked for, in seconds."""
 _INTEREST_S: Final = 3.0
 """Seconds without a page's request after which a view is not followed any more."""
 _LONGEST_TEXT: Final = 100_000
@@ -82,7 +82,7 @@ class OpenView(Protocol):
         self.is_followed, self._decoder = True, FrameDecoder()
 
     def abort(self) -> None:
-        """Close the connection below the answer, which has no name in Twisted's interfaces."""
+        """Close the connection that carries the answer; Twisted's interfaces do not declare the method."""
         transport: Any = self.transport
         abort = getattr(transport, "abortConnection", None) or getattr(transport, "loseConnection", None)
         if abort is not None:
@@ -166,7 +166,7 @@ class OpenView(Protocol):
         return self._next_row - 1
 
     def _put_all(self) -> None:
-        """Clear the rows that were removed, so that pages receive all others again."""
+        """Enter the present rows again, without the entries of removed rows; pages receive all of them."""
         self.rows.clear(self._number())
         for cells, (number, count) in self._kept.items():
             self.rows.put(self._number(), number, (number, count, cells))

@@ -27,9 +27,9 @@ STUCK_S: Final = 60.0
 _POLICY: Final = 1008
 """Code with which the socket of a page is closed for a message that is not a request."""
 _BUSY: Final = 1013
-"""Code with which it is closed if there are too many pages."""
+"""Code with which the socket is closed if there are too many pages."""
 _TOKEN: Final = 4401
-"""Code with which it is closed for a wrong token; the page then asks for one."""
+"""Code with which the socket is closed for a wrong token; the page then shows a field for one."""
 
 
 class Wire(Protocol):
@@ -50,7 +50,7 @@ class Page:
 
     def __init__(self, pages: Pages, wire: Wire) -> None:
         self._pages, self._wire = pages, wire
-        self.asked: Ask | None = None
+        self.ask: Ask | None = None
         """Request that the page waits for."""
         self.full_since_s: float | None = None
         """Time in seconds since which its connection has been full; None if it is not."""
@@ -69,7 +69,7 @@ class Page:
                 self._wire.close(_TOKEN, refusal[:120])
                 return
             self._is_known = True
-        self.asked = msgspec.structs.replace(ask, token="")
+        self.ask = msgspec.structs.replace(ask, token="")
 
     def full(self, now_s: float) -> None:
         """Note that sent data has not been read yet."""
@@ -82,7 +82,7 @@ class Page:
 
     def send(self, data: bytes) -> None:
         """Send the requested frame."""
-        self.asked = None
+        self.ask = None
         self._wire.send(data)
 
     def abort(self) -> None:
@@ -155,7 +155,7 @@ class Pages:
         for page in [page for page in self._pages if page.full_since_s is not None]:
             if now_s - (page.full_since_s or 0.0) >= STUCK_S:
                 page.abort()
-        waiting = [(page, page.asked) for page in self._pages if page.asked is not None and page.full_since_s is None]
+        waiting = [(page, page.ask) for page in self._pages if page.ask is not None and page.full_since_s is None]
         if not waiting:
             return
         scopes: set[Scope] = {("symbol", ask.symbol) for _, ask in waiting if ask.symbol}

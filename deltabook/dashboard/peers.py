@@ -22,7 +22,7 @@ from deltabook.wire.strict_json import decode_strictly
 __all__ = ["HttpAsker", "Link", "LinkLine", "LinkState", "Peer", "PeerRequests", "Rounds", "one_line"]
 
 _MOST_ADDRESS_BYTES = 64 * 1024
-"""Number of bytes that are read of a file of addresses."""
+"""Greatest number of bytes that are read from a file of addresses."""
 
 
 class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +73,7 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 LinkState = Literal["off", "connecting", "live", "stale", "lost"]
 """State of a connection. off: there is no peer; connecting: it has never answered; stale: it answers with old data."""
 _DELAY_MS: Final = 10_000
-"""Milliseconds above which the delay of an answer would make its process look restarted."""
+"""Greatest delay of an answer, in milliseconds, after which its process does not yet count as restarted."""
 
 
 class LinkLine(msgspec.Struct, frozen=True):
@@ -134,7 +134,7 @@ class Link:
         self._become("stale", words)
 
     def lost(self, words: str) -> None:
-        """Note that the peer does not answer; a peer that never has is still connecting."""
+        """Note that the peer does not answer; a peer that never has answered stays in the state ``connecting``."""
         never = self._line.state == "connecting"
         self._become("connecting" if never else "lost", words)
 
@@ -171,14 +171,14 @@ class HttpAsker:
     def __init__(self, peer: Peer, reactor: Any) -> None:
         """Make an asker; raise `AccessError` for files that cannot be used."""
         self._reactor, self._peer = reactor, peer
-        asked = HttpPeer.of(peer.name or "the peer", None, token_file=peer.token_file, ca_file=peer.ca_file)
-        self._port = ReactorPort(asked, reactor, connect_s=_TIMEOUT_S, is_persistent=True)
+        http_peer = HttpPeer.of(peer.name or "the peer", None, token_file=peer.token_file, ca_file=peer.ca_file)
+        self._port = ReactorPort(http_peer, reactor, connect_s=_TIMEOUT_S, is_persistent=True)
 
     async def ask(self, path: str, *, method: str = "GET", body: bytes | None = None) -> bytes:
         """See `PeerRequests`."""
         self._locate()
-        asked: Deferred[bytes] = Deferred.fromCoroutine(self._port.ask(method, path, body))
-        return await asked.addTimeout(_TIMEOUT_S, self._reactor)
+        answer: Deferred[bytes] = Deferred.fromCoroutine(self._port.ask(method, path, body))
+        return await answer.addTimeout(_TIMEOUT_S, self._reactor)
 
     async def listen(self, path: str, listener: StreamProtocol) -> None:
         """See `PeerRequests`."""

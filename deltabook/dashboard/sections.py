@@ -6,10 +6,11 @@ strategies' data on a symbol.
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, islice, takewhile
 from typing import Any, Final
 
 import msgspec
@@ -33,7 +34,7 @@ SIDES: Final = ("B", "S")
 MOST_TRADES: Final = 30
 """Greatest number of rows of the tape."""
 MOST_READ: Final = 300
-"""Greatest number of trades from which the tape's rows are made."""
+"""Greatest number of trades from which the tape's rows are made, unless one order has made more."""
 _DAY_NS: Final = 86_400 * 10**9
 
 
@@ -107,7 +108,12 @@ class SymbolPanels:
             else:
                 groups.append([trade])
         if len(read) == MOST_READ:
-            groups.pop()  # more trades may belong to it
+            # More trades may belong to the oldest group. If it is the only one, it is read to its end.
+            newest = groups.pop()[0]
+            if not groups:
+                at = newest.time_ns, newest.price_ticks
+                trades = self._market.trades(symbol, sys.maxsize)
+                groups = [list(takewhile(lambda trade: (trade.time_ns, trade.price_ticks) == at, trades))]
         groups.reverse()
         befores = [groups[0] if groups else [], *groups]
         rows = [self._trades(symbol, group, before) for group, before in zip(groups, befores, strict=False)]

@@ -17,9 +17,9 @@ _COUNTS: Final = {
     "algo": ("orders_sent", "orders_filled"),
 }
 """Counts of a role, which do not decrease when it is restarted."""
-_OF_A_PROCESS: Final = frozenset({"view_updates"})
-"""Counts that restart with the process; all others continue from its directory."""
-_OF_THE_MOMENT: Final = ("lag_ms", "express_lag_ms", "rows_per_s")
+_PROCESS_COUNTS: Final = frozenset({"view_updates"})
+"""Counts that begin at 0 when a process is restarted; all others continue from its directory."""
+_MOMENTARY: Final = ("lag_ms", "express_lag_ms", "rows_per_s")
 """Figures of the runtime that are frozen when the demo's seconds are over."""
 _RATE_SPAN_S: Final = 0.5
 """Least time in seconds over which rates are taken, so that a burst of status lines does not distort them."""
@@ -52,17 +52,17 @@ class DemoFigures:
         self._roles[role] = figures
         for name in _COUNTS.get(role, ()):
             if isinstance(value := figures.get(name), int | float):
-                self._count_on(role, name, int(value))
+                self._add_count(role, name, int(value))
         elapsed_s = self._clock() - self._mark[0]
         if role == "runtime" and elapsed_s >= _RATE_SPAN_S and not self._at_finish:
             self.messages_per_s = max(0, self.messages - self._mark[1]) / elapsed_s
             self._mark = (self._clock(), self.messages)
 
-    def _count_on(self, role: str, name: str, value: int) -> None:
+    def _add_count(self, role: str, name: str, value: int) -> None:
         key = role, name
         before, last = self._counts.get(key, 0), self._lasts.get(key, 0)
         self._lasts[key] = value
-        self._counts[key] = before + max(0, value - last) if name in _OF_A_PROCESS else max(before, value)
+        self._counts[key] = before + max(0, value - last) if name in _PROCESS_COUNTS else max(before, value)
 
     def start(self) -> None:
         """Start to count the demo's seconds."""
@@ -70,7 +70,7 @@ class DemoFigures:
 
     def finish(self) -> None:
         """Freeze the momentary figures when the demo's seconds are over; counts continue."""
-        self._at_finish = {name: self.text("runtime", name) for name in _OF_THE_MOMENT}
+        self._at_finish = {name: self.text("runtime", name) for name in _MOMENTARY}
 
     @property
     def waited_s(self) -> float:

@@ -98,8 +98,8 @@ VIEWS: Final = (
     "broker_volume",
     "trades_1s",
 )
-"""Views that the express lane publishes early and Spark maintains for comparison. Spark then pauses between batches,
-which halves its share of the processor: no client waits for its rows.
+"""Views that the express lane publishes early and Spark maintains for comparison. No client waits for Spark's rows, so
+Spark pauses between batches, which halves its share of the processor.
 """
 STREAMS: Final = ("quotes", "signed_trades", "bars_1s", "bars_1m", "spread_1s")
 """Derived streams that the runtime maintains in addition to the views."""
@@ -108,14 +108,14 @@ PARAMETERS: Final[dict[Flow, tuple[str, ...]]] = {
     "agents": (),
     "capture": ("sobi.depth_bps=10", "sobi.factor=1.2", "volatile_sobi.depth_bps=100"),
 }
-"""Parameters of the strategies, by flow. A book with orders down to a price of 0 is less one-sided than its part near
-the best prices.
+"""Parameters of the strategies, by flow. The book of the capture has orders down to a price of 0, and is less one-sided
+as a whole than near the best prices: the strategies compare only its part near the last price.
 """
 SCALES: Final[dict[Flow, Instrument]] = {
     "agents": Instrument("default", tick_size="0.01", lot_size="1"),
     "capture": Instrument("BTCUSD", tick_size="0.01", lot_size="0.00000001"),
 }
-"""Worth of a tick and of a lot, by flow; all symbols of the default agents have the same."""
+"""Worth of a tick and of a lot, by flow; all symbols of the flow ``agents`` have the same."""
 FEEDS: Final[dict[Flow, Feed]] = {"agents": "itch", "capture": "text"}
 """Default feed of each flow: ITCH, unless it cannot list the symbols."""
 PEERS_FILE: Final = "peers.json"

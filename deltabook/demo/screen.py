@@ -31,7 +31,7 @@ class Screen(ABC):
     """Shows a demo. No method may block for longer than a write to a terminal."""
 
     @abstractmethod
-    def say(self, line: str) -> None:
+    def report(self, line: str) -> None:
         """Report a single event."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class LineScreen(Screen):
         self._stream = stream
         self._drawn_s = 0.0
 
-    def say(self, line: str) -> None:
+    def report(self, line: str) -> None:
         self._write(f"demo: {line}")
 
     def draw(self, figures: DemoFigures) -> None:
@@ -87,7 +87,7 @@ class LiveScreen(Screen):
         self._body: Table | None = None
         self._live.start()
 
-    def say(self, line: str) -> None:
+    def report(self, line: str) -> None:
         self._lines = [*self._lines, line][-_RECENT_LINES:]
         self._show()
 

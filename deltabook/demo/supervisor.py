@@ -38,6 +38,7 @@ __all__ = ["DemoTimeouts", "Supervisor"]
 
 _MOST_EARLY_DEATHS: Final = 3
 _SETTLED_S: Final = 20.0
+"""Age of a part, in seconds, from which on its death is not early."""
 
 
 class RestartLimit:
@@ -156,13 +157,13 @@ class Supervisor:
 
     def _start_all(self) -> None:
         for stage in self._stages:
-            self._screen.say(f"starting {stage.role}")
+            self._screen.report(f"starting {stage.role}")
             ready = self._start(stage)
             opened = "".join(f", {name} port {port}" for name, port in sorted(ready.ports.items()))
-            self._screen.say(f"{stage.role} is up (pid {ready.pid}{opened})")
+            self._screen.report(f"{stage.role} is up (pid {ready.pid}{opened})")
             if stage.page:
                 self.figures.page = f"http://127.0.0.1:{ready.ports[stage.page]}/"
-                self._screen.say(f"open {self.figures.page} in a browser")
+                self._screen.report(f"open {self.figures.page} in a browser")
 
     def _write_peers(self) -> None:
         """Write the peers' file atomically: a reader sees the old or the new one."""
@@ -194,7 +195,7 @@ class Supervisor:
             self._write_peers()
         return ready
 
-    def _look_after(self, part: _Part) -> None:
+    def _check_part(self, part: _Part) -> None:
         """Restart a part that has ended, and notice when it is ready again."""
         role = part.stage.role
         if part.child.exit_code is not None:
@@ -204,7 +205,7 @@ class Supervisor:
             self._restart(part)
         elif part.is_coming_back and part.child.ready is not None:
             ready = self._take_ready(part)
-            self._screen.say(f"{role} is up again (pid {ready.pid}) after {self._clock() - part.started_s:.1f} s")
+            self._screen.report(f"{role} is up again (pid {ready.pid}) after {self._clock() - part.started_s:.1f} s")
         elif part.is_coming_back and self._clock() - part.started_s > self._limits.ready_s:
             raise DemoError(f"expected {role} to be up again within {self._limits.ready_s:g} s, was not")
 
@@ -220,7 +221,7 @@ class Supervisor:
         if part.stage.peer is not None:
             self._peers[f"{part.stage.peer[0]}.news"] = f"It died ({reason}) and is being restarted."
             self._write_peers()
-        self._screen.say(f"{role} died ({reason}) and is being restarted")
+        self._screen.report(f"{role} died ({reason}) and is being restarted")
         with suppress(KeyError):  # its output has ended and was removed from the selector
             self._selector.unregister(child.stdout)
         child.close()
@@ -239,23 +240,23 @@ class Supervisor:
         self._chaos_at = self._chaos_at or self._clock() + self._chaos_s
         if self._clock() >= self._chaos_at:
             self._chaos_at = self._clock() + self._chaos_s
-            self._screen.say(f"chaos: kill -9 {part.child.pid} (runtime)")
+            self._screen.report(f"chaos: kill -9 {part.child.pid} (runtime)")
             part.is_killed = True
             part.child.kill()
 
     def _watch(self) -> None:
         figures, first_s = self.figures, self._limits.first_update_s
         self._wait(lambda: figures.view_updates > 0, first_s, "a first view update", "runtime")
-        self._screen.say(f"first view update after {figures.waited_s:.1f} s")
+        self._screen.report(f"first view update after {figures.waited_s:.1f} s")
         if figures.spark == "starting":
-            self._screen.say("Spark is starting, usually 20 s; the express lane publishes until then")
+            self._screen.report("Spark is starting, usually 20 s; the express lane publishes until then")
             self._wait(lambda: figures.spark != "starting", self._limits.ready_s, "Spark to be up", "runtime")
-            self._screen.say(f"Spark is up after {figures.waited_s:.1f} s")
+            self._screen.report(f"Spark is up after {figures.waited_s:.1f} s")
         figures.start()
-        self._screen.say(f"running for {self._seconds:g} s")
+        self._screen.report(f"running for {self._seconds:g} s")
         self._wait(lambda: False, self._seconds)
         figures.finish()
-        self._screen.say("stopping")
+        self._screen.report("stopping")
 
     def _wait(self, done: Callable[[], bool], limit_s: float, what: str = "", role: str = "") -> None:
         """Run until ``done`` returns True or ``limit_s`` seconds are over.
@@ -295,7 +296,7 @@ class Supervisor:
             raise InterruptedDemoError(self._signals[0])
         self._cause_chaos()
         for part in tuple(self._parts.values()):
-            self._look_after(part)
+            self._check_part(part)
 
     def _drain(self, child: Child) -> None:
         """Read the last output of an ended child, up to a limit."""

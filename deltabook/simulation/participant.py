@@ -6,8 +6,8 @@ Venue ◀─ requests ─ order latency ◀─ computation delay ◀────
   └──── answers ── answer latency ──────────▶ inbox ──▶ Desk
 ```
 
-An event that arrives while the strategy computes waits in the inbox, and its requests leave when it has computed.
-Without a delay nothing waits.
+An event that arrives while the strategy computes waits in the inbox. The strategy's requests leave when the computation
+ends. Without a computation delay nothing waits.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""One simulation: takes a configuration, returns a result, and writes an exchange's directory if one is given.
+"""One simulation: runs an exchange, agents and strategies as a configuration describes, and returns a result.
 
-`SimulationExperiment` makes it the experiment of a sweep: over seeds, the market, and the parameters of strategies.
+`SimulationExperiment` is a simulation as the experiment of a sweep: over seeds, settings of the market, and parameters
+of strategies.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ _SECOND_NS: Final = 1_000_000_000
 _COLLECT_AFTER: Final = 100_000
 """Number of new objects after which a garbage collection runs."""
 _LATEST_CLOSE_NS: Final = _SECOND_NS
-"""Longest time after its last second at which the day ends, in nanoseconds."""
+"""Longest wait for the end of the day after its last second, in nanoseconds."""
 _END_NS: Final = 60 * _SECOND_NS
-"""Longest market time that answers may take at the end, in nanoseconds."""
+"""Longest wait for answers at the end, in nanoseconds of market time."""
 _PIECE_NS: Final = _SECOND_NS
 """Market time between two checks for failures, and between two reports of progress, in nanoseconds."""
 
@@ -65,8 +66,8 @@ class Simulation:
     """An exchange, its background agents and strategies on one simulated clock; runs once.
 
     ``directory`` receives the journal and the feed that a live exchange would write, and must be new; without one
-    nothing is stored. ``strategies`` replace the configuration's names, and ``classes`` are those of them that are in
-    no file. Raises `ConfigurationError`, or an `AlgoError` of the strategies' own files and parameters.
+    nothing is stored. ``strategies`` replace those of the configuration; ``classes`` are the configuration's strategies
+    that are in no file, by name. Raises `ConfigurationError`, or an `AlgoError` for files and parameters of strategies.
 
     >>> result = Simulation(SimulationConfig(("market_maker",), hours=0.002, seed=7)).run()
     >>> result.figures.feed_messages > 1000, result.strategies[0].orders.submitted > 0
@@ -277,7 +278,7 @@ class Simulation:
         self.clock.advance(until_ns)
 
     def end(self) -> None:
-        """Let the day close, stop the strategies, and wait until their orders are cancelled."""
+        """Wait for the end of the day, stop the strategies, and wait until their orders are cancelled."""
         clock, books = self.clock, self.venue.market.books.values()
         latest_ns = clock.now_ns + _LATEST_CLOSE_NS
         while not self.failure and clock.next_ns <= latest_ns and any(book.phase != "closed" for book in books):

@@ -132,6 +132,7 @@ class MemoryVenue:
 
 
 _REASON = "MWC1"
+"""Reason code of a halt on the feed: a market-wide circuit breaker, level 1."""
 _SECOND_NS = 1_000_000_000
 
 

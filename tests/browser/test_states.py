@@ -271,7 +271,7 @@ def test_a_dashboard_that_goes_is_said_so(peers: Peers, browser: Browser) -> Non
         browser.until(says("symbol", "ACME"))
         process.stop()
     browser.until(is_in("lost"))
-    assert "What is shown is of" in browser.ask("document.getElementById('notice-words').innerText")
+    assert "The page shows the state of" in browser.ask("document.getElementById('notice-words').innerText")
     assert not browser.ask("document.getElementById('retry').hidden")
 
 
@@ -292,7 +292,7 @@ def test_a_view_whose_lanes_differ_has_a_chip_until_they_agree(peers: Peers, bro
         assert browser.ask(rows("views"))[0][:3] == ["best_quote", "express", "✕ differs from Spark"]
         assert browser.ask(f"{chip}.dataset.state") == "failed"
         title = browser.ask(f"{chip}.parentElement.title")
-        assert title == "Spark, whose answer is the one of record, has other rows."
+        assert title == "Spark has other rows, and its rows are the rows of record."
         assert browser.ask("document.querySelectorAll('#views .chip').length") == 1, "the other views agree"
         peers.keep("best_quote", quote, record=differing, failed="too large")
         browser.until(f"{chip}?.innerText === '✕ failed'")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from deltabook.backtest import BacktestConfig, DataFile
-from deltabook.backtest.sweep import Point, SweepResult, run_point
+from deltabook.backtest.grid import Point
+from deltabook.backtest.sweep import SweepResult, run_point
 from queries import QUERIES_DIR
 from tests.generators.browser import Browser
 

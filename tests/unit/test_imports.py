@@ -36,9 +36,6 @@ JAVA = "runtime.spark.java"
 MARKET = "exchange_server.matching"
 
 KNOWN_CIRCLES = {
-    # `Result` and `SweepResult` present themselves: `plot`, `write` and `_repr_html_` import, when they are called,
-    # functions that take a result. Code that only reads results loads none of them.
-    "deltabook.backtest": 8,
     "runtime.engine": 5,
 }
 """Package of a circle of imports that is left → number of its modules, which may only fall."""

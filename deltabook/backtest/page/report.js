@@ -11,10 +11,10 @@ const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const charts = [];
 const sync = uPlot.sync("report");
 
-// Of a line's sample in the legend.
+// The style of a line's sample in the legend.
 const stroke = (dash) => (!dash?.length ? "solid" : dash[0] < 4 ? "dotted" : "dashed");
 
-// What a legend says while no moment is pointed at.
+// The latest value, which a legend shows while the pointer is over no chart.
 const last = (values) => values.findLast((value) => value != null);
 
 function series(label, place, extra = {}) {
@@ -28,7 +28,7 @@ function moments(plot, times) {
   return times.map((time) => new Date(time * 1e3).toISOString().slice(begin, end).replace("T", " "));
 }
 
-// All with as many decimals as tell two neighbours on the axis apart.
+// The labels of an axis, all with as many decimals as its steps need.
 function heights(_, values, __, ___, step) {
   let digits = 0;
   while (digits < 8 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6) digits++;
@@ -96,18 +96,18 @@ const names = data.strategies;
 chart("profit", [data.time, ...data.profit], data.profit.map((_, n) => series(names[n] ?? "all", n)));
 chart("drawdown", [data.time, data.drawdown], [series("drawdown", 1, { fill: color("--ask") + "33" })]);
 
-let shown = null;
-let held = null;
+let prices = null;
+let positions = null;
 const choice = document.getElementById("symbol");
 function show(symbol) {
-  for (const plot of [shown, held]) {
+  for (const plot of [prices, positions]) {
     if (!plot) continue;
     charts.splice(charts.findIndex(([each]) => each === plot), 1);
     plot.destroy();
   }
   const { bid, ask, position } = data.symbols[symbol];
-  shown = chart("price", [data.time, bid, ask], [series("best bid", 0, { width: 1 }), series("best ask", 1, { width: 1, dash: [] })], fills(symbol));
-  held = chart("position", [data.time, ...position], position.map((_, n) => series(names[n], n, { paths: uPlot.paths.stepped({ align: 1 }) })));
+  prices = chart("price", [data.time, bid, ask], [series("best bid", 0, { width: 1 }), series("best ask", 1, { width: 1, dash: [] })], fills(symbol));
+  positions = chart("position", [data.time, ...position], position.map((_, n) => series(names[n], n, { paths: uPlot.paths.stepped({ align: 1 }) })));
 }
 choice.addEventListener("change", () => show(choice.value));
 show(choice.value);

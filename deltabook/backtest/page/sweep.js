@@ -1,4 +1,4 @@
-// The heat map of a sweep: two axes across and down, the best of all others in each field.
+// The heat map of a sweep over two axes: each field shows the best of the points that have its two values.
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -9,8 +9,8 @@ const map = document.getElementById("heat");
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 8 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 }); // fits into any cell
 const reports = new Set(data.reports);
-const MOST = 45; // per cent of colour, under which the figures stay readable
-const isLow = (field) => field === "max_drawdown" || field === "fees"; // the less, the better
+const MOST = 45; // largest share of colour in percent; above it the figures would be hard to read
+const isLow = (field) => field === "max_drawdown" || field === "fees"; // the best value is the lowest
 
 function cell(row, tag, text, name = "") {
   const element = document.createElement(tag);
@@ -51,20 +51,20 @@ function draw() {
         cell(line, "td", here.length ? "failed" : "–", "cell failed").title = here[0]?.error ?? "no such point";
         continue;
       }
-      const found = best(fine, field);
-      const text = short.format(found[field]).replace("-", "−");
-      const element = cell(line, "td", "", "cell" + (found === top ? " best" : ""));
-      const words = found === top ? `★ ${text}` : text;
-      if (reports.has(found.number)) {
+      const point = best(fine, field);
+      const text = short.format(point[field]).replace("-", "−");
+      const element = cell(line, "td", "", "cell" + (point === top ? " best" : ""));
+      const words = point === top ? `★ ${text}` : text;
+      if (reports.has(point.number)) {
         const link = element.appendChild(document.createElement("a"));
-        link.href = `points/${String(found.number).padStart(5, "0")}.html`;
+        link.href = `points/${String(point.number).padStart(5, "0")}.html`;
         link.textContent = words;
       } else element.textContent = words;
-      const share = Math.round((Math.abs(found[field]) / most) * MOST);
-      const color = field !== "profit" ? "--third" : found[field] < 0 ? "--ask" : "--bid";
+      const share = Math.round((Math.abs(point[field]) / most) * MOST);
+      const color = field !== "profit" ? "--third" : point[field] < 0 ? "--ask" : "--bid";
       element.style.background = `color-mix(in srgb, var(${color}) ${share}%, var(--card))`;
-      const values = data.axes.map(([key], place) => `${key} = ${found.values[place]}`);
-      element.title = [...values, `${figure.selectedOptions[0].text} ${number.format(found[field])}`].join("\n");
+      const values = data.axes.map(([key], place) => `${key} = ${point.values[place]}`);
+      element.title = [...values, `${figure.selectedOptions[0].text} ${number.format(point[field])}`].join("\n");
     }
   }
   const which = data.axes.length > 2 ? `Each field is the point with the ${isLow(field) ? "lowest" : "highest"} figure of those with its two values. ` : "";

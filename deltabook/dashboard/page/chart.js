@@ -1,5 +1,5 @@
 /* global uPlot */
-// The price of a symbol as candles, averages as lines, our own fills, and depth over time below.
+// The chart of a symbol: its price as candles, averages as lines, own fills as marks, and below them the depth over time.
 
 import { at, clock, color, day, grouped, make, seldom, times, write } from "./dom.js";
 
@@ -7,7 +7,7 @@ const WIDTHS_S = [1, 3, 5, 10, 15, 30, 60, 300, 900, 3600];
 const MOST_CANDLES = 120;
 const FINE_S = 900; // longer ranges are drawn from bars of a minute
 const DRAW_MS = 250;
-const NEAR_PX = 14; // near enough to a mark to be told of it
+const NEAR_PX = 14; // distance from a mark within which the words below the chart describe it
 const LINES = [
   { name: "Mid", field: "mid", color: "--text", dash: [2, 2], width: 1.25, shown: false, title: "Middle of the best bid and ask" },
   { name: "VWAP trades", field: "vwap", color: "--third", dash: [8, 4], width: 1.75, shown: true, title: "Volume-weighted average price of recent trades" },
@@ -21,8 +21,8 @@ const svg = (tag, attributes) => {
   return element;
 };
 
-let symbol = null; // its sections
-let everybody = null; // sections of everybody
+let symbol = null; // sections of the symbol
+let all = null; // sections common to all symbols
 let nowS = 0; // market time
 let rangeS = 300;
 let strategy = "";
@@ -41,7 +41,7 @@ const quantity = (lots) => times(lots, symbol?.values.scale?.lot ?? "1");
 
 // -- data -----------------------------------------------------------------------------------------------------
 
-// The range that is chosen, in seconds, or what there is of it; at least a minute.
+// Return the chosen range in seconds, or the length of the data if that is shorter; at least a minute.
 function spanS() {
   const first = Math.min(symbol.rows("bars_1s")[0]?.[0] ?? nowS, symbol.rows("bars_1m")[1]?.[0] ?? nowS, symbol.rows("lines_1s")[0]?.[0] ?? nowS);
   return Math.max(60, Math.min(rangeS || Infinity, nowS - first));
@@ -64,24 +64,25 @@ function prepare() {
   marks = aggregated();
 }
 
-// Our own fills by candle and side, at their average price.
+// Return own fills by candle and side, at their average price.
 function aggregated() {
-  const found = new Map();
-  for (const [, time, ticks, side, lots, fills, who] of symbol.rows("marks")) {
-    if (time < beginS || (strategy && who !== strategy)) continue;
+  const byCandle = new Map();
+  for (const [, time, ticks, side, lots, fills, name] of symbol.rows("marks")) {
+    if (time < beginS || (strategy && name !== strategy)) continue;
     const start = Math.floor(time / widthS) * widthS;
     const key = `${start}${side}`;
-    const mark = found.get(key) ?? { begin: start, side, lots: 0, value: 0, fills: 0, strategies: new Set() };
-    found.set(key, mark);
+    const mark = byCandle.get(key) ?? { begin: start, side, lots: 0, value: 0, fills: 0, strategies: new Set() };
+    byCandle.set(key, mark);
     mark.lots += lots;
     mark.value += lots * ticks;
     mark.fills += fills;
-    mark.strategies.add(who);
+    mark.strategies.add(name);
   }
-  return [...found.values()].map((mark) => ({ ...mark, time: mark.begin + widthS / 2, price: price(mark.value / mark.lots) }));
+  return [...byCandle.values()].map((mark) => ({ ...mark, time: mark.begin + widthS / 2, price: price(mark.value / mark.lots) }));
 }
 
-// One place for each candle's time, also where nothing was traded; lines have the last value of each.
+// Return the columns of the plot: a place for each interval of a candle, with trades or without; a line has its last
+// value of each interval.
 function data() {
   const count = Math.floor((nowS - beginS) / widthS) + 1;
   const columns = [Array.from({ length: count }, (_, place) => beginS + (place + 0.5) * widthS)];
@@ -100,8 +101,8 @@ function data() {
   return columns;
 }
 
-// Room above and below for marks; what hardly moves is not blown up to fill the chart. Averages far away from all
-// candles do not press them together: they leave the chart.
+// Return the lowest and the highest price of the chart, with room for marks. The height is at least 6 ticks, so that
+// small moves look small. Averages far away from all candles are outside, so that candles keep their height.
 function span(columns) {
   const near = candles.flatMap(({ high, low }) => [price(high), price(low)]).concat(marks.map((mark) => mark.price));
   const lines = LINES.flatMap(({ name }, line) => (isShown(name) ? columns[line + 2] : []));
@@ -134,14 +135,14 @@ function clipped(chart, draw) {
   ctx.restore();
 }
 
-// Hatched: times in which the runtime was not followed.
+// Hatch the times in which the runtime was not followed.
 function drawGaps(chart) {
   clipped(chart, (ctx) => {
     const { top, height } = chart.bbox;
     ctx.strokeStyle = color("--quiet");
     ctx.globalAlpha = 0.45;
     ctx.lineWidth = devicePixelRatio;
-    for (const [begin, end] of everybody.rows("gaps")) {
+    for (const [begin, end] of all.rows("gaps")) {
       const left = chart.valToPos(begin, "x", true);
       const right = Math.max(left + 3 * devicePixelRatio, chart.valToPos(end ?? nowS, "x", true));
       if (right < chart.bbox.left) continue;
@@ -160,7 +161,7 @@ function drawGaps(chart) {
   });
 }
 
-// A candle that closed lower is full, one that did not is hollow: its side is seen without its colour.
+// A candle that closed below its open is full, any other is hollow, so that both differ without their colours.
 function drawCandles(chart) {
   const body = Math.max(1, (chart.bbox.width * widthS) / (chart.scales.x.max - chart.scales.x.min) - 2 * devicePixelRatio);
   const half = Math.min(body, 14 * devicePixelRatio) / 2;
@@ -248,18 +249,18 @@ function nearMark(chart) {
     const distance = Math.hypot(chart.valToPos(mark.time, "x") - left, chart.valToPos(mark.price, "y") - top);
     if (distance < nearest) {
       nearest = distance;
-      words = toldMark(mark);
+      words = markWords(mark);
     }
   }
   return words;
 }
 
-function toldMark({ side, lots, fills, price: value, strategies }) {
+function markWords({ side, lots, fills, price: value, strategies }) {
   const count = fills > 1 ? ` in ${grouped.format(fills)} fills at ${value.toFixed(decimals() + 2)} on average` : ` at ${value.toFixed(decimals())}`;
   return `${side === "B" ? "▲ Bought" : "▽ Sold"} ${quantity(lots)}${count}: ${[...strategies].join(", ")}`;
 }
 
-function told(candle) {
+function candleWords(candle) {
   const { begin, open, high, low, close, volume, trades } = candle;
   const [o, h, l, c] = [open, high, low, close].map((ticks) => times(ticks, tick()));
   const change = close - open;
@@ -267,13 +268,13 @@ function told(candle) {
   return `${clock(begin * 1000)}  O ${o}  H ${h}  L ${l}  C ${c}  ${moved}  quantity ${quantity(volume)} in ${grouped.format(trades)} trades`;
 }
 
-// What stands below the cursor, else the newest candle.
+// Describe the candle and the mark at the cursor, or else the newest candle.
 function readOut(chart) {
   const place = pinned === null ? chart.cursor.idx : Math.floor((pinned - beginS) / widthS);
   const candle = place === null || place === undefined ? candles.at(-1) : candles.find(({ begin }) => begin === beginS + place * widthS);
   const time = beginS + (place ?? 0) * widthS;
-  const words = candle ? told(candle) : symbol && place !== null && place !== undefined ? `${clock(time * 1000)}  no trade` : "";
-  const mark = pinned === null ? nearMark(chart) : marks.filter(({ begin }) => begin === time).map(toldMark).join("; ");
+  const words = candle ? candleWords(candle) : symbol && place !== null && place !== undefined ? `${clock(time * 1000)}  no trade` : "";
+  const mark = pinned === null ? nearMark(chart) : marks.filter(({ begin }) => begin === time).map(markWords).join("; ");
   write(at("readout"), [words, mark].filter(Boolean).join("   "));
 }
 
@@ -395,7 +396,7 @@ function makeLegend() {
   }
 }
 
-// Another symbol, or none.
+// Remove the chart, before another symbol or none is shown.
 export function forgetChart() {
   symbol = null;
   pinned = null;
@@ -415,10 +416,10 @@ export function setStrategy(name) {
   redraw();
 }
 
-// Draw what a symbol's sections say; whether there is anything to be seen.
+// Draw the sections of a symbol; return true if the chart has a price.
 export function drawChart(sections, shared, changed, market, live) {
   symbol = sections;
-  everybody = shared;
+  all = shared;
   nowS = market;
   const { prices } = sections.values;
   for (const { name, field } of LINES) write(buttons.get(name).querySelector(".value"), prices?.[field] ?? "–");
@@ -433,11 +434,11 @@ export function drawChart(sections, shared, changed, market, live) {
 export function describeChart(name) {
   if (!symbol) return;
   const { prices } = symbol.values;
-  const said = LINES.filter(({ field }) => prices?.[field]).map((line) => `${line.name} ${prices[line.field]}`);
+  const averages = LINES.filter(({ field }) => prices?.[field]).map((line) => `${line.name} ${prices[line.field]}`);
   const fills = marks.reduce((sum, mark) => sum + mark.fills, 0);
-  const gaps = everybody.rows("gaps").filter(([, end]) => (end ?? nowS) >= beginS).length;
+  const gaps = all.rows("gaps").filter(([, end]) => (end ?? nowS) >= beginS).length;
   const missing = gaps ? ` ${gaps} gap${gaps > 1 ? "s" : ""} in which the runtime was not followed.` : "";
-  at("plot").setAttribute("aria-label", `Price of ${name}, ${candles.length} candles of ${grouped.format(widthS)} s.${missing} Last ${prices?.last ?? "none"}. ${said.join(", ")}. ${grouped.format(fills)} own fills. Arrow keys read candle by candle.`);
+  at("plot").setAttribute("aria-label", `Price of ${name}, ${candles.length} candles of ${grouped.format(widthS)} s.${missing} Last ${prices?.last ?? "none"}. ${averages.join(", ")}. ${grouped.format(fills)} own fills. Arrow keys read candle by candle.`);
 }
 
 makeLegend();

@@ -1,4 +1,4 @@
-// Small steps in the document: nothing is written that stands there already.
+// Helpers for the document. An element whose text is unchanged is not written.
 
 export const at = (id) => document.getElementById(id);
 export const grouped = new Intl.NumberFormat("en-US");
@@ -14,14 +14,14 @@ export function make(tag, className = "", text = "") {
   return element;
 }
 
-// As many rows as there are items; those that are there stay, and so does the focus in them.
+// Give a table body this number of rows and return them; present rows stay, and so does the focus in them.
 export function rowsFor(body, count, makeRow) {
   while (body.rows.length > count) body.deleteRow(-1);
   while (body.rows.length < count) makeRow(body.insertRow());
   return body.rows;
 }
 
-// Cells of text: `classes` by column.
+// Draw lines of text as rows; `classes` has the class of each column, and `none` the words of an empty table.
 export function drawTable(body, lines, classes = [], none = "") {
   const width = lines.length ? lines[0].length : 1;
   if (!lines.length) {
@@ -60,7 +60,7 @@ export function signed(text) {
   return signOf(text) > 0 ? `+${text}` : text.replace("-", "−");
 }
 
-// Money with its sign in words, shape and colour: "+12.30", "−4.10".
+// Write money with its sign as in "+12.30" or "−4.10", and mark a gain or a loss.
 export function drawMoney(element, text) {
   const sign = signOf(text);
   write(element, text ? signed(text) : "–");
@@ -74,14 +74,14 @@ export function clock(ms) {
 
 const DAY_S = 86400;
 
-// The day of a time of the market; nothing of a feed that counts from midnight.
+// Return the date of a market time; empty if the feed counts its times from midnight.
 export function day(seconds) {
   return seconds < DAY_S ? "" : new Date(seconds * 1000).toISOString().slice(0, 10);
 }
 
 export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// Whole ticks or lots, as number or text, times what one is worth: exact, with all decimals of that.
+// Return whole ticks or lots, a number or text, times the worth of one: exact, with all decimals of the worth.
 export function times(count, size) {
   const [whole, decimals = ""] = size.split(".");
   const product = BigInt(count) * BigInt(whole + decimals);
@@ -90,7 +90,8 @@ export function times(count, size) {
   return `${product < 0n ? "-" : ""}${digits.slice(0, point)}${decimals && `.${digits.slice(point)}`}`;
 }
 
-// Calls a function in an animation frame, but at most once in so many milliseconds: the last call is never lost.
+// Return a function that calls `act` in an animation frame, at most once in so many milliseconds; a call that comes too
+// early is delayed.
 export function seldom(milliseconds, act) {
   let last = -Infinity;
   let waits = false;
@@ -109,7 +110,7 @@ export function seldom(milliseconds, act) {
   };
 }
 
-// Tabs that the arrow keys lead through, as a person expects of them.
+// Make a list of tabs work by clicks and by the arrow keys.
 export function makeTabs(list) {
   const tabs = [...list.querySelectorAll("[role=tab]")];
   const choose = (chosen) => {

@@ -1,4 +1,4 @@
-// A view that is open: its rows as they change, every change with its sign, and its SQL beside them.
+// The dialog of a view: its rows as they change, its newest changes with their signs, and its SQL.
 
 import { at, clock, day, drawTable, grouped, make, makeTabs, seldom, times, write } from "./dom.js";
 
@@ -7,7 +7,7 @@ const DRAW_MS = 200;
 const FLASH_MS = 900;
 const DAY_NS = 86_400n * 1_000_000_000n;
 const KINDS = [
-  // A column's name → how its values are read.
+  // Pattern of a column's name → kind of its values.
   [/(^|_)(price|open|high|low|close)$/, "price"],
   [/(^|_)(volume|quantity|lots)$/, "quantity"],
   [/^(t|window_start)$|(^|_)time(_ns)?$/, "time"],
@@ -34,7 +34,7 @@ function timeText(nanoseconds) {
   return `${date && date !== day(marketS) ? `${date} ` : ""}${clock(ms)}.${String(ms % 1000).padStart(3, "0")}`;
 }
 
-// A cell as a person reads it: ticks as prices, lots as quantities, nanoseconds as times of day.
+// Return a cell in readable form: ticks as prices, lots as quantities, nanoseconds as times of day.
 function readable(text, column, cells) {
   if (text === null || !at("view-scaled").checked || !isWhole(text)) return text;
   const { kind } = columns[column];
@@ -70,7 +70,7 @@ function drawRows() {
     const texts = row.cells.map((cell, column) => readable(cell, column, row.cells));
     if (contains(texts, words)) shown.push({ ...row, texts });
   }
-  const tie = (a, b) => columns.reduce((found, _, column) => found || compare(a, b, column), 0);
+  const tie = (a, b) => columns.reduce((order, _, column) => order || compare(a, b, column), 0);
   shown.sort((a, b) => sortWay * compare(a, b, sortColumn) || tie(a, b));
   const lines = shown.slice(0, MOST_DRAWN);
   const now = performance.now();
@@ -108,10 +108,10 @@ const redraw = seldom(DRAW_MS, () => {
 
 function countWords(shown, drawn) {
   if (!counts) return "Waiting for its first version";
-  if (counts.problem) return `✕ The runtime says: ${counts.problem}`;
+  if (counts.problem) return `✕ The runtime reports: ${counts.problem}`;
   const version = counts.step ? `step ${grouped.format(counts.step)}` : `epoch ${grouped.format(counts.epoch)}`;
   const total = `${grouped.format(counts.total)} row${counts.total === 1 ? "" : "s"} at ${version}`;
-  const part = counts.shown < counts.total ? `; ${grouped.format(counts.shown)} of them are here, the newest among them: sort and filter see these` : "";
+  const part = counts.shown < counts.total ? `; ${grouped.format(counts.shown)} of them are here, the newest included; sorting and filtering apply to these` : "";
   const filtered = wanted() ? `; ${grouped.format(shown)} with this text` : "";
   return `${total}${part}${filtered}${drawn < shown ? `; the first ${grouped.format(drawn)} are shown` : ""}`;
 }
@@ -151,7 +151,7 @@ export function openView(name) {
   sortWay = 1;
   write(at("view-name"), name);
   for (const id of ["view-about", "view-sql", "view-explain"]) write(at(id), "");
-  write(at("view-count"), "Asking the runtime");
+  write(at("view-count"), "Waiting for the runtime");
   write(at("view-added"), "+0");
   write(at("view-removed"), "−0");
   at("view-filter").value = "";
@@ -161,7 +161,7 @@ export function openView(name) {
   at("view-dialog").showModal();
 }
 
-// What is new of the view that is open; of rows and changes only those that are new.
+// Enter the part of a frame for the open view, which has only the new rows and changes, and draw it.
 export function drawView(part, known, market) {
   scales = known ?? {};
   marketS = market;
@@ -181,11 +181,11 @@ export function drawView(part, known, market) {
 
 function drawAbout(about) {
   write(at("view-about"), about ? `Class ${about.class}, because: ${about.reason}. Kept by the ${about.lane} lane.` : "The runtime does not keep this view any more.");
-  write(at("view-sql"), about ? about.sql || "This runtime does not tell the SQL of its views." : "");
+  write(at("view-sql"), about ? about.sql || "This runtime does not report the SQL of its views." : "");
   write(at("view-explain"), about?.explain ?? "");
-  const told = about?.columns ?? [];
-  if (columns.map(({ name }) => name).join() === told.map(([name]) => name).join()) return;
-  columns = told.map(([name, type]) => ({ name, isText: ["string", "bool"].includes(type), kind: KINDS.find(([pattern]) => pattern.test(name))?.[1] }));
+  const described = about?.columns ?? [];
+  if (columns.map(({ name }) => name).join() === described.map(([name]) => name).join()) return;
+  columns = described.map(([name, type]) => ({ name, isText: ["string", "bool"].includes(type), kind: KINDS.find(([pattern]) => pattern.test(name))?.[1] }));
   drawHeads();
 }
 

@@ -1,4 +1,4 @@
-// The engine's figures, each with its last minutes as a small line.
+// The runtime's figures, each with a small line of its last minutes.
 
 import { at, color, grouped, seldom, write } from "./dom.js";
 
@@ -24,7 +24,7 @@ function bytes(id, value) {
   figure(id, value === null ? null : Number(size.toFixed(digits)), units[place]);
 }
 
-// Digits that nobody reads are left out: tenths matter below a tenth of a second.
+// Delays from 100 ms on are shown in whole milliseconds.
 function delay(id, value) {
   figure(id, value === null || value === undefined || value < 100 ? value : Math.round(value), "ms");
 }

@@ -1,5 +1,5 @@
-// The socket: asks for a frame, hands it over to be drawn, and asks for the next one when it is. A page that nobody
-// draws, such as one in a hidden tab, asks for nothing.
+// The socket: requests a frame, passes it on to be drawn, and then requests the next one. A page that the browser does
+// not draw, such as one in a hidden tab, requests nothing.
 
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 const SILENCE_MS = 6000;
@@ -7,7 +7,8 @@ const TOKEN_REFUSED = 4401;
 const RATE_MS = 2000;
 
 export class Link {
-  // ask() gives the question; draw(frame) the answer; state(name, words) tells how it stands.
+  // begin() forgets earlier frames; ask() returns a request; draw(frame) draws the answer; state(name, words) is called
+  // with the state of the connection.
   constructor({ ask, draw, state, begin }) {
     Object.assign(this, { ask, draw, state, begin });
     this.failures = 0;
@@ -17,7 +18,7 @@ export class Link {
   }
 
   open() {
-    const mine = ++this.turn;
+    const turn = ++this.turn;
     clearTimeout(this.timer);
     this.socket?.close();
     this.begin();
@@ -26,19 +27,19 @@ export class Link {
     this.watch();
     let isFirst = true;
     const next = () => {
-      if (mine !== this.turn || socket.readyState !== WebSocket.OPEN) return;
-      const question = isFirst && this.token ? { ...this.ask(), token: this.token } : this.ask();
+      if (turn !== this.turn || socket.readyState !== WebSocket.OPEN) return;
+      const request = isFirst && this.token ? { ...this.ask(), token: this.token } : this.ask();
       isFirst = false;
-      socket.send(JSON.stringify(question));
+      socket.send(JSON.stringify(request));
       this.watch();
     };
     this.again = next;
     socket.addEventListener("open", next);
     socket.addEventListener("message", (event) => {
-      if (mine !== this.turn) return;
+      if (turn !== this.turn) return;
       clearTimeout(this.watchdog);
       requestAnimationFrame(() => {
-        if (mine !== this.turn) return;
+        if (turn !== this.turn) return;
         this.failures = 0;
         this.state("live");
         this.draw(JSON.parse(event.data));
@@ -47,7 +48,7 @@ export class Link {
       });
     });
     socket.addEventListener("close", (event) => {
-      if (mine !== this.turn) return;
+      if (turn !== this.turn) return;
       clearTimeout(this.watchdog);
       if (event.code === TOKEN_REFUSED) {
         this.state("token", event.reason);
@@ -58,7 +59,7 @@ export class Link {
     });
   }
 
-  // Nothing has come for too long: the socket is given up.
+  // Close the socket when no answer has come for some time.
   watch() {
     clearTimeout(this.watchdog);
     this.watchdog = setTimeout(() => {
@@ -72,7 +73,7 @@ export class Link {
     while (this.marks.length > 2 && this.marks[1][0] < now - RATE_MS) this.marks.shift();
   }
 
-  // Frames and bytes a second, of the last two seconds.
+  // Return frames and bytes per second over the last two seconds; null before two frames have come.
   rate() {
     if (this.marks.length < 2) return null;
     const seconds = (this.marks.at(-1)[0] - this.marks[0][0]) / 1000;

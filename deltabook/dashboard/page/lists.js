@@ -1,4 +1,4 @@
-// The lists of views and of strategies, and a strategy in full.
+// The lists of views and of strategies, and the dialog of one strategy.
 
 import { at, drawMoney, drawTable, grouped, make, makeTabs, rowsFor, signed, write } from "./dom.js";
 
@@ -22,7 +22,7 @@ function namedRow(row, columns, open) {
 }
 
 function chip(cell, state, words) {
-  if (!cell.firstElementChild) cell.replaceChildren(make("span", "chip"));  // in place of words
+  if (!cell.firstElementChild) cell.replaceChildren(make("span", "chip"));  // replaces text
   const element = cell.firstElementChild;
   element.dataset.state = state;
   write(element, words);
@@ -40,7 +40,7 @@ export function drawViews(views, open) {
       kind.firstElementChild?.remove();
       write(kind, view.class);
     }
-    kind.title = view.failed ?? (view.comparison === "differs" ? "Spark, whose answer is the one of record, has other rows." : "");
+    kind.title = view.failed ?? (view.comparison === "differs" ? "Spark has other rows, and its rows are the rows of record." : "");
     write(count, grouped.format(view.rows));
     write(version, grouped.format(view.version));
   });
@@ -53,9 +53,9 @@ export function drawStrategies(strategies, open) {
     write(name.firstChild, line.name);
     chip(state, line.state, STATES[line.state] ?? line.state);
     state.title = line.reason;
-    const held = line.positions.filter(([, amount]) => !/^-?[0.]+$/.test(amount));
-    write(position, held.length === 0 ? "flat" : held.length === 1 ? `${held[0][1].replace("-", "−")} ${held[0][0]}` : `${held.length} symbols`);
-    position.title = held.map(([symbol, amount]) => `${amount} ${symbol}`).join(", ");
+    const positions = line.positions.filter(([, amount]) => !/^-?[0.]+$/.test(amount));
+    write(position, positions.length === 0 ? "flat" : positions.length === 1 ? `${positions[0][1].replace("-", "−")} ${positions[0][0]}` : `${positions.length} symbols`);
+    position.title = positions.map(([symbol, amount]) => `${amount} ${symbol}`).join(", ");
     drawMoney(profit, line.profit);
     write(orders, grouped.format(line.orders_open));
     write(sent, grouped.format(line.orders_sent));
@@ -63,7 +63,7 @@ export function drawStrategies(strategies, open) {
   });
 }
 
-// -- a strategy in full --------------------------------------------------------------------------------------
+// -- one strategy --------------------------------------------------------------------------------------------
 
 for (const dialog of document.querySelectorAll("dialog")) {
   dialog.querySelector(".close").addEventListener("click", () => dialog.close());
@@ -80,7 +80,7 @@ export function openStrategy(name) {
 
 export function drawStrategy(line, traits, orders, fills) {
   if (!line || !traits) {
-    write(at("strategy-state"), "This strategy runs no more.");
+    write(at("strategy-state"), "This strategy no longer runs.");
     write(at("strategy-link"), "");
     return;
   }
@@ -97,10 +97,10 @@ export function drawStrategy(line, traits, orders, fills) {
   const list = at("strategy-figures");
   while (list.children.length < figures.length) list.appendChild(make("div")).append(make("dt"), make("dd"));
   figures.forEach(([words, value, isMoney], place) => {
-    const [term, said] = list.children[place].children;
+    const [term, figure] = list.children[place].children;
     write(term, words);
-    if (isMoney) drawMoney(said, value);
-    else write(said, typeof value === "number" ? grouped.format(value) : value);
+    if (isMoney) drawMoney(figure, value);
+    else write(figure, typeof value === "number" ? grouped.format(value) : value);
   });
   drawTable(
     at("positions"),
@@ -112,13 +112,13 @@ export function drawStrategy(line, traits, orders, fills) {
     at("orders"),
     (orders ?? []).map(([id, symbol, side, quantity, filled, price, status, why]) => [String(id), symbol, SIDES[side], price || "market", quantity, filled, `${status.replaceAll("_", " ")}${why ? `: ${why}` : ""}`]),
     ["", "text", "text", "", "", "", "text"],
-    orders ? "It has sent no order yet." : "Asking for its orders",
+    orders ? "It has sent no order yet." : "Waiting for its orders",
   );
   drawTable(
     at("fills"),
     (fills ?? []).map(([, time, symbol, side, quantity, price, liquidity, fee]) => [time, symbol, SIDES[side], price, quantity, fee, liquidity]),
     ["", "text", "text", "", "", "", "text"],
-    fills ? "It has not traded yet." : "Asking for its fills",
+    fills ? "It has not traded yet." : "Waiting for its fills",
   );
   drawTable(at("parameters"), Object.entries(traits.parameters), ["text", "text"], "It has no parameters.");
 }

@@ -1,11 +1,11 @@
-// One symbol's ladder and tape, and the list of symbols.
+// The ladder and the tape of a symbol, and the list of symbols.
 
 import { at, grouped, make, rowsFor, write } from "./dom.js";
 
 const DEPTH = 10;
-const SHORT = 7; // characters of a quantity, and one less than of a price
-const FEW_SYMBOLS = 12; // that need no search
-const MOST_SHOWN = 100; // in the list at once
+const SHORT = 7; // characters of a quantity for which there is room; a price has room for one more
+const FEW_SYMBOLS = 12; // largest number of symbols without a search field
+const MOST_SHOWN = 100; // largest number of symbols in the list
 
 const PHASES = {
   "continuous": "● Continuous",
@@ -17,7 +17,7 @@ const PHASES = {
   "closed": "■ Closed",
 };
 
-// Rows that stay, so that the page does not jump when levels come and go; asks are drawn from below.
+// Make a fixed number of rows, so that the page does not move when levels come and go; asks are drawn from below.
 function makeLadder(body, side) {
   return Array.from({ length: DEPTH }, () => {
     const row = body.insertRow();
@@ -30,7 +30,7 @@ function makeLadder(body, side) {
 
 const rows = { asks: makeLadder(at("asks"), "Ask").reverse(), bids: makeLadder(at("bids"), "Bid") };
 
-// The bar behind a row is the quantity up to its price, as a part of all that is shown of the deeper side.
+// The bar behind a row is the total quantity up to its price, as a fraction of the deeper side's total.
 function drawSide(rowsOfSide, levels) {
   rowsOfSide.forEach((row, place) => {
     const level = levels[place];
@@ -45,7 +45,7 @@ function drawSide(rowsOfSide, levels) {
   });
 }
 
-// Whether there is an order.
+// Draw the ladder; return true if the book has an order.
 export function drawBook(book, bids, asks) {
   drawSide(rows.bids, bids);
   drawSide(rows.asks, asks);
@@ -60,9 +60,9 @@ export function drawBook(book, bids, asks) {
   return !isEmpty;
 }
 
-// Trades come oldest first and are shown the other way round.
+// Draw the trades, which come oldest first, with the newest at the top.
 export function drawTape(trades) {
-  const found = rowsFor(at("trades"), trades.length, (row) => {
+  const rows = rowsFor(at("trades"), trades.length, (row) => {
     row.insertCell();
     const price = row.insertCell();
     price.append(make("span", "arrow"), " ", make("span"));
@@ -70,7 +70,7 @@ export function drawTape(trades) {
     quantity.append(make("small", "times"), " ", make("span"));
   });
   trades.toReversed().forEach(([, when, text, quantity, way, count], place) => {
-    const [time, price, volume] = found[place].cells;
+    const [time, price, volume] = rows[place].cells;
     write(time, when);
     write(price.firstChild, way > 0 ? "↑" : way < 0 ? "↓" : "");
     write(price.lastChild, text);
@@ -97,8 +97,8 @@ function label(name) {
 
 export function drawSymbols(lines, chosen) {
   const wanted = at("filter").value.trim().toUpperCase();
-  const found = lines.filter(([name]) => name.toUpperCase().includes(wanted));
-  const shown = found.slice(0, MOST_SHOWN);
+  const matches = lines.filter(([name]) => name.toUpperCase().includes(wanted));
+  const shown = matches.slice(0, MOST_SHOWN);
   const list = at("symbols");
   const now = [...list.children].map((element) => element.firstChild.value).join();
   if (now !== shown.map(([name]) => name).join()) list.replaceChildren(...shown.map(([name]) => label(name)));
@@ -110,5 +110,5 @@ export function drawSymbols(lines, chosen) {
   });
   at("filter").hidden = lines.length <= FEW_SYMBOLS;
   at("symbols-more").hidden = shown.length === lines.length;
-  write(at("symbols-more"), `${grouped.format(found.length)} of ${grouped.format(lines.length)}`);
+  write(at("symbols-more"), `${grouped.format(matches.length)} of ${grouped.format(lines.length)}`);
 }

@@ -1,12 +1,12 @@
 /* global uPlot */
-// Profit of all strategies and its curve, exposure, and the last price of the symbol.
+// The profit of all strategies with its curve, their exposure, and the last price of the symbol.
 
 import { at, clock, color, drawMoney, grouped, seldom, signed, write } from "./dom.js";
 
 const DRAW_MS = 1000;
 const FINE_S = 900;
 
-let everybody = null;
+let all = null;
 let nowS = 0;
 let rangeS = 300;
 let strategy = "";
@@ -20,7 +20,7 @@ export function drawMoneyTiles(money) {
   write(at("gross"), money?.gross ?? "–");
   write(at("net"), money ? signed(money.net) : "–");
   const unmarked = money?.unmarked ?? 0;
-  at("gross").title = at("net").title = unmarked ? `Without ${unmarked} positions that nobody quotes a price for` : "";
+  at("gross").title = at("net").title = unmarked ? `Without ${unmarked} positions in symbols without a quote` : "";
 }
 
 export function drawLast(name, prices) {
@@ -34,11 +34,11 @@ export function drawLast(name, prices) {
 }
 
 function points() {
-  const traits = everybody.values.traits ?? [];
+  const traits = all.values.traits ?? [];
   const place = traits.findIndex(({ name }) => name === strategy);
-  const first = everybody.rows("money_1m")[1]?.[0] ?? everybody.rows("money_1s")[0]?.[0] ?? nowS;
-  const span = Math.max(60, Math.min(rangeS || Infinity, nowS - Math.min(first, everybody.rows("money_1s")[0]?.[0] ?? nowS)));
-  const rows = everybody.rows(span > FINE_S ? "money_1m" : "money_1s").filter(([time]) => time >= nowS - span);
+  const first = all.rows("money_1m")[1]?.[0] ?? all.rows("money_1s")[0]?.[0] ?? nowS;
+  const span = Math.max(60, Math.min(rangeS || Infinity, nowS - Math.min(first, all.rows("money_1s")[0]?.[0] ?? nowS)));
+  const rows = all.rows(span > FINE_S ? "money_1m" : "money_1s").filter(([time]) => time >= nowS - span);
   const values = rows.map(([, total, each]) => (place < 0 ? total : each[place]));
   return { span, data: [rows.map(([time]) => time), values] };
 }
@@ -74,13 +74,13 @@ function readOut(chart) {
 
 function build() {
   const { clientWidth, clientHeight } = at("curve");
-  if (!everybody || !clientWidth || !clientHeight) return;
+  if (!all || !clientWidth || !clientHeight) return;
   plot?.destroy();
   plot = new uPlot(options(clientWidth, clientHeight), points().data, at("curve"));
 }
 
 const redraw = seldom(DRAW_MS, () => {
-  if (!everybody) return;
+  if (!all) return;
   if (!plot) build();
   else plot.setData(points().data);
   if (plot) readOut(plot);
@@ -92,9 +92,9 @@ export function setCurve(range, name) {
   redraw();
 }
 
-// Draw the curve; whether there is one.
+// Draw the curve of profit; return true if there is one.
 export function drawCurve(sections, market) {
-  everybody = sections;
+  all = sections;
   nowS = market;
   redraw();
   return sections.rows("money_1s").length > 0;

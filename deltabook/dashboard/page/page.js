@@ -1,4 +1,4 @@
-// The dashboard: what a frame says is kept by section, and drawn where it changed.
+// The page of the dashboard: keeps the contents of frames by section, and draws the sections that have changed.
 
 import { describeChart, drawChart, forgetChart, setRange, setStrategy } from "./chart.js";
 import { at, clock, write } from "./dom.js";
@@ -15,26 +15,26 @@ const EMPTY = { book: "No orders: the book is empty.", chart: "No price yet.", t
 const NEEDED = { book: "book_depth", chart: "best_quote", tape: "tape" };
 const DESCRIBED_MS = 5000;
 
-let all = new Sections(); // of everybody
+let all = new Sections(); // common to all symbols, views and strategies
 let have = 0;
 let marketS = 0; // market time
-let symbol = wished();
+let symbol = symbolInAddress();
 let ofSymbol = new Sections();
 let symbolHave = 0;
 let view = "";
 let viewHave = 0;
 let strategy = "";
 let strategyHave = 0;
-let trading = {}; // orders and fills of the strategy that is open
+let trading = {}; // orders and fills of the open strategy
 let seen = {}; // panel → whether it has something to show
 let lostSince = 0;
 let describedMs = 0;
 
-function wished() {
+function symbolInAddress() {
   try {
     return decodeURIComponent(location.hash.slice(1));
   } catch {
-    return ""; // an address that somebody typed
+    return ""; // the address was typed and has an invalid escape
   }
 }
 
@@ -134,7 +134,7 @@ function drawSymbol(changed) {
   }
 }
 
-// The strategies whose fills and profit can be chosen.
+// Offer the strategies whose fills and profit can be chosen.
 function drawChoice(traits) {
   const choice = at("fills-of");
   const names = traits.map(({ name }) => name);
@@ -145,7 +145,7 @@ function drawChoice(traits) {
   chooseStrategy();
 }
 
-// -- words where there is nothing to see, or nothing new ------------------------------------------------------
+// -- notices, and words in empty panels -----------------------------------------------------------------------
 
 function drawLinks(links) {
   for (const [name, line] of Object.entries(links)) {
@@ -168,10 +168,10 @@ function drawNotice(reason) {
   const { results, algo } = all.values.links ?? {};
   let title = "";
   let words = "";
-  const isGone = document.body.dataset.state === "lost";
-  if (isGone) {
+  const isLost = document.body.dataset.state === "lost";
+  if (isLost) {
     title = "The dashboard does not answer";
-    words = `What is shown is of ${clock(lostSince)} UTC. ${reason ? `It said: ${reason}. ` : ""}It is tried again.`;
+    words = `The page shows the state of ${clock(lostSince)} UTC. ${reason ? `Reason: ${reason}. ` : ""}It is tried again.`;
   } else if (document.body.dataset.state === "live" && results?.state === "lost") {
     title = "The runtime does not answer";
     words = `Books, prices and views are of ${clock(results.since_ms)} UTC. ${tried(results)}`;
@@ -186,7 +186,7 @@ function drawNotice(reason) {
     words = "Views of its lane follow; all others are there.";
   }
   at("notice").hidden = !title;
-  at("retry").hidden = !isGone;
+  at("retry").hidden = !isLost;
   write(at("notice-title"), title);
   write(at("notice-words"), words);
 }
@@ -194,8 +194,8 @@ function drawNotice(reason) {
 function empty(id, words, command = "") {
   const element = at(id);
   element.hidden = !words;
-  if (element.dataset.said === words + command) return;
-  element.dataset.said = words + command;
+  if (element.dataset.words === words + command) return;
+  element.dataset.words = words + command;
   element.replaceChildren(words);
   if (command) element.append(document.createElement("br"), Object.assign(document.createElement("code"), { textContent: command }));
 }
@@ -220,12 +220,12 @@ function drawWords() {
   if (algo?.state === "off") empty("strategies-empty", "No strategies are followed.", "deltabook dashboard … --algo HOST:PORT");
   else empty("strategies-empty", !none ? "" : algo?.state === "connecting" ? `Waiting for strategies at ${algo.address}` : "No strategies run.");
   const { money } = all.values;
-  const dry = algo?.state === "live" && money && !money.views_connected;
-  at("strategies-words").hidden = !dry;
-  write(at("strategies-words"), dry ? "The strategies hear nothing of the runtime: they do not trade." : "");
+  const isDisconnected = algo?.state === "live" && money && !money.views_connected;
+  at("strategies-words").hidden = !isDisconnected;
+  write(at("strategies-words"), isDisconnected ? "The strategies receive nothing from the runtime: they do not trade." : "");
 }
 
-// -- what a person does ---------------------------------------------------------------------------------------
+// -- input ----------------------------------------------------------------------------------------------------
 
 function showView(name) {
   view = name;
@@ -248,7 +248,7 @@ function drawOpenStrategy() {
   drawStrategy(all.list("strategies").find(isIt), all.values.traits?.find(isIt), trading.orders, trading.fills);
 }
 
-// The event comes later than what it tells of: another one may be open by then.
+// The event comes after the dialog was closed, when it may be open again with another name.
 at("view-dialog").addEventListener("close", () => {
   if (!at("view-dialog").open) view = "";
 });
@@ -280,7 +280,7 @@ at("token-form").addEventListener("submit", (event) => {
   link.open();
 });
 addEventListener("hashchange", () => {
-  choose(wished());
+  choose(symbolInAddress());
   link.again?.();
 });
 

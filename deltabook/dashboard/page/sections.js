@@ -1,6 +1,6 @@
-// What a page keeps of the sections of a frame: values, rows under their places, and series of rows under keys.
+// The sections of frames: values, lists of rows by place, and series of rows by key.
 
-// Name → most rows of a series.
+// Greatest number of rows of each series, by name.
 const SERIES = {
   bars_1s: 960, bars_1m: 1440, lines_1s: 960, lines_1m: 1440, depth: 450, marks: 2000,
   money_1s: 960, money_1m: 1440, figures: 180, gaps: 100, tape: 30,
@@ -35,7 +35,7 @@ export class Sections {
     this.series = {};
   }
 
-  // Enter what is new; the names of the sections that changed.
+  // Enter the changes that a frame has; return the names of the sections that changed.
   enter(part) {
     const changed = new Set();
     for (const [name, value] of Object.entries(part)) {

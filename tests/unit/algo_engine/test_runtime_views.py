@@ -272,6 +272,16 @@ def test_views_that_read_others_come_behind_them_and_go_before(tmp_path: Path) -
     assert answers == ["", "", ""]
 
 
+def test_a_drop_that_has_ended_is_forgotten(tmp_path: Path) -> None:
+    """A strategy may add and drop views under new names for as long as it runs."""
+    lab = Lab(tmp_path, Runtime())
+    for name in ("first", "second", "third"):
+        lab.views.add(name, "SELECT a FROM t", "express", lab.outcomes.append)
+        lab.views.drop(name)
+    assert lab.runtime.views == {}
+    assert lab.views._drops == {}
+
+
 def test_what_an_earlier_release_has_added_is_dropped(tmp_path: Path) -> None:
     """Its file has no checksum."""
     (tmp_path / "views.json").write_text('{"mine":"SELECT 1 FROM t"}')

@@ -10,8 +10,9 @@ import pytest
 from matplotlib.lines import Line2D
 
 from deltabook.backtest import BacktestConfig, ConfigurationError, PlottingError, Result
+from deltabook.backtest.grid import Point
 from deltabook.backtest.plotting import Drawing
-from deltabook.backtest.sweep import Point, SweepResult
+from deltabook.backtest.sweep import SweepResult
 from tests.generators.results import fill, result_of, sample
 
 SECOND = 1_000_000_000

@@ -15,9 +15,12 @@ import pytest
 from algo_engine import Strategy, ViewChange
 from algo_engine.strategy import NoParameters
 from deltabook.backtest import Backtest, BacktestConfig, DataFile, Result
-from deltabook.backtest.presentation import STATISTICS_HEAD, Money, chart_data, statistics_note, statistics_rows
+from deltabook.backtest.grid import Point
+from deltabook.backtest.presentation import Money
 from deltabook.backtest.report import command_of
-from deltabook.backtest.sweep import Point, SweepResult
+from deltabook.backtest.statistics import STATISTICS_HEAD, statistics_note, statistics_rows
+from deltabook.backtest.sweep import SweepResult
+from deltabook.backtest.tables import chart_data
 from deltabook.wire.symbols import Instrument
 from queries import QUERIES_DIR
 from tests.generators.backtests import adds, backtest

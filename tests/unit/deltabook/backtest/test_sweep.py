@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from deltabook.backtest import Backtest, BacktestConfig, ConfigurationError, DataFile, SweepError
-from deltabook.backtest.grid import parse_axis, points_of
-from deltabook.backtest.sweep import Point, Sweep, SweepResult, _plain, _task, run_point
+from deltabook.backtest.grid import Point, parse_axis, points_of
+from deltabook.backtest.sweep import Sweep, SweepResult, _plain, _task, run_point
 from queries import QUERIES_DIR
 from runtime.spark.config import SparkConfig
 

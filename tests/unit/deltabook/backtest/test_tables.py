@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltabook.backtest import Backtest, BacktestConfig, DataFile, Result
+from deltabook.backtest.grid import Point
+from deltabook.backtest.presentation import digits_of
 from deltabook.backtest.recorder import OrderLife
-from deltabook.backtest.sweep import Point, SweepResult
-from deltabook.backtest.tables import decimals, digits_of
+from deltabook.backtest.sweep import SweepResult
+from deltabook.backtest.tables import decimals
 from deltabook.wire.symbols import Instrument
 from queries import QUERIES_DIR
 from tests.generators.results import fill, result_of, sample

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from deltabook.backtest.clock import SimulatedClock
+from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
-from deltabook.backtest.views import BacktestViews, find_views
+from deltabook.backtest.views import BacktestViews, RunViews, find_views
 from runtime.compiler import NamedSelect
 
 
@@ -41,3 +43,33 @@ def test_dependencies_of_a_view_are_found_and_reused(tmp_path: Path) -> None:
 def test_an_unknown_relation_has_its_place() -> None:
     with pytest.raises(ConfigurationError, match="mine:1:15: unknown relation 'bog'"):
         BacktestViews(find_views(["mine"], {"mine": "SELECT 1 FROM bog"}))
+
+
+class ViewedRun:
+    """A run without a market, and the views that it has shown to strategies."""
+
+    def __init__(self) -> None:
+        self.clock = SimulatedClock()
+        self.views = BacktestViews(find_views(["levels"], {"levels": "SELECT symbol, price FROM asks"}))
+        self.shown: list[str] = []
+
+    def seen_rows(self) -> list[Delta]:
+        """See `deltabook.backtest.views.ViewedRun`."""
+        return [("bids", (1, 1, 7, 5, 100, "ACME"), 1)]
+
+    def show(self, name: str) -> None:
+        """See `deltabook.backtest.views.ViewedRun`."""
+        self.shown.append(name)
+
+
+def test_a_view_dropped_while_being_added_does_not_stay() -> None:
+    """The strategy that requested it may fail in the same turn; its name is free for other SQL then."""
+    run = ViewedRun()
+    link, outcomes = RunViews(run), list[str]()
+    link.add("mine", "SELECT symbol FROM bids", "express", outcomes.append)
+    link.drop("mine")
+    run.clock.run_turn()
+    assert ("mine" in run.views, outcomes, run.shown) == (False, [], [])
+    link.add("mine", "SELECT price FROM bids", "express", outcomes.append)
+    run.clock.run_turn()
+    assert (run.views.snapshot("mine"), outcomes, run.shown) == (([(100,)], [1]), [""], ["mine"])

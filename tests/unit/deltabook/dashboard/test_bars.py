@@ -21,8 +21,8 @@ SECOND = 10**9
 def candles(history: History, width: str = "bars_1s") -> list[Any]:
     charted = history.of("A")
     assert charted is not None
-    news = charted.sections()[width].news(0)
-    return sorted(msgspec.json.decode(news)["rows"]) if news else []
+    changes = charted.sections()[width].changes_after(0)
+    return sorted(msgspec.json.decode(changes)["rows"]) if changes else []
 
 
 def rig() -> tuple[History, Bars, DisplayedMarket]:

@@ -12,8 +12,8 @@ from deltabook.dashboard.history import MOST_CHARTED, MOST_MINUTES, MOST_SECONDS
 
 
 def rows(series: Series, have: int = 0) -> list[Any]:
-    news = series.news(have)
-    return msgspec.json.decode(news)["rows"] if news is not None else []
+    changes = series.changes_after(have)
+    return msgspec.json.decode(changes)["rows"] if changes is not None else []
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.booleans()), max_size=60), st.integers(1, 5))
@@ -38,7 +38,7 @@ def test_rows_that_end_before_what_is_held_replace_it() -> None:
     series.replace(2, {9: (9, "b"), 11: (11, "c")})
     assert rows(series, 1) == [[11, "c"]]
     series.replace(3, {2: (2, "d")})
-    assert msgspec.json.decode(series.news(2) or b"") == {"all": True, "rows": [[2, "d"]]}
+    assert msgspec.json.decode(series.changes_after(2) or b"") == {"all": True, "rows": [[2, "d"]]}
     series.replace(4, {})
     assert rows(series) == []
 

@@ -22,15 +22,15 @@ def frame(kind: Any, rows: dict[int, int], step: int = 1, **more: Any) -> Frame:
 
 
 class PageRows:
-    """What a page has of the rows: numbers and cells, put together from the news."""
+    """What a page has of the rows: numbers and cells, put together from the changes."""
 
     def __init__(self) -> None:
         self.have, self.rows = 0, {}  # type: ignore[var-annotated]
 
     def read(self, view: OpenView, number: int) -> None:
-        news = view.rows.news(self.have)
-        if news is not None:
-            part = msgspec.json.decode(news)
+        changes = view.rows.changes_after(self.have)
+        if changes is not None:
+            part = msgspec.json.decode(changes)
             self.rows = {} if part["all"] else self.rows
             for key, count, *cells in part["rows"]:
                 self.rows.pop(key, None)
@@ -71,9 +71,9 @@ def test_pages_that_read_at_any_time_have_the_rows_of_the_view(
 def test_changes_are_newest_first_with_old_and_new_values() -> None:
     view = OpenView("v", lambda: 1)
     view.take(frame("snapshot", {5: 1}))
-    assert msgspec.json.decode(view.changes.news(0) or b"")["rows"] == []
+    assert msgspec.json.decode(view.changes.changes_after(0) or b"")["rows"] == []
     view.take(frame("changes", {7: 1, 5: -1, 6: 2}, step=4))
-    rows = msgspec.json.decode(view.changes.news(0) or b"")["rows"]
+    rows = msgspec.json.decode(view.changes.changes_after(0) or b"")["rows"]
     assert rows == [[1, 4, -1, ["5"]], [2, 4, 2, ["6"]], [3, 4, 1, ["7"]]]
     view.take(frame("changes", dict.fromkeys(range(100, 100 + 2 * MOST_CHANGES), 1)))
     assert len(view.changes) == MOST_CHANGES
@@ -111,7 +111,7 @@ def test_cells_are_texts_with_all_their_digits() -> None:
     arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
     table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
     view.take(Frame(FrameHeader("snapshot", "v"), table))
-    rows = msgspec.json.decode(view.rows.news(0) or b"")["rows"]
+    rows = msgspec.json.decode(view.rows.changes_after(0) or b"")["rows"]
     assert rows == [[1, 1, ["12345678901234567890123456789", "-0.05", None, "true"]]]
 
 

@@ -38,7 +38,7 @@ def figures() -> DemoFigures:
 def test_a_pipe_gets_whole_lines(figures: DemoFigures) -> None:
     stream = io.StringIO()
     screen = LineScreen(stream)
-    screen.say("starting exchange")
+    screen.report("starting exchange")
     screen.draw(figures)
     screen.close()
     first, second = stream.getvalue().splitlines()
@@ -80,7 +80,7 @@ def test_a_terminal_gets_one_screen_that_is_gone_at_the_end(figures: DemoFigures
     console = Console(file=stream, force_terminal=True, width=100, height=30, color_system=None)
     screen = LiveScreen(console)
     for number in range(20):
-        screen.say(f"line {number}")
+        screen.report(f"line {number}")
         screen.draw(figures)
     shown = stream.getvalue()
     assert "61,234" in shown
