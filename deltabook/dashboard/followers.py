@@ -136,7 +136,7 @@ class AlgoFollower:
             self._round_number = 0
         while report.last_fill > self._after:
             fills = _fills.decode(await self._asker.ask(f"{FILLS_PATH}?after={self._after}"))
-            if fills.run != self._run or not fills.fills:
+            if fills.run != self._run or not fills.fills or fills.fills[-1].number <= self._after:
                 break
             self.fills.extend(fills.fills)
             is_new = self.strategies is not None and self.strategies.run == self._run

@@ -17,7 +17,7 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.agents.settings import ActivitySettings, AgentSettings
 from exchange_server.agents.traders import Informed, Large, Maker, Momentum, Noise, Trader, Value
 from exchange_server.agents.view import RequestBatch, View
-from exchange_server.errors import ExchangeError
+from exchange_server.errors import ExchangeConfigurationError, ExchangeError
 from exchange_server.matching.book import Book
 from exchange_server.matching.inputs import AnyInput
 from exchange_server.matching.market import Market
@@ -151,6 +151,10 @@ class Venue(Protocol):
         """Apply a batch; return the answer of `Market.apply` to each input."""
 
 
+_MOST_REFERENCE_TICKS: Final = 1 << 53
+"""Greatest reference price of an instrument with agents: they compute in floats, and bid multiples of this price."""
+
+
 class AgentFlow:
     """Submits the agents' requests, `rate_per_s` of them on average, in batches every 10 ms.
 
@@ -175,9 +179,16 @@ class AgentFlow:
     ) -> None:
         """Create the flow; ``clock`` is a reactor, and ``stop`` ends the exchange with a reason.
 
-        Raise `ExchangeConfigurationError` for settings that contradict each other.
+        Raise `ExchangeConfigurationError` for settings that contradict each other, and for a reference price above
+        2^53 ticks.
         """
         settings.check()
+        for instrument in instruments:
+            if instrument.reference_price_ticks > _MOST_REFERENCE_TICKS:
+                raise ExchangeConfigurationError(
+                    f"expected a reference price of up to {_MOST_REFERENCE_TICKS} ticks for agents, was "
+                    f"{instrument.reference_price_ticks} of {instrument.symbol}"
+                )
         self._exchange = exchange
         self._clock = clock
         self._rate_per_s = rate_per_s

@@ -151,6 +151,8 @@ class History:
 
         Raise `OperationError` if there are fewer, `JournalError` for damage.
         """
+        if inputs < 0:
+            raise OperationError(f"expected an input of 0 or more, was {inputs}")
         walk = self.walk(lambda snapshot: snapshot.inputs <= inputs, forms=())
         if walk.inputs < inputs:
             for number in walk.each():

@@ -356,6 +356,14 @@ def delayed_run(path: Path, delay_s: float | None) -> tuple[FlowRun, AgentFlow]:
     return run, flow
 
 
+def test_agents_refuse_prices_beyond_exact_floats(tmp_path: Path) -> None:
+    dear = replace(DEFAULT_INSTRUMENTS[0], reference_price_ticks=(1 << 53) + 1)
+    run = FlowRun(tmp_path, MarketRules(instruments=(dear,)))
+    with pytest.raises(ExchangeConfigurationError, match="up to 9007199254740992 ticks for agents, was 9007199254740993"):
+        AgentFlow(run.exchange, (dear,), run.clock, settings=PRESETS["lively"], seed=1, rate_per_s=1.0, stop=print)
+    run.close()
+
+
 def test_requests_arrive_when_their_delay_is_over(tmp_path: Path) -> None:
     """Later by it than those of the same agents without a delay, and in the order in which they were decided."""
     at_once, _ = delayed_run(tmp_path / "a", None)

@@ -69,6 +69,8 @@ def test_the_hash_at_every_message_is_that_after_its_input(path: Path, lived: Ex
 
 def test_what_never_was_is_said(path: Path) -> None:
     history = History(path, make_outputs)
+    with pytest.raises(OperationError, match="expected an input of 0 or more, was -1"):
+        history.at_input(-1)
     with pytest.raises(OperationError, match="expected an input up to 400, was 401"):
         history.at_input(401)
     with pytest.raises(OperationError, match=r"expected a message of the feed up to \d+, was 100000"):

@@ -289,6 +289,16 @@ def test_fills_are_asked_for_once_and_anew_of_another_run() -> None:
     assert (rig.link.state, len(rig.algos.fills)) == ("lost", 1)
 
 
+def test_fills_that_come_a_second_time_end_the_round() -> None:
+    rig = Trading((fill(1, 0), fill(2, 0)))
+    rig.peer.answers["/v1/fills?after=2"] = Fills("run1", (fill(2, 0),), 2)
+    rig.peer.answers["/v1/strategies"] = Strategies(1.0, 1, "run1", True, 9, ())
+    rig.algos.start()
+    rig.clock.pump([0.3])
+    assert [each.number for each in rig.algos.fills] == [1, 2]
+    assert len([path for path in rig.peer.asked if "fills" in path]) == 2
+
+
 def test_a_fill_has_its_own_time_unless_the_clocks_differ() -> None:
     now_ns = 1_000_000 * 10**9
     rig = Trading((fill(1, now_ns - 300 * 10**9), fill(2, now_ns - 2 * 86_400 * 10**9)))
