@@ -294,7 +294,6 @@ def test_fills_that_come_a_second_time_end_the_round() -> None:
     rig.peer.answers["/v1/fills?after=2"] = Fills("run1", (fill(2, 0),), 2)
     rig.peer.answers["/v1/strategies"] = Strategies(1.0, 1, "run1", True, 9, ())
     rig.algos.start()
-    rig.clock.pump([0.3])
     assert [each.number for each in rig.algos.fills] == [1, 2]
     assert len([path for path in rig.peer.asked if "fills" in path]) == 2
 
