@@ -104,7 +104,7 @@ def _mode(rewriter: Rewriter, node: exp.Mode) -> Value:
 
 
 def _may_be_empty(node: exp.Expr, rewriter: Rewriter) -> bool:
-    """Return True if the aggregate may see no row at all."""
+    """Return True if the aggregate may be over no rows."""
     return not rewriter.scope.grouped or isinstance(node.parent, (exp.Filter, exp.Window))
 
 

@@ -35,7 +35,9 @@ def _result(op: str, values: list[Any]) -> Any:
         return next((value for test, value in branches if test is True), values[-1])
     present = [value for value in values if value is not None]
     if op in ("coalesce", "least", "greatest"):
-        return None if not present else present[0] if op == "coalesce" else (min if op == "least" else max)(present)
+        if not present:
+            return None
+        return present[0] if op == "coalesce" else min(present) if op == "least" else max(present)
     if values[0] is None or (op != "in" and len(present) < len(values)):
         return None
     if op == "in":

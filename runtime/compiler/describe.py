@@ -43,7 +43,7 @@ CLOSED_SETTINGS: Final = {
     "temp_directory": "",
     "threads": "1",
 }
-"""Settings of a database that runs clients' SQL: no files, no extensions, and none of them can be changed."""
+"""Settings of a database that runs clients' SQL: it has no files and no extensions, and no setting can be changed."""
 _MEMORY: Final = "2GiB"
 """Memory of the database, for all views that a process evaluates; nothing is written to a disk."""
 DESCRIBE_S: Final = 10.0
@@ -216,7 +216,7 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str, columns: list[tupl
 
 
 def quoted_name(name: str) -> str:
-    """Return a name quoted for SQL, whatever is in it."""
+    """Return a name in quotes for SQL; it may contain any characters."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -117,7 +117,7 @@ def _arm(select: exp.Select, keys: Sequence[exp.Expr], every: Sequence[exp.Expr]
     present = {key.sql() for key in keys}
     arm.set("group", exp.Group(expressions=[key.copy() for key in every if key.sql() in present]) if present else None)
     if not present and arm.args.get("having") is None:
-        arm.set("having", exp.Having(this=exp.Boolean(this=True)))  # one row, whatever is selected
+        arm.set("having", exp.Having(this=exp.Boolean(this=True)))  # one row, even of constants alone
     missing = {key.sql() for key in every} - present
     for clause in [*arm.expressions, *(arm.args[name] for name in ("having", "qualify") if arm.args.get(name))]:
         for node in list(clause.find_all(exp.Grouping, exp.GroupingId)):

@@ -60,7 +60,7 @@ class Definitions:
         return list(self._known)
 
     def as_relations(self) -> list[Relation]:
-        """Return the views as relations, as a query that reads them sees them."""
+        """Return the views as relations, for a query that reads them."""
         return [Relation(known.name, known.columns) for known in self._known.values()]
 
     def sizes(self) -> dict[str, dict[str, int]]:

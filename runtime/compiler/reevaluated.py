@@ -427,7 +427,7 @@ def _result_type(kind: Type) -> str:
 def verify(
     body: Reevaluated, types: Sequence[Type], names: Sequence[str], maps: Sequence[Map], describer: Describer
 ) -> None:
-    """Run the query over empty tables; raise `RuntimeError` if DuckDB sees other columns than were inferred."""
+    """Run the query over empty tables; raise `RuntimeError` if its columns differ from those that were inferred."""
     tables = {
         part.table: [(key.name, Type.of(Column(key.name, key.type)).duckdb) for key in maps[part.map].keys]
         for part in body.inputs

@@ -43,7 +43,7 @@ _JOIN_S: Final = 5.0
 
 
 class CompileQueue:
-    """Compiles sources one after the other, in a process of its own.
+    """Queue of sources, which a separate process compiles one after the other.
 
     `on_reply` is called by the queue's thread, once for every source accepted, except for those dropped by `close`.
     """
@@ -176,7 +176,7 @@ class _CompileProcess:
             # of the run.
             cwd=cwd,
             env={**os.environ, "PYTHONPATH": path},
-            # The process has a group of its own: an interrupt from the keyboard reaches only the parent, which ends the
+            # In a new process group, so that an interrupt from the keyboard reaches only the parent, which ends the
             # process.
             process_group=0,
         )

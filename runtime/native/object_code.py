@@ -30,7 +30,7 @@ _linked = 0
 
 
 def host_cpu() -> tuple[str, str]:
-    """Return the name and the features of the processor as LLVM sees them."""
+    """Return the name and the features of the processor, as LLVM names them."""
     import llvmlite.binding as llvm
 
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()

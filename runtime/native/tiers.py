@@ -78,7 +78,7 @@ def register_source(file_name: str, source: str) -> None:
 def plain_kernel(source: str) -> PlainKernel:
     """Return the `step` of a source in the interpreted tier.
 
-    Raises `KernelSourceError` if the source defines no `step`, and whatever executing it raises.
+    Raises `KernelSourceError` if the source defines no `step`; exceptions of the source itself are not caught.
     """
     name = kernel_name(source)
     file_name = f"<kernel {name}>"

@@ -380,7 +380,7 @@ class WindowNode(_Unary, frozen=True, tag="window"):
     """Window functions: the columns of the input, then the functions.
 
     Ties are broken by all columns in their order, ascending, NULLs last; rows that are equal in all of them are
-    neighbours, each with results of its own.
+    neighbours, and each has its own results.
     """
 
     partition: tuple[str, ...]

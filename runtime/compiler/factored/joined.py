@@ -62,7 +62,7 @@ def _drafts(graph: JoinGraph, tables: Tables, totals: Totals, base_maps: BaseMap
     for name, member in graph.members.items():
         relation, where, keys = tables.relations[name], tables.wheres[name], list(member.values())
         first = base_maps.draft(relation, where, keys)
-        copy = seen[id(first)] // _COPIES  # a third occurrence has a map of its own with the same rows
+        copy = seen[id(first)] // _COPIES  # a third occurrence gets another map with the same rows
         seen[id(first)] += 1
         drafts[name] = base_maps.draft(relation, where, keys, copy=copy) if copy else first
     totals.require(drafts)

@@ -2,7 +2,7 @@
 
 A qualified query passes through these modules, each of which adds nodes to one graph::
 
-    queries       the whole query and its class; SELECT, WITH, UNION and the like, DISTINCT, ORDER BY … LIMIT
+    queries       the whole query and its class; SELECT, WITH, set operations, DISTINCT, ORDER BY … LIMIT
       reading     FROM and WHERE of one SELECT: sources, conditions, outer joins, and the
                   conditions that tie a subquery to the query around it
       groups      GROUP BY and aggregates

@@ -202,7 +202,7 @@ class Queries:
             numbers.append(None if clause is None else int(clause.expression.name))
         return self.graph.top(rows, terms, numbers[0], numbers[1] or 0)
 
-    # --- UNION and the like
+    # --- set operations
 
     def _set_operation(self, node: exp.SetOperation, needed: Collection[str] | None) -> Result:
         """Build a set operation; its arms may not depend on a query around them, as their links might differ."""

@@ -269,7 +269,7 @@ class _Sources:
     def _semi_join(
         self, left: JoinedPart, right: JoinedPart, conditions: Sequence[Conjunct], *, anti: bool
     ) -> JoinedPart:
-        """Build a SEMI JOIN or ANTI JOIN, after which the right source has no columns any more."""
+        """Build a SEMI JOIN or ANTI JOIN, whose result has only the columns of the left source."""
         self._filter(right, conditions)
         on = self._columns(left, right, self._equalities(left, right, conditions))
         rest = [self._truth(condition) for condition in conditions if not condition.done]

@@ -16,7 +16,7 @@ from runtime.native.library.sorted_rows import AFTER, BEFORE, META, is_first_of_
 from runtime.native.plain import array, jit
 
 NONE, SAME = -1, -2
-"""Values in place of the slot of an extreme: there is none any more; it is the same as before."""
+"""Values in place of the slot of an extreme: the group has no values now; the extreme is the same as before."""
 
 
 @jit

@@ -150,7 +150,7 @@ def touch(t: Any, slot: int) -> None:
 
 @jit
 def settle(t: Any) -> None:
-    """End a step: remove the touched records that are empty, and count no record as touched."""
+    """End a step: remove the touched records that are empty, and mark no record as touched."""
     meta, touched = array(t, META), array(t, TOUCHED)
     for number in range(meta[CHANGED]):
         drop_if_zero(t, touched[number])

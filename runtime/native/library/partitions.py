@@ -162,7 +162,7 @@ def unmark(w: Any, slot: int) -> bool:
 
 @jit
 def next_listed(w: Any) -> int:
-    """Take the last entry off the list; return its slot, or -1 if it is not pending any more."""
+    """Remove the last entry of the list; return its slot, or -1 if that row is no longer pending."""
     s, rows = array(w, NUMBERS), table(w, ROWS)
     s[LISTED] -= 1
     slot = array(w, LIST)[s[LISTED]]

@@ -94,7 +94,7 @@ def results(p: Any) -> int:
 
 @jit
 def run_events(p: Any) -> int:
-    """Process the rows one by one, each as a step of its own, from the cursor on; return the status."""
+    """Process the rows from the cursor on, one step for each row; return the status."""
     s, order, nodes = array(p, EVENTS), array(p, ORDER), table(p, GRAPH)
     while s[EVENT] < s[LAST]:
         event = s[EVENT]
