@@ -74,7 +74,7 @@ class ExpressState:
 
     @property
     def failed(self) -> dict[str, str]:
-        """View → reason for its failure."""
+        """Reason for the failure of each failed view."""
         return self.shard.failed
 
     def begin(self, program: Program) -> None:
@@ -199,7 +199,7 @@ class Closed:
         return self._rows
 
     def checksums(self) -> dict[str, int]:
-        """Return view → the checksum of its rows at the end of the epoch; only valid until another epoch ends."""
+        """Return the checksum of each view's rows at the end of the epoch; to be called before another epoch ends."""
         self.rows()
         return self._results.checksums()
 
@@ -219,7 +219,7 @@ class Results:
         self._kinds = {view.name: view for view in views}
         self._checksums: dict[str, int] = {}  # checksums of views that were requested
         self.views = {view.name: self._empty(view.columns) for view in views}
-        """View → its rows at the last epoch that was settled."""
+        """Rows of each view as of the last epoch that was settled."""
 
     @property
     def nbytes(self) -> int:
@@ -248,7 +248,7 @@ class Results:
         return rows
 
     def checksums(self) -> dict[str, int]:
-        """Return view → the checksum of its rows, see `runtime.views.checksum`; maintained from the first call on."""
+        """Return the checksum of each view's rows, see `runtime.views.checksum`; maintained from the first call on."""
         for name, result in self.views.items():
             if name not in self._checksums:
                 self._checksums[name] = changes_checksum(self._kinds[name], result.rows())

@@ -51,12 +51,12 @@ class StreamsNode(Pipeline):
     @property
     @abstractmethod
     def reads(self) -> frozenset[str]:
-        """The relations that the streams read."""
+        """Names of the relations that the streams read."""
 
     @property
     @abstractmethod
     def times(self) -> Mapping[str, str]:
-        """Relation whose watermark the streams need → the column with the time of a row."""
+        """Time column of each relation whose watermark the streams need."""
 
 
 class ApplyingConfig(msgspec.Struct, frozen=True):
@@ -265,7 +265,7 @@ class Applying(Pipeline):
             yield
 
     def _timed(self) -> Mapping[str, str]:
-        """Return the relations whose times are tracked → the column with the time of a row."""
+        """Return the time column of each relation whose times are tracked."""
         return _SEALED_TIMES if self._streams is None else {**self._streams.times, **_SEALED_TIMES}
 
     def _marked(self, origin: Origin, mark: Mark) -> Iterator[None]:

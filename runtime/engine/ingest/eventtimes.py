@@ -105,7 +105,7 @@ class EventTimes:
         return {name: min(marks) for name, marks in known.items() if marks}, ended
 
     def sealed(self, origins: Iterable[Origin], upstreams: Iterable[Upstream]) -> dict[str, int]:
-        """Return the watermarks that the epoch seals for readers of the log: TRADES → the time of its origins.
+        """Return the watermarks that the epoch seals for readers of the log: that of TRADES, if it is known.
 
         An origin that has ended does not delay the watermark. The end itself is not sealed, as the next start may read
         more rows: if all origins have ended, the watermark is the largest of their times.

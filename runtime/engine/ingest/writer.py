@@ -62,7 +62,7 @@ class Recovered(msgspec.Struct, frozen=True):
     record: CommitRecord
     """The epoch and its segment's checksum."""
     cuts: dict[str, Cut]
-    """Origin → cut at which to resume."""
+    """Cut of each origin, at which to resume."""
     messages: int
     """Number of messages of all epochs."""
     dead_letters: int = 0
@@ -92,10 +92,7 @@ class _Closed(msgspec.Struct, frozen=True):
     """Function that encodes the edits of the object space."""
 
     def content(self) -> tuple[Footer, dict[str, list[pa.RecordBatch]]]:
-        """Return the segment's footer, and section name → its rows.
-
-        Called once, because it calls `Sections.batches`.
-        """
+        """Return the segment's footer, and the rows of each section; called once, because it calls `Sections.batches`."""
         batches = {name: list(rows) for name, rows in self.deltas.items()}
         for each in self.sections:
             for name, rows in each.batches().items():
@@ -199,7 +196,7 @@ class EpochWriter:
         """Called by the committer when a commit has failed; `settle` and the methods that close an epoch raise the
         reason."""
         self.on_rows: Callable[[Footer, Mapping[str, Sequence[pa.RecordBatch]]], None] = lambda *_: None
-        """Called by the committer after ``on_epoch`` with section name → the epoch's rows, which never change."""
+        """Called by the committer after ``on_epoch`` with the epoch's rows by section, which are never changed."""
 
     @property
     def epoch(self) -> int:

@@ -1,4 +1,4 @@
-"""Queue of a pipeline: inputs of all ports in the order of arrival, and inputs to repeat."""
+"""Inbox of a pipeline: inputs of all ports in the order of arrival, and inputs to repeat."""
 
 from __future__ import annotations
 

@@ -78,13 +78,13 @@ class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
     """Changes of streams in an epoch."""
 
     relations: Mapping[str, pa.RecordBatch]
-    """Stream → changed rows with their weights; unchanged streams are left out."""
+    """Changed rows of each stream, with their weights; unchanged streams are left out."""
     letters: tuple[DeadLetter, ...] = ()
     """Descriptions of late rows; not every late row has one."""
     late: int = 0
     """Number of late rows."""
     failed: Mapping[str, str] = {}
-    """Stream → reason for its failure in this epoch."""
+    """Reason for the failure of each stream that failed in this epoch."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -93,9 +93,9 @@ class _Kept(msgspec.Struct, frozen=True):
     watermarks: dict[str, int] = {}
     """Watermarks of the relations that streams read, as of the last epoch."""
     late: dict[str, int] = {}
-    """Stream → number of rows that were late."""
+    """Number of rows that were late for each stream."""
     failed: dict[str, str] = {}
-    """Stream → reason for its failure."""
+    """Reason for the failure of each failed stream."""
 
 
 class _Running:
@@ -249,9 +249,9 @@ class DerivedStreams:
         self.reads: frozenset[str] = frozenset(each.relation.name for each in own)
         """Names of the relations that streams read, without streams."""
         self.times: Mapping[str, str] = {each.relation.name: each.time for each in own if each.time}
-        """Relation with a time → its time column."""
+        """Time column of each relation that has one."""
         self.figures: Mapping[str, StreamFigures] = self._figures()
-        """Stream → its figures, as of the last epoch."""
+        """Figures of each stream, as of the last epoch."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -261,7 +261,7 @@ class DerivedStreams:
         return stream_views(self.program)
 
     def rows(self) -> dict[str, pa.Table]:
-        """Return stream → its rows with their weights, as of the last epoch."""
+        """Return the rows of each stream with their weights, as of the last epoch."""
         tables = {}
         for name, running in self._running.items():
             rows = _with_weights(running.retained.rows(), running.schema)
@@ -270,7 +270,7 @@ class DerivedStreams:
         return tables
 
     def failed(self) -> dict[str, str]:
-        """Return stream → reason for its failure."""
+        """Return the reason for the failure of each failed stream."""
         return {name: running.failure for name, running in self._running.items() if running.failure}
 
     def take(self, relations: Mapping[str, pa.RecordBatch]) -> None:

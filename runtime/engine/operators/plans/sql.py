@@ -181,7 +181,7 @@ class _Selection:
         self._scope = sources.scope
         self._scope.tables.setdefault(HIDDEN, {})
         self._known_before: dict[tuple[str, tuple[str, ...], str], str] = {}
-        """Time, keys and column → name of the column with its value in the row before."""
+        """Name of the column with the value that a column has in the row before, by time, keys and column."""
 
     def planned(self, node: exp.Select) -> Step:
         """Return the step with the rows that the SELECT yields."""

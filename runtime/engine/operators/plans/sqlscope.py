@@ -31,7 +31,7 @@ class SqlScope:
         self.step = step
         """Step with the rows."""
         self.tables: dict[str, dict[str, str]] = {}
-        """Table → column → name in the rows; tables and columns are in lower case."""
+        """Names in the rows by table and column, both in lower case."""
         self.shared: set[str] = set()
         """Names of columns of USING; such a name without a table means the first table's column."""
         self._query = query
