@@ -155,7 +155,7 @@ class BarrierCycle:
         return future
 
     def begin(self) -> Barrier | None:
-        """Begin the next barrier and return it; return None while a barrier is under way, or if none is requested."""
+        """Begin the next barrier and return it; return None while a barrier is in progress, or if none is requested."""
         if self.current is not None or not self._next:
             return None
         return self._begin(self._next.popleft())

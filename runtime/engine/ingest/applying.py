@@ -87,8 +87,8 @@ class Applying(Pipeline):
     not wait for its end, and its failure is only reported to the listener. An `AdaptorError` of such an origin is
     handled as its failure, too, because the adaptor raises it before it has changed anything.
 
-    A `Turnover`, a change of origins, is made at the cut of its barrier. An upstream brings whole epochs, which are
-    deltas already: they are neither ordered nor adapted, and an epoch may end after each of them.
+    A `Turnover`, a change of origins, is made at the cut of its barrier. The input from an upstream is whole epochs of
+    deltas: they are neither ordered nor adapted, and an epoch of this ingest may end after each of them.
 
     All state, including that of origins and adaptors, belongs to the worker that makes the call; there is one call at a
     time.
@@ -122,7 +122,7 @@ class Applying(Pipeline):
         return self._open.holds_any
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
-        """Apply results of formatters; if the epoch becomes full, begin a barrier and keep the rest for later."""
+        """Apply results of formatters; if the epoch becomes full, begin a barrier and apply the rest after it."""
         self._switch_touches()
         self._work += map(self._steps, _joined([each for each in inputs if isinstance(each, Completed)]))
         self._work += map(self._upstream_steps, [each for each in inputs if isinstance(each, UpstreamEpoch)])

@@ -84,7 +84,7 @@ class EventTimes:
         """Return the watermark of each relation, and the relations that have ended.
 
         The watermark of a relation is the smallest of the times that its origins and upstreams have reached; it is left
-        out if one of them has reached no time. An origin that has ended holds back nothing. If all have ended, the
+        out if one of them has reached no time. An origin that has ended does not count. If all have ended, the
         relation has ended, too; its watermark stays the time that they have reached, because a restart may find more
         rows.
         """

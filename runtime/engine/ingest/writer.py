@@ -92,7 +92,7 @@ class _Closed(msgspec.Struct, frozen=True):
     """Function that encodes the edits of the object space."""
 
     def content(self) -> tuple[Footer, dict[str, list[pa.RecordBatch]]]:
-        """Return the segment's footer, and the rows of each section; called once, because it calls `Sections.batches`."""
+        """Return the segment's footer, and the rows of each section; called once, as it calls `Sections.batches`."""
         batches = {name: list(rows) for name, rows in self.deltas.items()}
         for each in self.sections:
             for name, rows in each.batches().items():
@@ -290,7 +290,7 @@ class EpochWriter:
         return footer
 
     def settle(self) -> int:
-        """Wait until no commit is under way, and return the newest epoch; raise the error of a failed commit.
+        """Wait until no commit is in progress, and return the newest epoch; raise the error of a failed commit.
 
         Not to be called on the committer's thread.
         """

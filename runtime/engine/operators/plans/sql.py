@@ -98,7 +98,7 @@ class _Planner:
             self._tables = before
 
     def _named(self, step: Step, table: exp.Expr) -> Step:
-        """Return the step of a query of WITH, with the column names that WITH gives."""
+        """Return the step of a query of WITH, with the column names of its alias."""
         names = column_names(self._query, step, table)
         if names == [name.lower() for name in step.schema.names]:
             return step
