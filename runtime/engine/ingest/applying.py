@@ -68,7 +68,7 @@ class ApplyingConfig(msgspec.Struct, frozen=True):
     """Function that waits until no commit is in progress, and returns the newest epoch; called while no barrier is in
     progress."""
     on_failed_origin: Callable[[int, str], None]
-    """Called with the number of an origin that has failed, and the reason, if the ingest continues."""
+    """Function that is called with the number of an origin that has failed, and the reason, if the ingest continues."""
     now_s: Callable[[], float] = time.monotonic
     """Monotonic clock, for the time at which deltas were applied."""
 

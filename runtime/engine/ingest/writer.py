@@ -193,10 +193,11 @@ class EpochWriter:
         self._now_s, self._took = now_s, Durations()
         self._failure: BaseException | None = None
         self.on_failed: Callable[[], None] = lambda: None
-        """Called by the committer when a commit has failed; `settle` and the methods that close an epoch raise the
-        reason."""
+        """Function that the committer calls when a commit has failed. `settle` and the methods that close an epoch
+        raise the error of the commit."""
         self.on_rows: Callable[[Footer, Mapping[str, Sequence[pa.RecordBatch]]], None] = lambda *_: None
-        """Called by the committer after ``on_epoch`` with the epoch's rows by section, which are never changed."""
+        """Function that the committer calls after ``on_epoch``, with the footer and the epoch's rows by section. These
+        rows are never changed."""
 
     @property
     def epoch(self) -> int:
