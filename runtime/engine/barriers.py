@@ -160,7 +160,7 @@ class BarrierCycle:
             return None
         return self._begin(self._next.popleft())
 
-    def begin_unasked(self, payload: object) -> Barrier:
+    def begin_at_once(self, payload: object) -> Barrier:
         """Begin a barrier at once; without a payload, the requested one that is next, if there is one."""
         if payload is None and self._next:
             return self._begin(self._next.popleft())

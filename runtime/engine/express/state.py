@@ -78,7 +78,7 @@ class ExpressState:
         return self.shard.failed
 
     def begin(self, program: Program) -> None:
-        """Forget everything, and start with a program whose views are empty."""
+        """Drop all state, and begin with a program whose views are empty."""
         self._begin(program)
         self._is_new = self.dirty = True
 
@@ -98,21 +98,18 @@ class ExpressState:
         return self.results.close(changes)
 
     def stepped(self) -> None:
-        """Note that the shard has taken rows; require a base if those since the last save are larger than the last."""
+        """Note that the shard has taken rows; require a base if the rows since a save are larger than the last base."""
         if self.shard.keeps_taken and self.shard.taken_bytes > self._base_bytes:
             self.shard.forget_taken()
             self._is_new = True
 
     @property
     def wants_base(self) -> bool:
-        """Return True if the next save should be a base; see `RunHolder`."""
+        """True if the next save has to be a base; see `RunHolder`."""
         return self._is_new
 
     def save(self) -> Run:
-        """Return the edits since the last save, or everything if the program changed or a save failed.
-
-        See `RunHolder`.
-        """
+        """Return the edits since the last save, or a base if one is required; see `RunHolder`."""
         return self.save_all() if self._is_new else self._run(b"", self.shard.capture(), self.results)
 
     def save_all(self) -> Run:

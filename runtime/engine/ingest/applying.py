@@ -39,7 +39,7 @@ _DONE: Final = object()
 _TOUCHES: Final = TOUCHES.name
 _SEALED_TIMES: Final = {TRADES.name: MARKET_TIMES[TRADES.name]}
 """Relations whose watermarks are sealed, for runtimes that read the log."""
-_UNASKED: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
+_ON_DEMAND: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
 """Relations that derived streams receive only if one of them reads them."""
 _LARGE_ROWS: Final = 1 << 16
 """Number of rows at which the gathered deltas are emitted before more are added."""
@@ -164,7 +164,7 @@ class Applying(Pipeline):
             return
         reads = self._streams.reads
         relations = {
-            name: rows for name, rows in deltas.relations.items() if name in reads or name not in _UNASKED
+            name: rows for name, rows in deltas.relations.items() if name in reads or name not in _ON_DEMAND
         }  # fmt: skip
         if relations or deltas.closes >= 0:
             given = Deltas(relations, cuts=deltas.cuts, closes=deltas.closes, watermarks=deltas.watermarks,

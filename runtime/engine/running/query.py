@@ -313,7 +313,7 @@ class RunningQuery:
             if current is None:
                 if self._state in {_State.FAILING, _State.DISPOSING}:
                     return Barrier(0, payload)
-                current = self._cycle.begin_unasked(payload)
+                current = self._cycle.begin_at_once(payload)
                 self._spread(current, node)
             node.barrier_begun(current)
             self._cycle.has_begun()
