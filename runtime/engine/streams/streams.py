@@ -241,9 +241,10 @@ class DerivedStreams:
         self._pending_rows = 0
         self.program = program
         """Program of the newest epoch."""
-        self._adopted()
+        self._set_inputs()
 
-    def _adopted(self) -> None:
+    def _set_inputs(self) -> None:
+        """Set what depends on the inputs of the running streams."""
         inputs = [each for running in self._running.values() for each in running.stream.inputs]
         own = [each for each in inputs if each.relation.name not in self._running]
         self.reads: frozenset[str] = frozenset(each.relation.name for each in own)
@@ -358,7 +359,7 @@ class DerivedStreams:
                 self._running[name] = self._create(stream, epoch)
         self._running = {name: self._running[name] for name in new}
         late = {name: count for name, count in state.late.items() if name in new}
-        self._adopted()
+        self._set_inputs()
         if self._running or self._saved is not None:
             marks = {name: mark for name, mark in state.watermarks.items() if name in self.times}
             self._keep(_Kept(marks, late, self.failed()))
