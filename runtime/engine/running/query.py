@@ -36,7 +36,7 @@ __all__ = ["QueryCounters", "RunningQuery"]
 
 
 class _State(Enum):
-    """State of a query; the states after RUNNING end with ENDED."""
+    """State of a query; from RUNNING on it changes only to a later one, and at last to ENDED."""
 
     REGISTERED = 0
     STARTING = 1
