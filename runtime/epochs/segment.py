@@ -87,8 +87,8 @@ class Footer(msgspec.Struct, frozen=True):
     epoch. In a snapshot, it is the checksum of the epoch of the snapshot.
     """
     watermarks: dict[str, int] | None = None
-    """Relation of a market → time, in nanoseconds, that its slowest origin has reached, for runtimes that read the
-    log; a relation is left out until its time is known. None in a segment of an earlier release.
+    """Time, in nanoseconds, that the slowest origin of each relation of a market has reached, for runtimes that read
+    the log. A relation is left out until its time is known. None in a segment of an earlier release.
     """
 
 
