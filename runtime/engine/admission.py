@@ -31,7 +31,7 @@ class Ticket:
 class Window:
     """Inputs of one source in flight, in the order in which they came; accessed with the admission's lock held."""
 
-    __slots__ = ("is_gone", "is_granted", "is_refused", "on_empty", "resume", "size", "tickets")
+    __slots__ = ("is_granted", "is_refused", "is_withdrawn", "on_empty", "resume", "size", "tickets")
 
     def __init__(self, resume: Callable[[], None]) -> None:
         self.resume = resume
@@ -43,7 +43,7 @@ class Window:
         """True if an input was refused by the source's own bounds."""
         self.is_granted = False
         """True if the source waited for the common bounds, was resumed, and has offered nothing yet."""
-        self.is_gone = False
+        self.is_withdrawn = False
         """True if the source has ended."""
 
 
@@ -52,10 +52,10 @@ class Admission:
 
     An input is in flight until all items derived from it, and from the earlier inputs of its source, have been
     executed; an input that waits for an earlier one to leave is still in flight. So the engine's inner queues are
-    bounded, and a stuck worker holds its source back after a bounded number of inputs and a bounded size. One input is
-    always admitted, however large. While sources wait for the common bounds, others queue after them, so that many
-    small inputs never keep a large one out. While the admission is held, nothing is admitted, even if there is room.
-    Thread-safe; `resume` is called without a lock.
+    bounded, and if a worker is stuck, only a bounded number of inputs of its source is admitted. If no input is in
+    flight, the next one is admitted however large it is. Sources that wait for the common bounds are resumed in order,
+    and others queue after them, so that many small inputs never keep a large one out. While the admission is held,
+    nothing is admitted, even if there is room. Thread-safe; `resume` is called without a lock.
     """
 
     def __init__(self, inputs: int, size: int, source_inputs: int, source_size: int) -> None:
@@ -92,7 +92,7 @@ class Admission:
     def enter(self, window: Window, size: int, count: int = 1) -> Ticket | None:
         """Admit an input of ``count`` items; return None if there is no room, and resume the source when there is."""
         with self._lock:
-            if window.is_gone:
+            if window.is_withdrawn:
                 return None
             if self._is_held:
                 self._waiting[window] = None
@@ -171,7 +171,7 @@ class Admission:
         """Remove a source that has ended; its inputs in flight stay in flight."""
         calls: list[Callable[[], None]] = []
         with self._lock:
-            window.is_gone, window.is_refused, window.is_granted = True, False, False
+            window.is_withdrawn, window.is_refused, window.is_granted = True, False, False
             window.resume = _nothing  # drop the reference to the source
             self._refused.pop(window, None)
             self._waiting.pop(window, None)
@@ -217,7 +217,7 @@ class Admission:
         self._forget(window)
 
     def _forget(self, window: Window) -> None:
-        if window.is_gone and not window.tickets:
+        if window.is_withdrawn and not window.tickets:
             self._windows.discard(window)
 
     def _grant(self, calls: list[Callable[[], None]]) -> None:

@@ -155,12 +155,12 @@ class BarrierCycle:
         return future
 
     def begin(self) -> Barrier | None:
-        """Begin the next barrier and return it; return None while a barrier is under way, or if none is requested."""
+        """Begin the next barrier and return it; return None while a barrier is in progress, or if none is requested."""
         if self.current is not None or not self._next:
             return None
         return self._begin(self._next.popleft())
 
-    def begin_unasked(self, payload: object) -> Barrier:
+    def begin_at_once(self, payload: object) -> Barrier:
         """Begin a barrier at once; without a payload, the requested one that is next, if there is one."""
         if payload is None and self._next:
             return self._begin(self._next.popleft())

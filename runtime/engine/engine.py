@@ -97,7 +97,7 @@ class QueryEngine:
             publisher=self._publisher,
             now_s=self._now_s,
             on_ended=self._ended,
-            on_published=self._publish_pending,
+            on_published=self._start_delayed,
         )
         with self._lock:
             is_shut_down = self._is_shut_down
@@ -191,7 +191,8 @@ class QueryEngine:
             del self._queries[query.query_id]
             self._delayed[query.query_id] = []
 
-    def _publish_pending(self, query: RunningQuery) -> None:
+    def _start_delayed(self, query: RunningQuery) -> None:
+        """Start the queries that waited for the listeners to know how this one ended."""
         with self._lock:
             for task in self._delayed.pop(query.query_id):
                 self.queue.put(task)

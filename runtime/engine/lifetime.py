@@ -1,12 +1,12 @@
 """Lifetimes by explicit reference counts: a callback is called when its last reference is released.
 
 ```
-owner, reference = callback(call)       reference.copy() ──▶ one more
-reference.release() … the last one ──▶ call()               owner.release() ──▶ disarmed: call() never comes
+owner, reference = callback(call)       reference.copy() ──▶ one more reference
+release() of the last reference ──▶ call()                  owner.release() ──▶ disarmed: call() is never made
 ```
 
-Nothing is left to the garbage collector: the holder of a reference releases it, by a call or as a context manager. An
-object that must not keep its target alive, such as a task that waits, holds a `weakref.ref` to it.
+Nothing depends on the garbage collector: the owner of a reference releases it, by a call or as a context manager. An
+object that must not keep its target alive, such as a task that waits, has a `weakref.ref` to it.
 """
 
 from __future__ import annotations

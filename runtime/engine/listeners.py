@@ -63,7 +63,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class TaskStarted(Event, frozen=True):
-    """A worker begins a call of `Pipeline.execute`."""
+    """Event: a worker begins a call of `Pipeline.execute`."""
 
     node: str
     """Name of the node."""
@@ -76,7 +76,7 @@ class TaskStarted(Event, frozen=True):
 
 
 class TaskEmitted(Event, frozen=True):
-    """A call has emitted items, which now wait at the successors."""
+    """Event: a call has emitted items, which now wait at the successors."""
 
     node: str
     """Name of the node that emitted them."""
@@ -87,7 +87,7 @@ class TaskEmitted(Event, frozen=True):
 
 
 class TaskCompleted(Event, frozen=True):
-    """A call of `Pipeline.execute` has returned."""
+    """Event: a call of `Pipeline.execute` has returned."""
 
     node: str
     """Name of the node."""
@@ -102,7 +102,7 @@ class TaskCompleted(Event, frozen=True):
 
 
 class TaskExpired(Event, frozen=True):
-    """Inputs, or a start or stop of a pipeline, were skipped, because the query was stopped or has failed."""
+    """Event: inputs, or a start or stop of a pipeline, were skipped, because the query was stopped or has failed."""
 
     node: str
     """Name of the node where they waited."""
@@ -111,43 +111,43 @@ class TaskExpired(Event, frozen=True):
 
 
 class PipelineStarted(Event, frozen=True):
-    """`Pipeline.start` has returned."""
+    """Event: `Pipeline.start` has returned."""
 
     node: str
     """Name of the node."""
 
 
 class PipelineStopped(Event, frozen=True):
-    """A started pipeline has ended, by `Pipeline.stop` or `Pipeline.discard`."""
+    """Event: a started pipeline has ended, by `Pipeline.stop` or `Pipeline.discard`."""
 
     node: str
     """Name of the node."""
 
 
 class QueryStarted(Event, frozen=True):
-    """A query is running."""
+    """Event: a query is running."""
 
 
 class QueryStopRequested(Event, frozen=True):
-    """A query was asked to stop."""
+    """Event: the stop of a query was requested."""
 
 
 class QueryStopped(Event, frozen=True):
-    """A query has stopped."""
+    """Event: a query has stopped."""
 
 
 class QueryFailed(Event, frozen=True):
-    """A query has failed; nothing of it runs any more."""
+    """Event: a query has failed; nothing of it runs any more."""
 
     reason: str
     """Cause of the failure."""
 
 
 class StatisticsListener:
-    """Listener to the ten kinds of events of this module. Without a listener the engine makes none."""
+    """Listener to the ten kinds of events of this module. Without a listener the engine creates no events."""
 
     reads_starts: bool = True
-    """False if the listener does not need `TaskStarted`, which is then not made: one event fewer for each call of a
+    """False if the listener does not need `TaskStarted`: the engine then creates one event fewer for each call of a
     pipeline."""
 
     def on_event(self, event: Event) -> None:

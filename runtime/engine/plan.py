@@ -154,7 +154,7 @@ class Pipeline(ABC):
     is_cut_point: bool = False
     """True if barriers begin here, and not at the sources before it: the pipeline knows where its input may be cut.
 
-    For each barrier `start_drain` is called as soon as no other call is under way, even if input waits. The pipeline
+    For each barrier `start_drain` is called as soon as no other call is in progress, even if input waits. The pipeline
     calls `Context.begin_barrier` there or in a later call; it may also begin a barrier that was not requested. If a
     plan has several cut points, each must begin the barrier in `start_drain`: input that one waits for may never arrive
     while another rests. See `Plan`.

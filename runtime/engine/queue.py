@@ -32,10 +32,7 @@ class TaskQueue:
         self._changed = threading.Condition(threading.Lock())
 
     def admit(self, task: Task) -> None:
-        """Add a task for input of a source, or for input that is only repeated.
-
-        Does nothing once the queue is closed.
-        """
+        """Add a task for input of a source, or one that only repeats input; do nothing if the queue is closed."""
         with self._changed:
             if not self._closed:
                 self._admitted.append(task)
@@ -43,7 +40,7 @@ class TaskQueue:
                     self._changed.notify()
 
     def put(self, task: Task) -> None:
-        """Add one of the engine's own tasks; does nothing once the queue is closed."""
+        """Add one of the engine's own tasks; do nothing if the queue is closed."""
         with self._changed:
             if not self._closed:
                 self._internal.append(task)
@@ -51,9 +48,10 @@ class TaskQueue:
                     self._changed.notify()
 
     def hand_on(self, task: Task) -> None:
-        """Add a task at the end of the calling worker's task; that worker takes it next.
+        """Add one of the engine's own tasks when the task of the calling worker is about to end.
 
-        No other worker is woken for the task unless more tasks wait: a wake-up takes longer than most tasks.
+        That worker takes the task next. No other worker is woken unless more tasks wait, because a wake-up takes longer
+        than most tasks.
         """
         with self._changed:
             if not self._closed:

@@ -6,13 +6,13 @@
 | stop query | begins a stop that was requested from outside |
 | start pipeline | calls `Pipeline.start`; the last of these tasks opens the sources |
 | work | calls `Pipeline.execute`, `end_of_input` or `start_drain` |
-| pending pipeline stop | holds a node's last reference until no input waits at the node |
+| pending pipeline stop | keeps a node's last reference until no input waits at the node |
 | stop pipeline | calls `Pipeline.stop`; releases the node's references to its successors |
 | stop source | calls `Source.close`; releases the source's references to its successors |
 | fail source | fails the query of a source that has failed |
 
-Workers run them. A wake-up changes no state of a query: it puts a node's delayed inputs back into the inbox when they
-are due.
+Workers run the tasks. A wake-up changes no state of a query: it puts a node's delayed inputs back into the inbox when
+they are due.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class EngineTask(ABC):
 
 
 class StartQueryTask(EngineTask):
-    """Starts a query."""
+    """Task that starts a query."""
 
     __slots__ = ("_query",)
 
@@ -128,7 +128,7 @@ class StartQueryTask(EngineTask):
 
 
 class StopQueryTask(EngineTask):
-    """Stops a query on request from outside, by its id, which may be unknown."""
+    """Task that stops a query on request from outside; no query may have the requested id."""
 
     __slots__ = ("_stop",)
 
@@ -143,7 +143,7 @@ class StopQueryTask(EngineTask):
 
 
 class StartPipelineTask(EngineTask):
-    """Starts a pipeline; its end releases a reference to the query's setup. The last release opens the sources."""
+    """Task that starts a pipeline. Its completion releases a reference; the last such release opens the sources."""
 
     __slots__ = ("_node",)
 
@@ -158,12 +158,11 @@ class StartPipelineTask(EngineTask):
 
 
 class WorkTask:
-    """Makes one call of a pipeline.
+    """Task that makes one call of a pipeline.
 
-    It takes inputs only when a worker runs it, so that all waiting inputs share the call.
-
-    The task does not keep its node alive, and is skipped if the node has ended. It has no callbacks, because there is
-    one task for every call, and the node handles errors itself.
+    It takes inputs only when a worker runs it, so that all waiting inputs share the call. It does not keep its node
+    alive, and is skipped if the node has ended. It has no callbacks, which would cost time in every call: the node
+    handles errors itself.
     """
 
     __slots__ = ("_call", "_node", "is_prepared")
@@ -189,7 +188,7 @@ class WorkTask:
 
 
 class WakeTask:
-    """Puts a node's delayed inputs that are due back into its inbox; skipped if the node has ended."""
+    """Task that puts a node's delayed inputs that are due back into its inbox; skipped if the node has ended."""
 
     __slots__ = ("_node",)
 
@@ -204,7 +203,7 @@ class WakeTask:
 
 
 class PendingPipelineStopTask(EngineTask):
-    """Holds a node's last reference until no input waits at the node; the reference is parked there meanwhile."""
+    """Task that has a node keep its last reference until no input waits at the node."""
 
     __slots__ = ("_node", "_reference")
 
@@ -220,7 +219,7 @@ class PendingPipelineStopTask(EngineTask):
 
 
 class StopPipelineTask(EngineTask):
-    """Stops a pipeline; it owns the node, because no producer refers to it any more."""
+    """Task that stops a pipeline. The task owns the node, because no producer refers to the node any more."""
 
     __slots__ = ("_node",)
 
@@ -234,10 +233,7 @@ class StopPipelineTask(EngineTask):
 
 
 class StopSourceTask(EngineTask):
-    """Closes a source.
-
-    If there are several tasks for one source, the first one closes it and the others are skipped.
-    """
+    """Task that closes a source; if there are several for one source, all but the first are skipped."""
 
     __slots__ = ("_source",)
 
@@ -252,7 +248,7 @@ class StopSourceTask(EngineTask):
 
 
 class FailSourceTask(EngineTask):
-    """Fails the query of a source that has failed."""
+    """Task that fails the query of a source that has failed."""
 
     __slots__ = ("_reason", "_source")
 

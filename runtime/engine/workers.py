@@ -36,10 +36,7 @@ class Crew(Protocol):
         """Start running tasks; called once."""
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end after the queue was closed or is to finish.
-
-        Return False if the timeout has passed before.
-        """
+        """Wait for the end, after `TaskQueue.close` or `finish`; return False if the timeout passes before."""
 
 
 class Workers:

@@ -36,7 +36,7 @@ class DirectoryClaim:
         self._path = directory / CLAIM
         self._disk = disk
         self.holder = holder
-        """This process, with its term from `begin` on."""
+        """Description of this process, with its term from `begin` on."""
 
     @property
     def term(self) -> int:

@@ -145,7 +145,7 @@ class EpochLogReader:
     def controls(self, begin: int, end: int) -> list[int]:
         """Return the epochs from ``begin`` to ``end``, both included, whose control records remain, ascending.
 
-        An epoch may be retired during the call: its control record is then included, or it is not needed any more.
+        An epoch may be retired during the call; its control record is then included, unless it is not needed any more.
         """
         remaining = range(max(begin, self.first()), end + 1)
         # Listed after the first epoch was read: what is retired from now on is among the remaining epochs.

@@ -85,8 +85,9 @@ def _replay_from(log: EpochLogReader, config: RetentionConfig) -> int:
 def retire_epochs(log: EpochLogReader, first: int) -> int:
     """Remove every epoch below ``first``, oldest first; return the number of bytes freed.
 
-    There is one caller at a time; the writer of the log may write meanwhile. No reader must still need a removed epoch.
-    Raise `EpochLogError` if the newest epoch is among them. A call that was interrupted anywhere can be repeated.
+    There is one caller at a time; the writer of the log may write meanwhile. The removed epochs must not include any
+    that a reader still needs; raise `EpochLogError` if they include the newest. A call that was interrupted anywhere
+    can be repeated.
     """
     disk, directory = log.disk, log.directory
     begin = log.first()

@@ -83,12 +83,12 @@ class Footer(msgspec.Struct, frozen=True):
     attributes: dict[str, str] = {}
     """Other facts that a writer stores, such as a failed view's reason."""
     follows: int | None = None
-    """In an epoch, the checksum of the footer of the epoch before, which shows readers that the log is the same;
-    None in the first epoch. In a snapshot, the checksum of the epoch that it represents.
+    """Checksum of the footer of the epoch before, by which readers verify that the log is the same; None in the first
+    epoch. In a snapshot, it is the checksum of the epoch of the snapshot.
     """
     watermarks: dict[str, int] | None = None
-    """Relation of a market → time, in nanoseconds, that its slowest origin has reached, for runtimes that read the
-    log; a relation is left out until its time is known. None in a segment of an earlier release.
+    """Time, in nanoseconds, that the slowest origin of each relation of a market has reached, for runtimes that read
+    the log. A relation is left out until its time is known. None in a segment of an earlier release.
     """
 
 

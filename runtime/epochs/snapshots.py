@@ -235,7 +235,7 @@ def _chosen(rows: pa.Table | None, columns: Collection[str] | None) -> pa.Table 
 def chosen_columns(rows: pa.Table, columns: Collection[str]) -> pa.Table:
     """Return these columns of rows and the weight, which is the last column.
 
-    If none of the columns exists, the first one is returned, because `consolidate` has to group by one.
+    If none of the columns exists, the first column is returned in their place.
     """
     *names, _ = rows.column_names
     places = [place for place, name in enumerate(names) if name in columns] or [0]

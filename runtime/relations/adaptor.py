@@ -90,11 +90,11 @@ class Adaptor(ABC):
         return False
 
     def allow_missing(self, messages: int) -> None:
-        """Tolerate this many more missing numbers: those of messages that became dead letters."""
+        """Tolerate this many more missing numbers: those of malformed messages."""
         del messages
 
     def forget_missing(self) -> None:  # noqa: B027 (most adaptors check no numbers)
-        """Stop tolerating missing numbers: the stream is past the messages that became dead letters."""
+        """Stop tolerating missing numbers: the stream is past the malformed messages so far."""
 
     def received(self, batch: FormattedBatch) -> pa.RecordBatch:
         """Return the rows of a batch as `prepare` takes them; called once per batch, empty ones too, in stream order.

@@ -1,12 +1,11 @@
 """Durable state: named objects, of which a checkpoint writes the edits since the one before.
 
 ```
-operator, view ──┬─ objects:  the ten persisted types, item by item ──────────┐
-                 ├─ columnar: string pools ───────────────────────────────────┤
-                 ├─ columnar: tables, a batch at a time ────┐                 │
-                 └─ any other state that can list its edits ┴─ chains of runs ┤
-                                    ┌─────────────────────────── save: edits ─┘
-             space: names and kinds ┴──commit, with the edits of the same moment─────▶ stores: Store (memory, SQLite)
+operators and views ──┬─▶ objects:  the ten persisted types ──edits──────────────────┐
+                      ├─▶ columnar: string pools ──edits─────────────────────────────┤
+                      └─▶ columnar: tables; other state ──runs──▶ chains ──edits─────┤
+                                                                                     ▼
+                 stores: Store (memory, SQLite) ◀──commit── space: names and kinds of all objects
 codec: values ↔ bytes
 ```
 """

@@ -64,7 +64,7 @@ class UpstreamEpoch(msgspec.Struct, frozen=True, eq=False):
     position: UpstreamPosition
     """Position after the epoch."""
     relations: Mapping[str, pa.RecordBatch]
-    """Relation of the market → its changed rows with their column ``weight``, at least one."""
+    """Changed rows of each relation of the market, at least one, with their column ``weight``."""
     messages: int
     """Number of well-formed messages in the epoch."""
     cuts: Mapping[str, Cut]
@@ -78,7 +78,7 @@ class UpstreamEpoch(msgspec.Struct, frozen=True, eq=False):
     symbols: tuple[str, ...] = ()
     """Symbols that no earlier epoch had since the log was opened; always empty unless the symbols are ``own``."""
     watermarks: Mapping[str, int] | None = None
-    """Relation → its watermark at the epoch, see `runtime.epochs.Footer`; None in an epoch of an earlier release."""
+    """Watermark of each relation at the epoch, see `runtime.epochs.Footer`; None in an epoch of an earlier release."""
 
 
 class UpstreamLog:

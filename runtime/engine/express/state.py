@@ -74,11 +74,11 @@ class ExpressState:
 
     @property
     def failed(self) -> dict[str, str]:
-        """View → reason for its failure."""
+        """Reason for the failure of each failed view."""
         return self.shard.failed
 
     def begin(self, program: Program) -> None:
-        """Forget everything, and start with a program whose views are empty."""
+        """Drop all state, and begin with a program whose views are empty."""
         self._begin(program)
         self._is_new = self.dirty = True
 
@@ -98,21 +98,18 @@ class ExpressState:
         return self.results.close(changes)
 
     def stepped(self) -> None:
-        """Note that the shard has taken rows; require a base if those since the last save are larger than the last."""
+        """Note that the shard has taken rows; require a base if the rows since a save are larger than the last base."""
         if self.shard.keeps_taken and self.shard.taken_bytes > self._base_bytes:
             self.shard.forget_taken()
             self._is_new = True
 
     @property
     def wants_base(self) -> bool:
-        """Return True if the next save should be a base; see `RunHolder`."""
+        """True if the next save has to be a base; see `RunHolder`."""
         return self._is_new
 
     def save(self) -> Run:
-        """Return the edits since the last save, or everything if the program changed or a save failed.
-
-        See `RunHolder`.
-        """
+        """Return the edits since the last save, or a base if one is required; see `RunHolder`."""
         return self.save_all() if self._is_new else self._run(b"", self.shard.capture(), self.results)
 
     def save_all(self) -> Run:
@@ -199,7 +196,7 @@ class Closed:
         return self._rows
 
     def checksums(self) -> dict[str, int]:
-        """Return view → the checksum of its rows at the end of the epoch; only valid until another epoch ends."""
+        """Return the checksum of each view's rows at the end of the epoch; to be called before another epoch ends."""
         self.rows()
         return self._results.checksums()
 
@@ -219,7 +216,7 @@ class Results:
         self._kinds = {view.name: view for view in views}
         self._checksums: dict[str, int] = {}  # checksums of views that were requested
         self.views = {view.name: self._empty(view.columns) for view in views}
-        """View → its rows at the last epoch that was settled."""
+        """Rows of each view as of the last epoch that was settled."""
 
     @property
     def nbytes(self) -> int:
@@ -248,7 +245,7 @@ class Results:
         return rows
 
     def checksums(self) -> dict[str, int]:
-        """Return view → the checksum of its rows, see `runtime.views.checksum`; maintained from the first call on."""
+        """Return the checksum of each view's rows, see `runtime.views.checksum`; maintained from the first call on."""
         for name, result in self.views.items():
             if name not in self._checksums:
                 self._checksums[name] = changes_checksum(self._kinds[name], result.rows())

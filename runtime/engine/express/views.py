@@ -41,9 +41,9 @@ class Filled(msgspec.Struct, frozen=True, eq=False):
     epoch: int
     """The last epoch whose rows are included."""
     columns: Mapping[str, Collection[str]]
-    """Relation → the columns that are read."""
+    """Columns that are read of each relation."""
     tables: Mapping[str, pa.Table | None]
-    """Relation → these columns (at least one) and ``weight``; None if the relation never had a row."""
+    """Rows of each relation in these columns (at least one) and ``weight``; None if the relation never had a row."""
 
 
 class Filling:
@@ -76,7 +76,7 @@ class Filling:
 
 
 def with_open_epoch(filled: Filled, deltas: Mapping[str, Sequence[pa.RecordBatch]]) -> dict[str, pa.Table]:
-    """Return relation → its rows after the deltas of the open epoch; empty relations are left out."""
+    """Return the rows of each relation after the deltas of the open epoch; empty relations are left out."""
     tables: dict[str, pa.Table] = {}
     for name, wanted in filled.columns.items():
         base, batches = filled.tables[name], deltas.get(name, ())
@@ -108,11 +108,11 @@ class Update(msgspec.Struct, frozen=True, eq=False):
     epoch: int
     """The newest epoch that the version covers completely."""
     cuts: Mapping[str, Cut]
-    """Origin → the last message that the version covers."""
+    """Last message of each origin that the version covers."""
     changes: Mapping[str, pa.Table]
-    """View → rows removed (negative weight) and added (positive weight); unchanged views are left out."""
+    """Rows of each view that were removed (negative weight) or added (positive weight); other views are left out."""
     failed: Mapping[str, str]
-    """View → reason why it failed in this version."""
+    """Reason for the failure of each view that failed in this version."""
     program: Program | None = None
     """Program of the lane from this version on; None if it is that of the version before."""
     closes: bool = False

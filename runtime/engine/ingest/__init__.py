@@ -11,9 +11,9 @@ source ──▶ Inlet ──RawBuffer─▶ Formatting ──Completed─▶ Ap
 `Ingest` builds the plan and is its interface; deltas.py defines the messages between the steps, and deadletters.py
 writes dead letters. writer.py closes epochs, and committing.py makes a closed epoch durable while the next one fills.
 
-Each failure ends the smallest part that can end: an origin whose stream cannot continue, or an express lane whose
-pipeline raises (`GuardedView`). If a commit raises, the whole ingest ends, because only the next start can find out
-whether the epoch is committed; the committer requests a barrier, so that it ends at once.
+A failure ends only the part that cannot continue: an origin whose stream is broken, or an express lane whose pipeline
+raises (`GuardedView`). If a commit raises, the whole ingest ends, because only the next start can find out whether the
+epoch is committed. The committer then requests a barrier, at which the ingest ends.
 """
 
 from runtime.engine.ingest.applying import StreamsNode

@@ -39,7 +39,7 @@ _DONE: Final = object()
 _TOUCHES: Final = TOUCHES.name
 _SEALED_TIMES: Final = {TRADES.name: MARKET_TIMES[TRADES.name]}
 """Relations whose watermarks are sealed, for runtimes that read the log."""
-_UNASKED: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
+_ON_DEMAND: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
 """Relations that derived streams receive only if one of them reads them."""
 _LARGE_ROWS: Final = 1 << 16
 """Number of rows at which the gathered deltas are emitted before more are added."""
@@ -51,12 +51,12 @@ class StreamsNode(Pipeline):
     @property
     @abstractmethod
     def reads(self) -> frozenset[str]:
-        """The relations that the streams read."""
+        """Names of the relations that the streams read."""
 
     @property
     @abstractmethod
     def times(self) -> Mapping[str, str]:
-        """Relation whose watermark the streams need → the column with the time of a row."""
+        """Time column of each relation whose watermark the streams need."""
 
 
 class ApplyingConfig(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class ApplyingConfig(msgspec.Struct, frozen=True):
     """Function that waits until no commit is in progress, and returns the newest epoch; called while no barrier is in
     progress."""
     on_failed_origin: Callable[[int, str], None]
-    """Called with the number of an origin that has failed, and the reason, if the ingest continues."""
+    """Function that is called with the number of an origin that has failed, and the reason, if the ingest continues."""
     now_s: Callable[[], float] = time.monotonic
     """Monotonic clock, for the time at which deltas were applied."""
 
@@ -87,8 +87,8 @@ class Applying(Pipeline):
     not wait for its end, and its failure is only reported to the listener. An `AdaptorError` of such an origin is
     handled as its failure, too, because the adaptor raises it before it has changed anything.
 
-    A `Turnover`, a change of origins, is made at the cut of its barrier. An upstream brings whole epochs, which are
-    deltas already: they are neither ordered nor adapted, and an epoch may end after each of them.
+    A `Turnover`, a change of origins, is made at the cut of its barrier. The input from an upstream is whole epochs of
+    deltas: they are neither ordered nor adapted, and an epoch of this ingest may end after each of them.
 
     All state, including that of origins and adaptors, belongs to the worker that makes the call; there is one call at a
     time.
@@ -122,7 +122,7 @@ class Applying(Pipeline):
         return self._open.holds_any
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
-        """Apply results of formatters; if the epoch becomes full, begin a barrier and keep the rest for later."""
+        """Apply results of formatters; if the epoch becomes full, begin a barrier and apply the rest after it."""
         self._switch_touches()
         self._work += map(self._steps, _joined([each for each in inputs if isinstance(each, Completed)]))
         self._work += map(self._upstream_steps, [each for each in inputs if isinstance(each, UpstreamEpoch)])
@@ -164,7 +164,7 @@ class Applying(Pipeline):
             return
         reads = self._streams.reads
         relations = {
-            name: rows for name, rows in deltas.relations.items() if name in reads or name not in _UNASKED
+            name: rows for name, rows in deltas.relations.items() if name in reads or name not in _ON_DEMAND
         }  # fmt: skip
         if relations or deltas.closes >= 0:
             given = Deltas(relations, cuts=deltas.cuts, closes=deltas.closes, watermarks=deltas.watermarks,
@@ -265,7 +265,7 @@ class Applying(Pipeline):
             yield
 
     def _timed(self) -> Mapping[str, str]:
-        """Return the relations whose times are tracked → the column with the time of a row."""
+        """Return the time column of each relation whose times are tracked."""
         return _SEALED_TIMES if self._streams is None else {**self._streams.times, **_SEALED_TIMES}
 
     def _marked(self, origin: Origin, mark: Mark) -> Iterator[None]:

@@ -23,10 +23,10 @@ class Committer(Protocol):
         """Make a commit, now or on another thread; the commit before must have ended."""
 
     def settle(self) -> None:
-        """Wait until no commit is under way. Not to be called on the committer's thread."""
+        """Wait until no commit is in progress. Not to be called on the committer's thread."""
 
     def close(self) -> None:
-        """Wait until no commit is under way, and release everything; no commit may follow."""
+        """Wait until no commit is in progress, and release everything; no commit may follow."""
 
     def beside(self, call: Callable[[], T]) -> Callable[[], T]:
         """Start ``call`` within a commit; return a function that waits for its result, or raises its exception."""
@@ -40,7 +40,7 @@ class InlineCommitter(Committer):
         commit()
 
     def settle(self) -> None:
-        """Return at once, because no commit is ever under way."""
+        """Return at once, because no commit is ever in progress."""
 
     def close(self) -> None:
         """Return at once, because there is nothing to release."""

@@ -33,11 +33,14 @@ _MOST_COUNTED: Final = 1 << 20
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """One line of the file."""
+    """Line of the file: a `DeadLetter` with its epoch."""
 
     epoch: int
+    """Number of the epoch."""
     total: int
+    """Number of malformed tuples up to the end of the epoch, those without a letter included."""
     origin_id: int
+    """See `DeadLetter`, as for all other fields."""
     sequence_number: int
     byte_offset: int
     row: int
@@ -53,7 +56,7 @@ class LettersMark(msgspec.Struct, frozen=True, array_like=True):
     size: int = 0
     """Number of committed bytes, from the beginning of the file."""
     crc32: int = 0
-    """Checksum of these bytes."""
+    """CRC-32 of these bytes."""
 
 
 _NOTHING: Final = LettersMark()
@@ -183,13 +186,13 @@ class _Bad(msgspec.Struct, frozen=True, eq=False):
     letters: tuple[DeadLetter, ...]
     """Descriptions of malformed tuples; not every one has a description."""
     more: int = 0
-    """Number of further malformed tuples whose offsets are not kept, because too many wait."""
+    """Number of further malformed tuples whose offsets are not stored, because too many wait."""
     until: int = 0
     """Offset after which none of these tuples starts."""
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """Malformed tuples that start before a cut."""
+    """Malformed tuples of an origin that start before a cut."""
 
     letters: tuple[DeadLetter, ...] = ()
     """Descriptions of malformed tuples; not every one has a description."""

@@ -34,11 +34,12 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     """
 
     relations: Mapping[str, pa.RecordBatch]
-    """Relation → its changed rows with their column ``weight``, at least one; unchanged relations are left out."""
+    """Changed rows of each relation, at least one, with their column ``weight``; other relations are left out."""
     messages: int = 0
     """Number of well-formed messages in these deltas."""
     cuts: Mapping[str, Cut] = {}
-    """Origin → the last message included; has the origins that have moved, and all origins at the end of an epoch."""
+    """Cut of each origin after these deltas; only origins with input in them are included, in the last deltas of an
+    epoch all origins."""
     letters: tuple[DeadLetter, ...] = ()
     """Descriptions of malformed tuples that the cuts have passed; not every tuple has one."""
     malformed: int = 0
@@ -50,7 +51,7 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     sealed_watermarks: Mapping[str, int] = {}
     """Watermarks that are sealed, see `Footer.watermarks`; only in the last deltas of an epoch."""
     watermarks: Mapping[str, int] = {}
-    """Relation → the time, in nanoseconds, before which it will have no further row, for derived streams; only in the
+    """Time of each relation, in nanoseconds, before which it will have no further row, for derived streams; only in the
     last deltas of an epoch. A relation that has had no row is left out."""
     ended: frozenset[str] = frozenset()
     """Relations that will have no further row while the runtime runs, for derived streams; only in the last deltas of

@@ -84,7 +84,7 @@ class EventTimes:
         """Return the watermark of each relation, and the relations that have ended.
 
         The watermark of a relation is the smallest of the times that its origins and upstreams have reached; it is left
-        out if one of them has reached no time. An origin that has ended holds back nothing. If all have ended, the
+        out if one of them has reached no time. An origin that has ended does not count. If all have ended, the
         relation has ended, too; its watermark stays the time that they have reached, because a restart may find more
         rows.
         """
@@ -105,7 +105,7 @@ class EventTimes:
         return {name: min(marks) for name, marks in known.items() if marks}, ended
 
     def sealed(self, origins: Iterable[Origin], upstreams: Iterable[Upstream]) -> dict[str, int]:
-        """Return the watermarks that the epoch seals for readers of the log: TRADES → the time of its origins.
+        """Return the watermarks that the epoch seals for readers of the log: that of TRADES, if it is known.
 
         An origin that has ended does not delay the watermark. The end itself is not sealed, as the next start may read
         more rows: if all origins have ended, the watermark is the largest of their times.

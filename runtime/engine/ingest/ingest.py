@@ -165,7 +165,7 @@ class IngestListener:
         """Called when a view's pipeline has raised; the ingest continues without it."""
 
     def on_lost(self, origin_id: int, reason: str) -> None:
-        """Called when an origin's connection broke; it is asked to reconnect once its earlier input is applied."""
+        """Called when an origin's connection broke; the origin reconnects once its earlier input is applied."""
 
 
 INGEST: Final = "ingest"

@@ -45,7 +45,7 @@ class Inlet(Source, BufferSink):
         self._mark: Mark | None = None  # mark that was refused, and waits for room
         self._rooms = 0  # number of calls of `resume`
         self.on_let_in: Callable[[RawBuffer], None] | None = None
-        """Called on the source's thread with each buffer that was admitted."""
+        """Function that is called on the source's thread with each buffer that was admitted; None if there is none."""
         self.taken_bytes = 0
         """Number of bytes of the buffers that were admitted so far."""
         self.is_waiting = False

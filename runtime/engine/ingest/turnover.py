@@ -47,9 +47,9 @@ class OriginTable:
         shared: SharedOrigins | None = None,
     ) -> None:
         self.origins: Mapping[int, Origin] = dict(origins)
-        """Origin number → origin, for the origins in each cut."""
+        """Origins that each cut includes, by number."""
         self.upstreams: Mapping[int, tuple[Upstream, UpstreamInlet]] = dict(upstreams or {})
-        """Upstream number → upstream, whose epochs enter whole, and its inlet; unchanged while the ingest runs."""
+        """Upstreams, each with its inlet, by number; unchanged while the ingest runs."""
         self._shared = shared
 
     def cuts(self) -> dict[str, Cut]:

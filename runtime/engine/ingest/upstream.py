@@ -103,7 +103,7 @@ class Upstream:
 
     def __init__(self, follower: Follower, space: ObjectSpace, shared: SharedOrigins) -> None:
         self.follower = follower
-        """Follower that brings the upstream's epochs."""
+        """Follower that reads the upstream's epochs."""
         self.origin_id = follower.log.origin_id
         self.name = follower.log.name
         self._kept = _kept(space, self.name)

@@ -62,7 +62,7 @@ class Recovered(msgspec.Struct, frozen=True):
     record: CommitRecord
     """The epoch and its segment's checksum."""
     cuts: dict[str, Cut]
-    """Origin → cut at which to resume."""
+    """Cut of each origin, at which to resume."""
     messages: int
     """Number of messages of all epochs."""
     dead_letters: int = 0
@@ -92,10 +92,7 @@ class _Closed(msgspec.Struct, frozen=True):
     """Function that encodes the edits of the object space."""
 
     def content(self) -> tuple[Footer, dict[str, list[pa.RecordBatch]]]:
-        """Return the segment's footer, and section name → its rows.
-
-        Called once, because it calls `Sections.batches`.
-        """
+        """Return the segment's footer, and the rows of each section; called once, as it calls `Sections.batches`."""
         batches = {name: list(rows) for name, rows in self.deltas.items()}
         for each in self.sections:
             for name, rows in each.batches().items():
@@ -196,10 +193,11 @@ class EpochWriter:
         self._now_s, self._took = now_s, Durations()
         self._failure: BaseException | None = None
         self.on_failed: Callable[[], None] = lambda: None
-        """Called by the committer when a commit has failed; `settle` and the methods that close an epoch raise the
-        reason."""
+        """Function that the committer calls when a commit has failed. `settle` and the methods that close an epoch
+        raise the error of the commit."""
         self.on_rows: Callable[[Footer, Mapping[str, Sequence[pa.RecordBatch]]], None] = lambda *_: None
-        """Called by the committer after ``on_epoch`` with section name → the epoch's rows, which never change."""
+        """Function that the committer calls after ``on_epoch``, with the footer and the epoch's rows by section. These
+        rows are never changed."""
 
     @property
     def epoch(self) -> int:
@@ -293,7 +291,7 @@ class EpochWriter:
         return footer
 
     def settle(self) -> int:
-        """Wait until no commit is under way, and return the newest epoch; raise the error of a failed commit.
+        """Wait until no commit is in progress, and return the newest epoch; raise the error of a failed commit.
 
         Not to be called on the committer's thread.
         """

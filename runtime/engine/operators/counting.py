@@ -12,10 +12,10 @@ __all__ = ["Counter", "Limit", "RowNumber"]
 
 
 class Counter:
-    """Number in the object space.
+    """Number in the object space, owned by one operator.
 
-    The number is written when its operator advances, so that a checkpoint has the number as of its barrier. It is owned
-    by one operator; the committer reads the space after the barrier.
+    It is written when the operator advances, so that a checkpoint has the number as of its barrier; the committer reads
+    the space after the barrier.
     """
 
     def __init__(self, name: str, space: ObjectSpace) -> None:

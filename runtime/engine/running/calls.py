@@ -1,4 +1,4 @@
-"""Calls of a pipeline: their inputs, their context, and their execution by the worker that took them, without locks."""
+"""Calls of a pipeline: inputs, context, and execution without locks by the worker that took the call."""
 
 from __future__ import annotations
 
@@ -160,11 +160,17 @@ class Call:
     def __init__(self, node: RunningNode, kind: int, port: int = -1, barrier: Barrier | None = None) -> None:
         self.node = node
         self.kind = kind
+        """Kind of the call: `START`, `INPUTS`, `END`, `DRAIN` or `STOP`."""
         self.port = port
+        """Port of the inputs or the end; -1 for other kinds."""
         self.barrier = barrier
+        """Barrier that the call drains for or begins; None if there is none."""
         self.entries: list[Entry] = []
+        """Inputs of the call."""
         self.size = 0
+        """Sum of the sizes of the inputs."""
         self.has_turn = False
+        """True if no other call of the pipeline may take inputs until this one has returned or given up its turn."""
 
 
 class RunningContext(Context):

@@ -64,7 +64,7 @@ class Gate:
         self.open = 0
         """Number of producers that have not ended."""
         self.open_ports: dict[int, int] = {}
-        """Port → number of its producers that have not ended."""
+        """Number of the producers of each port that have not ended."""
         self.barrier: Barrier | None = None
         self.tokens = 0
         """Number of open producers that have passed the barrier on."""

@@ -1,4 +1,4 @@
-"""Queue of a pipeline: inputs of all ports in the order of arrival, and inputs to repeat."""
+"""Inbox of a pipeline: inputs of all ports in the order of arrival, and inputs to repeat."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Inbox:
         self._is_parallel = is_parallel
         self._waiting: deque[Entry] = deque()
         self._size = 0
-        self._aside: list[Entry] = []  # return once other entries were executed, or no call is under way
-        self._later: list[tuple[float, Entry]] = []  # return at their time, in seconds
+        self._aside: list[Entry] = []  # to be put back once other entries were executed, or no call is in progress
+        self._later: list[tuple[float, Entry]] = []  # to be put back at their time, in seconds
         self.ends = 0
         """Number of entries that are ends of ports."""
 
@@ -91,7 +91,7 @@ class Inbox:
         return entries, size
 
     def repeat(self, entries: Sequence[Entry], later: Sequence[tuple[float, Entry]]) -> None:
-        """Put entries back: before all others, or aside if several calls may be made at a time."""
+        """Put entries back before all others, or put them aside if several calls may be made at a time."""
         self._later += later
         if self._is_parallel:
             self._aside += entries
@@ -100,7 +100,7 @@ class Inbox:
         self._size += sum([entry[2] for entry in entries])
 
     def return_aside(self) -> None:
-        """Put the entries aside back, after others were executed or while no call is under way."""
+        """Put the entries back that `repeat` has put aside."""
         aside, self._aside = self._aside, []
         self._return(aside)
 

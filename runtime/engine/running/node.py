@@ -64,8 +64,8 @@ class RunningNode(Consumer):
         self._gate = Gate(is_cut_point=node.is_cut_point)
         self._inbox = Inbox(node.body.most_inputs, node.body.most_size, is_parallel=self._concurrency > 1)
         self._planned = 0  # number of tasks that are planned and have not run yet
-        self._running = 0  # number of calls under way
-        self._is_exclusive = False  # the call under way allows no other at the same time
+        self._running = 0  # number of calls in progress
+        self._is_exclusive = False  # the call in progress allows no other at the same time
         self._is_turn_taken = False
         self._is_started = False
         self._is_stopping = False  # the query is being stopped: ends of input are dropped
@@ -163,7 +163,7 @@ class RunningNode(Consumer):
     # Due calls
 
     def _due(self) -> int:
-        """Determine how many further tasks are needed, count them as planned, and return their number."""
+        """Return the number of further tasks that are needed now; they count as planned from now on."""
         if self._is_over or self._is_exclusive or self._gate.is_resting:
             return 0
         most = self._concurrency - self._running - self._planned
@@ -226,7 +226,7 @@ class RunningNode(Consumer):
         return call
 
     def give_turn(self, call: Call) -> None:
-        """Give up a call's turn, so that another worker may take the next inputs."""
+        """End the turn of a call, so that another worker may take the next inputs."""
         with self._lock:
             call.has_turn = self._is_turn_taken = False
             planned = self._due()
@@ -241,7 +241,10 @@ class RunningNode(Consumer):
         self._plan(planned)
 
     def settle(self, call: Call, again: Sequence[Entry] = (), later: Sequence[tuple[float, Entry]] = ()) -> None:
-        """Note that a call has returned and its output was delivered; put its inputs ``again`` and ``later`` back."""
+        """Note that a call has returned and its output was delivered.
+
+        Put back its inputs ``again`` now, and ``later`` at their times.
+        """
         with self._lock:
             self._running -= 1
             if call.kind != INPUTS:
@@ -317,10 +320,7 @@ class RunningNode(Consumer):
         self.query.queue.put(StopPipelineTask(self))
 
     def quiesce(self) -> None:
-        """Prepare for the stop of the query: skip inputs that no pipeline has processed.
-
-        Inputs of later nodes are executed.
-        """
+        """Prepare for the stop of the query: a node that only sources feed skips its inputs, others execute theirs."""
         with self._lock:
             self._is_stopping = True
             skipped = self._inbox.clear() if self.is_first else []

@@ -36,7 +36,7 @@ __all__ = ["QueryCounters", "RunningQuery"]
 
 
 class _State(Enum):
-    """State of a query; the states after RUNNING end with ENDED."""
+    """State of a query; from RUNNING on it changes only to a later one, and at last to ENDED."""
 
     REGISTERED = 0
     STARTING = 1
@@ -151,7 +151,7 @@ class RunningQuery:
         return True
 
     def _start_nodes(self, nodes: Sequence[RunningNode], setup: CallbackReference) -> None:
-        """Have workers start the nodes; each holds a part of the setup until it is started."""
+        """Have workers start the nodes; each has a reference to the setup until it is started."""
         for node in nodes:
             callbacks = TaskCallbacks(setup.copy().release, None, partial(self.node_failed, node.name))
             self.queue.put(StartPipelineTask(node, callbacks))
@@ -279,7 +279,7 @@ class RunningQuery:
 
     @property
     def barrier(self) -> Barrier | None:
-        """Barrier that is under way; None if there is none."""
+        """Barrier that is in progress; None if there is none."""
         return self._cycle.current
 
     def request_barrier(self, payload: object) -> BarrierFuture:
@@ -313,7 +313,7 @@ class RunningQuery:
             if current is None:
                 if self._state in {_State.FAILING, _State.DISPOSING}:
                     return Barrier(0, payload)
-                current = self._cycle.begin_unasked(payload)
+                current = self._cycle.begin_at_once(payload)
                 self._spread(current, node)
             node.barrier_begun(current)
             self._cycle.has_begun()

@@ -56,7 +56,7 @@ class RunningSource(Emitter):
         self._is_silent = False  # no input of the source is taken any more
         self._has_ended = False  # the source has reported the end of its stream, or a failure
         self._is_stop_wanted = False  # the source is to be closed as soon as it is open
-        self._is_held = False  # a barrier is under way
+        self._is_held = False  # a barrier is in progress
         self._is_refused = False  # an offer was refused because of the barrier
         self._is_end_held = False  # the end of the stream was held back because of the barrier
         self._resumes = 0

@@ -78,13 +78,13 @@ class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
     """Changes of streams in an epoch."""
 
     relations: Mapping[str, pa.RecordBatch]
-    """Stream → changed rows with their weights; unchanged streams are left out."""
+    """Changed rows of each stream, with their weights; unchanged streams are left out."""
     letters: tuple[DeadLetter, ...] = ()
     """Descriptions of late rows; not every late row has one."""
     late: int = 0
     """Number of late rows."""
     failed: Mapping[str, str] = {}
-    """Stream → reason for its failure in this epoch."""
+    """Reason for the failure of each stream that failed in this epoch."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -93,9 +93,9 @@ class _Kept(msgspec.Struct, frozen=True):
     watermarks: dict[str, int] = {}
     """Watermarks of the relations that streams read, as of the last epoch."""
     late: dict[str, int] = {}
-    """Stream → number of rows that were late."""
+    """Number of rows that were late for each stream."""
     failed: dict[str, str] = {}
-    """Stream → reason for its failure."""
+    """Reason for the failure of each failed stream."""
 
 
 class _Running:
@@ -241,17 +241,18 @@ class DerivedStreams:
         self._pending_rows = 0
         self.program = program
         """Program of the newest epoch."""
-        self._adopted()
+        self._set_inputs()
 
-    def _adopted(self) -> None:
+    def _set_inputs(self) -> None:
+        """Set what depends on the inputs of the running streams."""
         inputs = [each for running in self._running.values() for each in running.stream.inputs]
         own = [each for each in inputs if each.relation.name not in self._running]
         self.reads: frozenset[str] = frozenset(each.relation.name for each in own)
         """Names of the relations that streams read, without streams."""
         self.times: Mapping[str, str] = {each.relation.name: each.time for each in own if each.time}
-        """Relation with a time → its time column."""
+        """Time column of each relation that has one."""
         self.figures: Mapping[str, StreamFigures] = self._figures()
-        """Stream → its figures, as of the last epoch."""
+        """Figures of each stream, as of the last epoch."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -261,7 +262,7 @@ class DerivedStreams:
         return stream_views(self.program)
 
     def rows(self) -> dict[str, pa.Table]:
-        """Return stream → its rows with their weights, as of the last epoch."""
+        """Return the rows of each stream with their weights, as of the last epoch."""
         tables = {}
         for name, running in self._running.items():
             rows = _with_weights(running.retained.rows(), running.schema)
@@ -270,7 +271,7 @@ class DerivedStreams:
         return tables
 
     def failed(self) -> dict[str, str]:
-        """Return stream → reason for its failure."""
+        """Return the reason for the failure of each failed stream."""
         return {name: running.failure for name, running in self._running.items() if running.failure}
 
     def take(self, relations: Mapping[str, pa.RecordBatch]) -> None:
@@ -358,7 +359,7 @@ class DerivedStreams:
                 self._running[name] = self._create(stream, epoch)
         self._running = {name: self._running[name] for name in new}
         late = {name: count for name, count in state.late.items() if name in new}
-        self._adopted()
+        self._set_inputs()
         if self._running or self._saved is not None:
             marks = {name: mark for name, mark in state.watermarks.items() if name in self.times}
             self._keep(_Kept(marks, late, self.failed()))

@@ -61,7 +61,7 @@ def projected(step: Step, outputs: Sequence[tuple[str, Lowered]], text: str) -> 
 
 
 def _lag(expr: Expr, lags: dict[str, int]) -> int | None:
-    """Return the lag of an expression that is an event time, such as a time column or a full join's time; else None."""
+    """Return the lag of a time column, or of COALESCE of a full join's times; None for any other expression."""
     if isinstance(expr, Col):
         return lags.get(expr.name)
     if isinstance(expr, Call) and expr.op == "coalesce":
@@ -70,7 +70,7 @@ def _lag(expr: Expr, lags: dict[str, int]) -> int | None:
 
 
 def _either(*names: str) -> str:
-    """Return the name under which a full join's time is recorded: whichever of these columns is not NULL."""
+    """Return the name for the time of a full join, which is the value of the one of these columns that is not NULL."""
     return f"either of {', '.join(sorted(names))}"
 
 

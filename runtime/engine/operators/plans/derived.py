@@ -1,4 +1,4 @@
-"""Derived queries: a SELECT maintained over event time; each row is returned once, in order, when watermarks pass it.
+"""Derived queries: each is a SELECT over event time, which returns each row once, in order, when watermarks pass it.
 
 >>> import pyarrow as pa
 >>> from runtime.compiler.script import NamedSelect
@@ -67,7 +67,7 @@ class StreamInput(msgspec.Struct, frozen=True):
 
 
 class DerivedQuery:
-    """SELECT over streams and tables, maintained over event time. Owned by one thread at a time.
+    """SELECT over streams and tables, computed in order of event time. Owned by one thread at a time.
 
     Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut. Only
     lookups in a table depend on the epochs: they read the table as of the end of an epoch. All state is in the object
@@ -75,7 +75,7 @@ class DerivedQuery:
     over a restored space resumes after that commit.
     """
 
-    def __init__(  # noqa: PLR0917 (what a stream is made of; the last two are mostly named)
+    def __init__(  # noqa: PLR0917 (the parts of a stream's declaration; the last two are mostly passed by name)
         self,
         select: NamedSelect,
         inputs: Mapping[str, StreamInput],

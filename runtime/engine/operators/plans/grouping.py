@@ -60,7 +60,7 @@ class Grouping:
     having: exp.Expr | None
     """Condition on the groups; None if there is none."""
     label: str
-    """Description for people."""
+    """Description of the grouping, for people."""
 
 
 def window_bound(name: str) -> exp.Column:

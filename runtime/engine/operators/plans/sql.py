@@ -98,7 +98,7 @@ class _Planner:
             self._tables = before
 
     def _named(self, step: Step, table: exp.Expr) -> Step:
-        """Return the step of a query of WITH, with the column names that WITH gives."""
+        """Return the step of a query of WITH, with the column names of its alias."""
         names = column_names(self._query, step, table)
         if names == [name.lower() for name in step.schema.names]:
             return step
@@ -181,7 +181,7 @@ class _Selection:
         self._scope = sources.scope
         self._scope.tables.setdefault(HIDDEN, {})
         self._known_before: dict[tuple[str, tuple[str, ...], str], str] = {}
-        """Time, keys and column → name of the column with its value in the row before."""
+        """Name of the column with the value that a column has in the row before, by time, keys and column."""
 
     def planned(self, node: exp.Select) -> Step:
         """Return the step with the rows that the SELECT yields."""

@@ -31,9 +31,9 @@ class SqlScope:
         self.step = step
         """Step with the rows."""
         self.tables: dict[str, dict[str, str]] = {}
-        """Table → column → name in the rows; tables and columns are in lower case."""
+        """Names in the rows by table and column, both in lower case."""
         self.shared: set[str] = set()
-        """Names of columns of USING; such a name without a table means the first table's column."""
+        """Names of columns of USING; such a name without a table refers to the column of the first table."""
         self._query = query
 
     @classmethod
@@ -77,7 +77,7 @@ class SqlScope:
     def _of_tables(self, tables: Sequence[str], name: str) -> list[str]:
         return [self.tables[table][name] for table in tables if name in self.tables.get(table, {})]
 
-    def apart(self, taken: Sequence[str]) -> None:
+    def rename_taken(self, taken: Sequence[str]) -> None:
         """Rename the columns whose names are among ``taken``."""
         called: dict[str, str] = {}
         for name in self.step.schema.names:

@@ -106,7 +106,7 @@ class Sources:
         right = self._source(source, is_right=True)
         if right.tables.keys() & self.scope.tables.keys():
             raise self._query.error(f"expected tables with names that differ, was {source.alias_or_name} twice", join)
-        right.apart(self.scope.step.schema.names)
+        right.rename_taken(self.scope.step.schema.names)
         is_table = right.step.kind == "table"
         if is_table and (method or named not in LOOKUP_KINDS):
             raise self._query.error(f"expected JOIN, LEFT JOIN, SEMI JOIN or ANTI JOIN with the table "
