@@ -1,4 +1,4 @@
-"""Record batches that have a length without columns, and columns of single bytes."""
+"""Record batches with a length even if they have no columns, and columns of single characters."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import pyarrow as pa
 __all__ = ["characters", "record_batch"]
 
 _STEPS: Final = pa.py_buffer(np.arange((1 << 17) + 1, dtype=np.int32))
+"""Offsets of a column of single characters."""
 
 
 def characters(data: Any, validity: Any) -> Any:
-    """Return a string array of one byte of ASCII in each row, not copied; all such columns share the offsets."""
+    """Return the string array whose rows are the single ASCII bytes of ``data``, which are not copied.
+
+    ``validity`` is the bitmap of rows that are not NULL, or None. All short columns share their offsets.
+    """
     count = len(data)
     steps = _STEPS if 4 * (count + 1) <= _STEPS.size else pa.py_buffer(np.arange(count + 1, dtype=np.int32))
     return pa.Array.from_buffers(pa.string(), count, [validity, steps, pa.py_buffer(data)])

@@ -48,7 +48,7 @@ class Pushdown(msgspec.Struct, frozen=True):
         return frozenset(self.columns) | {condition.column for condition in self.conditions}
 
     def wanted(self, rows: Any) -> Any:
-        """Return a boolean Arrow array, one per row of a batch with the conditions' columns; None if there are none."""
+        """Return which rows of a batch satisfy all conditions, as a boolean Arrow array; None without conditions."""
         mask = None
         for condition in self.conditions:
             passed = pc.fill_null(_compared(rows.column(condition.column), condition), False)

@@ -23,8 +23,8 @@ from runtime.spark.config import SparkConfig
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.planning import shard_ids
 from runtime.spark.processor import ShardProcessor
-from runtime.spark.source import EpochReader
 from runtime.spark.published_state import read_published_state
+from runtime.spark.source import EpochReader
 from tests.simulation.executors import Answers, Attempt, Executor, StateFiles, TaskLostError, attempt
 from tests.simulation.faults import Faults
 

@@ -165,7 +165,7 @@ class OriginStream:
             self.shredder.refuse(len(run) - room)
             if room:
                 runs.append((first, run[:room]))
-        return self._arrive(runs) if self._in_turn else [self._unit(first, run) for first, run in runs]
+        return self._queue_for_turn(runs) if self._in_turn else [self._unit(first, run) for first, run in runs]
 
     def _unit(self, first: int, raws: Sequence[RawBuffer]) -> Unit:
         pieces = list(map(_data_of, raws))
@@ -243,8 +243,8 @@ class OriginStream:
             waiting = sum([len(raw.data) for raw in self._arrived.values()])
             return waiting + self._spanning.held_bytes() + self._settling.held_bytes()
 
-    def _arrive(self, runs: Sequence[tuple[int, Sequence[RawBuffer]]]) -> list[Unit]:
-        """Leave the buffers for their turn, and take the turn, unless another worker has it."""
+    def _queue_for_turn(self, runs: Sequence[tuple[int, Sequence[RawBuffer]]]) -> list[Unit]:
+        """Queue buffers for their turn; unless another worker has the turn, take it and return its units."""
         with self.lock:
             self._check_sound()
             arrived = {first + i: raw for first, raws in runs for i, raw in enumerate(raws)}

@@ -96,7 +96,7 @@ class ColumnReader:
                 return pa.nulls(len(skip), self._parser.arrow_type)
             return conversion.values(tokens[part], skip)
 
-        def takes(start: int, stop: int) -> bool:
+        def accepts(start: int, stop: int) -> bool:
             try:
                 read(slice(start, stop))
             except UnreadError:
@@ -111,17 +111,17 @@ class ColumnReader:
                 if by_looks:
                     refused |= conversion.refused(tokens) & ~null
                     by_looks = False
-                elif error.row < 0 or (not error.certain and takes(error.row, error.row + 1)):
+                elif error.row < 0 or (not error.certain and accepts(error.row, error.row + 1)):
                     break
                 else:
                     refused[error.row] = True
 
-        for start, stop in _refused_parts(len(tokens), takes):
+        for start, stop in _refused_parts(len(tokens), accepts):
             for position, is_sure in conversion.suspects(tokens[start:stop]).items():
                 place = start + position
-                refused[place] |= not null[place] and (is_sure or not takes(place, place + 1))
-            if not takes(start, stop):
-                refused[start:stop] |= [not takes(place, place + 1) for place in range(start, stop)]
+                refused[place] |= not null[place] and (is_sure or not accepts(place, place + 1))
+            if not accepts(start, stop):
+                refused[start:stop] |= [not accepts(place, place + 1) for place in range(start, stop)]
         return read(slice(None))
 
 
@@ -132,15 +132,15 @@ def _texts(tokens: Any, null: Any) -> tuple[Any, Any]:
     return pc.if_else(keep, tokens, pa.scalar(None, pa.binary())).cast(pa.string()), refused
 
 
-def _refused_parts(count: int, takes: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
-    """Yield the small parts for which ``takes`` returns False, by bisection.
+def _refused_parts(count: int, accepts: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
+    """Yield the small parts for which ``accepts`` returns False, by bisection.
 
     The caller may change whether a yielded part is accepted, but not whether others are.
     """
     todo = [(0, count)]
     while todo:
         start, stop = todo.pop()
-        if takes(start, stop):
+        if accepts(start, stop):
             continue
         if stop - start <= _FEW:
             yield start, stop

@@ -22,7 +22,7 @@ def matches(tokens: Any, pattern: str) -> Any:
 
 
 def trimmed(texts: Any) -> Any:
-    """Return texts, also as bytes, without the blanks and tabs around them."""
+    """Return texts, a string or binary array, without the blanks and tabs around them."""
     if pa.types.is_binary(texts.type):
         return pc.ascii_trim(_as_text(texts), characters=" \t").cast(pa.binary())
     return pc.ascii_trim(texts, characters=" \t")
@@ -34,7 +34,7 @@ def _as_text(tokens: Any) -> Any:
 
 
 def without(tokens: Any, skip: Any, instead: bytes) -> Any:
-    """Return the texts, with a replacement for skipped ones."""
+    """Return the texts, with ``instead`` in place of those that ``skip`` marks."""
     return pc.if_else(pa.array(skip), pa.scalar(instead, pa.binary()), tokens) if skip.any() else tokens
 
 
@@ -60,7 +60,7 @@ def is_text(tokens: Any) -> bool:
 
 
 def undecodable(tokens: Any) -> Any:
-    """Return which texts are not UTF-8; only if there are any, those beyond ASCII are checked one by one."""
+    """Return which texts are not UTF-8; if there are any, the texts that are not ASCII are checked one by one."""
     wrong = np.zeros(len(tokens), np.bool_)
     if not is_text(tokens):
         doubtful = np.flatnonzero(~to_numpy(pc.string_is_ascii(_as_text(tokens))))

@@ -138,17 +138,17 @@ class _Search:
         indices = np.flatnonzero(alive)
         todo = [_Part(indices)] if len(indices) else []
         if whole is not None:
-            todo = self._dealt(todo[0], whole)
+            todo = self._processed(todo[0], whole)
         while todo or self._later:
             if not todo:
                 later, self._later = self._later, {}
                 todo = [_Part(np.sort(np.array(some)), nulled, True) for nulled, some in later.items()]
             part = todo.pop()
             text = self._lines.text_of(part.lines)
-            todo += self._dealt(part, self._owner.reader(part.nulled).read(text, len(part.lines)))
+            todo += self._processed(part, self._owner.reader(part.nulled).read(text, len(part.lines)))
         return self._joined()
 
-    def _dealt(self, part: _Part, reading: Reading | Refusal) -> list[_Part]:
+    def _processed(self, part: _Part, reading: Reading | Refusal) -> list[_Part]:
         """Store the rows of a part that was read and return nothing, or return the parts to read in its place."""
         if isinstance(reading, Reading):
             self._take(part, reading)
@@ -168,11 +168,11 @@ class _Search:
         if part.judged or len(part.lines) > _FEW_LINES:
             pieces = np.array_split(part.lines, min(_PARTS, len(part.lines)))
             return [_Part(piece, part.nulled, part.judged) for piece in pieces]
-        good = [index for index in part.lines.tolist() if not self._convict(index, part.nulled)]
+        good = [index for index in part.lines.tolist() if not self._finds_fault(index, part.nulled)]
         return [_Part(np.array(good, np.int64), part.nulled, True)] if good else []
 
-    def _convict(self, index: int, nulled: Nulled) -> bool:
-        """Judge a line of a refused part; return True if it has a fault."""
+    def _finds_fault(self, index: int, nulled: Nulled) -> bool:
+        """Judge a line of a refused part, and record its faults; return True if it has any."""
         line = self._lines.line(index)
         faults = [
             fault
@@ -180,21 +180,21 @@ class _Search:
             if fault.certain or not self._owner.accepts(line, *([fault.field] if fault.field else []))
         ]
         if faults:
-            self._settle(index, nulled, faults)
+            self._record_faults(index, nulled, faults)
         return bool(faults)
 
     def _refuse(self, index: int, nulled: Nulled, refusal: Refusal) -> None:
         """Record the fields at fault in a single line that the reader refused."""
-        if self._convict(index, nulled):
+        if self._finds_fault(index, nulled):
             return
         line = self._lines.line(index)
         fields = self._owner.without(nulled) if self._owner.accepts(line) else []
         below = [field for field in fields if refusal.path and path_of(field)[: len(refusal.path)] == refusal.path]
         at_fault = below or [field for field in fields if not self._owner.accepts(line, field)]
         faults = [Fault(field, refusal.reason, certain=True) for field in at_fault]
-        self._settle(index, nulled, faults or [Fault(None, refusal.reason, certain=True)])
+        self._record_faults(index, nulled, faults or [Fault(None, refusal.reason, certain=True)])
 
-    def _settle(self, index: int, nulled: Nulled, faults: list[Fault]) -> None:
+    def _record_faults(self, index: int, nulled: Nulled, faults: list[Fault]) -> None:
         """Record that a line is bad, or must be read again without the malformed values."""
         for fault in faults:
             if not self._owner.can_be_null(fault.field):

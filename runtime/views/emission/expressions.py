@@ -299,14 +299,14 @@ class Emitter:
     def _logic(self, expr: Call, args: list[Value]) -> Value:
         value = args[0]
         for other in args[1:]:
-            value = self._two(expr.op, value, other)
+            value = self._connected(expr.op, value, other)
         return value
 
-    def _two(self, op: str, left: Value, right: Value) -> Value:
+    def _connected(self, op: str, left: Value, right: Value) -> Value:
+        """Return ``left AND right`` or ``left OR right``, in three-valued logic."""
         w = self._w
         left, right = (self._cast(v, "bool") for v in (left, right))
-        never = (left.null, right.null, left.overflow, right.overflow)
-        if all(each is None for each in never):
+        if all(each is None for each in (left.null, right.null, left.overflow, right.overflow)):
             return Value(w.assign("b", f"({left.text}) {op} ({right.text})"), "bool")
         # There are three outcomes: one operand decides; otherwise NULL if either operand is NULL; otherwise the
         # opposite. An operand that is out of range does not decide.

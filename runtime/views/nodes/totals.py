@@ -69,7 +69,7 @@ def put_key(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Se
 def put_slot(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Sequence[Value], call: str) -> str:
     """Write the lines that find the slot of a key, by a direct index or by a call; return the slot's identifier.
 
-    ``call`` is source that reads the scratch key.
+    ``call`` is the source of a call that finds the slot of the scratch key.
     """
     if not table.may_be_direct:
         return _put_hashed_slot(k, table, keys, values, call)
