@@ -28,7 +28,7 @@ def test_a_value_is_set_and_reset(settings: Settings) -> None:
     assert settings.reset("work_mem") is None
     assert settings.show("work_mem") == "4MB"
     assert settings.reset_all() == [("application_name", "")]
-    assert settings.set("names", "utf-8") == ("client_encoding", "UTF8")
+    assert settings.set("client_encoding", "utf-8") == ("client_encoding", "UTF8")
 
 
 def test_values_of_the_start_are_the_defaults(settings: Settings) -> None:
