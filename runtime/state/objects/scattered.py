@@ -188,7 +188,7 @@ K = TypeVar("K")
 class Ordered(PersistedObject, Generic[K]):
     """Base of the sorted set and the sorted dictionary: their members or keys by order, and by place in this order."""
 
-    _slots: Keyed
+    _slots: Any  # the subclass of `Keyed` that belongs to the kind of the object
 
     @property
     def _sorted(self) -> SortedDict:

@@ -359,7 +359,9 @@ def delayed_run(path: Path, delay_s: float | None) -> tuple[FlowRun, AgentFlow]:
 def test_agents_refuse_prices_beyond_exact_floats(tmp_path: Path) -> None:
     dear = replace(DEFAULT_INSTRUMENTS[0], reference_price_ticks=(1 << 53) + 1)
     run = FlowRun(tmp_path, MarketRules(instruments=(dear,)))
-    with pytest.raises(ExchangeConfigurationError, match="up to 9007199254740992 ticks for agents, was 9007199254740993"):
+    with pytest.raises(
+        ExchangeConfigurationError, match="up to 9007199254740992 ticks for agents, was 9007199254740993"
+    ):
         AgentFlow(run.exchange, (dear,), run.clock, settings=PRESETS["lively"], seed=1, rate_per_s=1.0, stop=print)
     run.close()
 

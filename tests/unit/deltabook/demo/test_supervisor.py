@@ -33,17 +33,17 @@ ENVIRON = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT)}
 
 
 class Recorder(Screen):
-    """Keeps what was said, and calls `on_say` with each line."""
+    """Keeps the reported lines, and calls `on_report` with each."""
 
-    def __init__(self, on_say: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(self, on_report: Callable[[str], None] = lambda line: None) -> None:
         self.lines: list[str] = []
         self.drawn = 0
         self.is_closed = False
-        self._on_say = on_say
+        self._on_report = on_report
 
-    def say(self, line: str) -> None:
+    def report(self, line: str) -> None:
         self.lines.append(line)
-        self._on_say(line)
+        self._on_report(line)
 
     def draw(self, figures: DemoFigures) -> None:
         del figures

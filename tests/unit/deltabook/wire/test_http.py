@@ -19,7 +19,7 @@ from twisted.web.client import ResponseDone, ResponseFailed
 from deltabook.wire.admin import StateHash
 from deltabook.wire.errors import AccessError
 from deltabook.wire.http import blocking, reactor
-from deltabook.wire.http.blocking import BlockingPort
+from deltabook.wire.http.blocking import BlockingPort, decode_answer
 from deltabook.wire.http.peer import (
     ClientError,
     ConnectionFailedError,
@@ -239,9 +239,8 @@ def test_a_file_without_certificates_is_refused(tmp_path: Path, port: Callable[[
 @pytest.mark.parametrize("data", [b"{", b'{"hash": 7}', b'{"inputs": 1, "time_ns": 1, "hash": "\xff"}'])
 def test_an_answer_of_another_form_is_a_protocol_error(data: bytes) -> None:
     """Text that is not UTF-8 too, for which msgspec has another error."""
-    port = BlockingPort(HttpPeer("an exchange", "127.0.0.1:1"), 1.0)
     with pytest.raises(ProtocolError, match="expected StateHash from /v1/hash, was"):
-        port._decoded(data, StateHash, "/v1/hash")
+        decode_answer(data, StateHash, "/v1/hash")
 
 
 def test_every_error_is_one_of_the_client() -> None:
