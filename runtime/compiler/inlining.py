@@ -167,8 +167,8 @@ def _table_name(view: str) -> str:
 def is_local(table: exp.Table) -> bool:
     """Return True if the name of a table is that of a table in a WITH around it."""
     name = table.name.lower()
-    inside: exp.Expression | None = None
-    node: exp.Expression | None = table.parent
+    inside: exp.Expr | None = None
+    node: exp.Expr | None = table.parent
     while node is not None:
         if isinstance(node, exp.CTE):
             inside = node
