@@ -173,8 +173,9 @@ def is_local(table: exp.Table) -> bool:
         if isinstance(node, exp.CTE):
             inside = node
         clause = node.args.get("with_")
+        is_recursive = clause is not None and clause.args.get("recursive")
         for cte in () if clause is None else clause.expressions:
-            if cte is inside and not clause.args.get("recursive"):
+            if cte is inside and not is_recursive:
                 break  # a table of WITH cannot read itself and those after it
             if cte.alias.lower() == name:
                 return True
