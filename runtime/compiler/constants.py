@@ -27,7 +27,10 @@ def evaluate_constant(expr: Expr, row: Mapping[str, Constant]) -> Constant:
 
 def _result(op: str, values: list[Any]) -> Any:
     if op in EXACT_OPERATIONS:
-        return exact_result(op, values)
+        try:
+            return exact_result(op, values)
+        except OverflowError:  # a quotient of integers beyond the range of floats
+            raise NotIncremental(f"expected a constant in the range of DOUBLE, was that of {op}") from None
     if op == "is_null":
         return values[0] is None
     if op == "case":

@@ -40,7 +40,8 @@ def _ranges(accept: str) -> Iterator[tuple[str, float]]:
             key, _, value = parameter.partition("=")
             if key.strip() == "q":
                 try:
-                    quality = min(max(float(value), 0.0), 1.0)
+                    number = float(value)
+                    quality = min(number, 1.0) if number > 0 else 0.0  # 0 for NaN too
                 except ValueError:
                     quality = 0.0
         if name:

@@ -70,8 +70,15 @@ class Worker:
         self._number = 0
         self._is_ready = True
         self._is_started = self._is_killed = self._is_closed = False
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
-        interrupts, self._interrupts = os.pipe()
+        try:
+            self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        except OSError as error:
+            raise AskError(f"expected a temporary file for the question, was {error}") from None
+        try:
+            interrupts, self._interrupts = os.pipe()
+        except OSError as error:
+            self._stderr.close()
+            raise AskError(f"expected a pipe for the question, was {error}") from None
         os.set_blocking(self._interrupts, False)
         arguments = (str(interrupts), "addresses" if limits_addresses else "memory", msgspec.json.encode(limits))
         try:

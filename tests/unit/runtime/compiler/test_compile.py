@@ -249,6 +249,7 @@ def test_explain_names_the_views_there_are() -> None:
         "SELECT COUNT(*) AS n, 5000000000000000000 * 4 AS x FROM bids",
         "SELECT id FROM bids WHERE volume * 0.5 > 9000000000000000000",
         "SELECT symbol, SUM(volume) * 0.0000000000000000000005 + 3 AS s FROM bids GROUP BY symbol",
+        "SELECT COUNT(*) AS n, " + " * ".join(["9000000000000000000"] * 18) + " / 3 AS x FROM bids",
     ],
 )
 def test_constants_of_any_width_can_be_stored(sql: str) -> None:

@@ -85,6 +85,7 @@ def test_connections_are_forgotten_with_their_end() -> None:
         ("A/JSON; charset=utf-8", "a/json"),
         ("c/html", ""),
         ("a/json;q=x", ""),
+        ("a/json;q=nan", ""),
         (";;,,", ""),
     ],
 )

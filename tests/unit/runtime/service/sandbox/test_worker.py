@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
@@ -341,3 +343,15 @@ def test_a_closed_pool_leaves_no_process() -> None:
     assert not busy.is_ready
     with pytest.raises(CostlyError, match="the runtime stops"):
         workers.take()
+
+
+@pytest.mark.parametrize("call", [(os, "pipe"), (tempfile, "TemporaryFile")])
+def test_a_lack_of_descriptors_is_an_error_of_the_question(
+    monkeypatch: pytest.MonkeyPatch, call: tuple[Any, str]
+) -> None:
+    def fail(*args: object) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(*call, fail)
+    with pytest.raises(AskError, match=r"expected a .* for the question, was .*Too many open files"):
+        Worker(AskLimits())
