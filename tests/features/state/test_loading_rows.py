@@ -115,12 +115,12 @@ WRONG: dict[str, tuple[type[PersistedObject], list[Edit], str]] = {
     "there is no beginning": (
         PersistedLinkedList,
         [Edit(ITEMS, 0, node(2, 1)), Edit(ITEMS, 2, node(1, 0))],
-        "3 nodes in one line, was 0 of them",
+        "3 nodes in one list, was 0 of them",
     ),
     "there are two lines": (
         PersistedLinkedList,
         [Edit(ITEMS, 1, node(0, -1)), Edit(ITEMS, 2, node(-1, -1))],
-        "3 nodes in one line, was 2 of them",
+        "3 nodes in one list, was 2 of them",
     ),
 }
 

@@ -338,7 +338,7 @@ def test_a_refused_retransmitted_number_makes_no_order(lab: OrderLab) -> None:
 
 
 def test_a_gap_in_the_private_stream_is_an_error(lab: OrderLab) -> None:
-    with pytest.raises(StreamGap, match=r"expected message 1 .* was 3"):
+    with pytest.raises(StreamGap, match=r"expected message 1 .* was message 3"):
         lab.desk.receive(Response(3, 0, 1, BROKER, "A", 1, 1, "ACME", 1, "B"))
 
 

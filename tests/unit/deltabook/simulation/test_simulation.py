@@ -74,7 +74,7 @@ def test_agents_write_what_they_write_live(tmp_path: Path, monkeypatch: pytest.M
     simulation.run()
     clock = SimulatedClock(config.begin_ns)
     monkeypatch.setattr(time, "time_ns", lambda: config.begin_ns)
-    monkeypatch.setattr(live_app, "settle", lambda: None)
+    monkeypatch.setattr(live_app, "freeze_objects", lambda: None)
     given = replace(simulation._exchange_config, directory=str(tmp_path / "live"), status_interval_s=0)
     app = App(given, LiveReactor(clock), io.BytesIO())
     app.start()
