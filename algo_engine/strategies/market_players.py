@@ -61,7 +61,7 @@ class Player(msgspec.Struct, frozen=True, gc=False):
     broker_id: int
     """Broker id of the player."""
     wanted_lots: int
-    """Number of lots of the broker's orders behind the best price, on the side on which it wants to trade."""
+    """Number of lots of the broker's considered orders on the side on which it wants to trade."""
     wall_ticks: int
     """Price with the most of these lots."""
     shown_ticks: int

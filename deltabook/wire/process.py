@@ -111,7 +111,7 @@ class InputEnd:
             self._end()
 
     def connectionLost(self, reason: Failure | None) -> None:
-        """Notice the end of a closed pipe without remaining data, which is reported without a last empty read."""
+        """Notice the end of a closed pipe: if no data remain, the reactor calls this without a last `doRead`."""
         del reason
         self._end()
 

@@ -46,9 +46,7 @@ Refusal = tuple[RefuseReason, str]
 """Reason of a refusal, and its text."""
 
 MOST_PARTS: Final = 1_000
-"""Largest ratio of an iceberg's volume to its displayed part, since each part is a match of its own for an order that
-executes it all.
-"""
+"""Largest ratio of an iceberg's volume to its displayed part: an order that executes all parts has a match for each."""
 
 _BILLION: Final = 1_000_000_000
 _EXCLUDING: Final = (

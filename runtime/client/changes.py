@@ -117,7 +117,7 @@ class ChangeStream:
 
     @property
     def positions(self) -> dict[str, int]:
-        """Newest epoch of each view whose changes were returned; with `run`, the ``start`` of a later stream."""
+        """Newest epoch of each view whose changes were returned; pass it as ``start``, and `run`, to a later stream."""
         return dict(self._delivered)
 
     def close(self) -> None:

@@ -309,7 +309,7 @@ def _hidden_part(criterion: exp.Expr, node: exp.Query) -> exp.Expr | None:
 
 
 def _push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
-    """Move the conditions that a map can apply, as they read one relation alone, to it; return the others."""
+    """Move conditions that a relation's map can apply to the filters of that relation; return the others."""
     rest = []
     for part in conjuncts(where):
         source = _only_source(part, scope)

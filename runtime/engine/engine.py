@@ -83,7 +83,7 @@ class QueryEngine:
         self._workers.start()
 
     def start(self, plan: Plan) -> None:
-        """Start a plan; only notify the listeners if another query with its id is still running.
+        """Start a plan; if a query with its id has not ended, ignore the start and notify the listeners.
 
         Raises PlanError if the plan cannot be executed. A plan is started once, as its pipelines have state; make
         another one for a further start.
@@ -105,7 +105,7 @@ class QueryEngine:
             if is_free and plan.query_id in self._delayed:
                 self._delayed[plan.query_id].append(StartQueryTask(query))
             elif is_free:
-                self.queue.put(StartQueryTask(query))  # with the lock: a shutdown that sees the query stops it later
+                self.queue.put(StartQueryTask(query))  # with the lock: the stop task of a shutdown comes later
         if is_shut_down:
             self._publisher.ignored(plan.query_id, "start", "the engine is shut down")
         elif not is_free:
@@ -115,7 +115,7 @@ class QueryEngine:
     def stop(self, query_id: str) -> None:
         """Stop a query once all input that its pipelines have begun is executed.
 
-        If no query has this id, or it is ending already, only notify the listeners.
+        If no query has this id, or it is ending already, ignore the stop and notify the listeners.
         """
         with self._lock:
             query = self._queries.get(query_id)

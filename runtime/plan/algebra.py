@@ -60,7 +60,7 @@ EPOCH_TIME: Final = Relation("epoch_time", (Column("t", "int64"), Column("at", "
 
 An epoch's time is the largest event time that its ingest has applied up to its cut. It is sealed as a change of this
 relation, so that every reader of the epoch has the same ``now()``. The relation is empty until a first event time has
-been applied. Every shard of a view has its row.
+been applied. Every shard of a view gets this row.
 """
 
 
@@ -83,8 +83,8 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
 
     ``add sub mul neg`` on integers (exact, widened or refused, never wrapped) or floats; ``eq ne lt le gt ge and or
     not`` with SQL's three-valued logic; ``floordiv mod`` on integers, rounding towards zero as SQL does; ``div`` gives
-    a float64; ``sqrt`` of a float64; ``digits`` takes an integer and a constant, and gives the integer, or an error if
-    it has more decimal digits than the constant. A division by 0 is NULL.
+    a float64; ``sqrt`` of a float64; ``digits`` takes an integer and a constant n, and gives the integer, or an error
+    if it has more than n decimal digits. A division by 0 is NULL.
 
     ``is_null`` and ``coalesce`` as in SQL; ``case`` takes condition, value, condition, value, …, else; ``least
     greatest`` ignore NULL; ``in`` takes a value and constants of its type (64 bits or strings); ``like`` has a literal

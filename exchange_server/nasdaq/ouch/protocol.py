@@ -66,7 +66,7 @@ class ListedScales:
 
 
 class Rejection(msgspec.Struct, frozen=True, gc=False):
-    """Request that was invalid before it was an order, as passed to its account's teller."""
+    """Rejection of a request from which no order could be made, as passed to the account's teller."""
 
     code: int | None
     """Code of the protocol: a number in 5.0, the ASCII code of a letter in 4.2; None for the code of the market's
@@ -77,7 +77,7 @@ class Rejection(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refusal(Exception):
-    """Raised for a request that is invalid before it is an order; the message is the detail of the refusal."""
+    """Raised for a request from which no order can be made; the message is the detail of the refusal."""
 
     def __init__(self, reason: RefuseReason, code: int | str, detail: str) -> None:
         """Create a refusal with ``reason``, the nearest reason of the market, and ``code``, the protocol's own code."""
@@ -210,7 +210,7 @@ class OuchTeller(Teller):
         return True
 
     def _flag(self, order: Order, stamp: int) -> bytes:
-        """Return R for the order that the request of this time entered, A for a resting order.
+        """Return R for the order that the present request entered, A for a resting order.
 
         One request may end many orders, so the packet of the order that it entered is searched for only once.
         """
@@ -260,7 +260,7 @@ class OuchProtocol(AccountProtocol):
         return self._scales.by_locate[order.locate][2]
 
     def _surplus(self, order: Order, quantity: int) -> int:
-        """Return the open lots of an order above the rest that a total of ``quantity`` shares allows."""
+        """Return by how many lots the open part of an order exceeds what a total of ``quantity`` shares leaves."""
         may_execute = quantity // self._lot_of(order) - order.executed
         return order.volume + order.reserve - max(may_execute, 0)
 

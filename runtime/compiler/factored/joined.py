@@ -56,7 +56,7 @@ def joined_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet
 
 
 def _drafts(graph: JoinGraph, tables: Tables, totals: Totals, base_maps: BaseMaps) -> dict[str, Draft]:
-    """Return the base map of each member; members of one map follow one another."""
+    """Return the base map of each member; members that share a map are adjacent."""
     seen: Counter[int] = Counter()
     drafts: dict[str, Draft] = {}
     for name, member in graph.members.items():

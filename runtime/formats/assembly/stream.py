@@ -39,7 +39,7 @@ class Settling:
         return bool(self._positions) and not self._positions.isdisjoint(range(first, last + 1))
 
     def settle(self, units: Sequence[Unit]) -> list[Unit]:
-        """Return those of the units, and of those pending for them, whose cut is known now."""
+        """Return the units whose cut is known now, including pending ones that needed these."""
         settled: list[Unit] = []
         for unit in units:
             index = unit.index
@@ -99,7 +99,7 @@ _data_of = attrgetter("data")
 
 
 class OriginStream:
-    """Stream of one origin. Any thread may call `units`; the later steps are called with the lock and take little time.
+    """Stream of one origin. Any thread may call `units`; `check`, `admit` and `last` need the lock, and are fast.
 
     Where buffers must be processed in stream order (a codec for the whole stream, an ordered format), a worker
     never waits for its turn: it leaves its buffers to the worker that has the turn, and takes over those left to it.
@@ -204,7 +204,7 @@ class OriginStream:
         return parts
 
     def last(self) -> tuple[TuplePart | None, int]:
-        """Return the tuple that lacks its delimiter at the end of the stream, and the state there, under the lock.
+        """Return the tuple without a delimiter at the end of the stream, and the state there; the caller has the lock.
 
         Raise `SequenceGapError` if a buffer is missing.
         """

@@ -107,8 +107,8 @@ class SortedTable(RecordTable):
     """Records whose first value word is a count; the records with a positive count are in `rows`, in order.
 
     The order words of strings are their ranks, which must be written again when ranks are replaced. Ranks are replaced
-    rarely, and the replacement sorts all strings, which costs more than writing the words. The numbers of strings would
-    never have to be written again, but each comparison would have to load the ranks.
+    rarely, and the replacement sorts all strings, which costs more than writing the words. If the words were
+    numbers of strings, they would never change, but each comparison would have to load the ranks.
 
     The order is derived from the records. After records were loaded or ranks were replaced it is stale; a kernel that
     finds it stale stops for `refresh`. Code that loads the groups must also load the records, because groups then have
@@ -281,7 +281,7 @@ def _added_to_cell(
 ) -> Iterator[None]:
     """Write the lines that add a weight and sums to a cell and its block; `finish` does the rest.
 
-    Lines that are written within the context run for all other rows. As the numbers do not pass through memory, a batch
+    Lines written within the context run for rows not added this way. As the numbers do not pass through memory, a batch
     takes a fifth less time than with `add`.
     """
     weight, sums = row

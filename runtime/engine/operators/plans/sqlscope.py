@@ -24,7 +24,7 @@ HIDDEN: Final = " "
 class SqlScope:
     """Rows of some tables, and the names of their columns by table.
 
-    Columns that the query does not name, such as the value of the row before, belong to the table `HIDDEN`.
+    Columns that the query does not name, such as the result of LAG, belong to the table `HIDDEN`.
     """
 
     def __init__(self, query: Query, step: Step) -> None:
