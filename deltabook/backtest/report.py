@@ -79,7 +79,7 @@ def _share(part: int, whole: int) -> str:
 def failure_words(result: RunData) -> list[str]:
     """Return the notices that a page shows above the figures: failures, and views that are slow."""
     words = [f"{s.name} was stopped: {s.failure}" for s in result.strategies if s.failure]
-    words += [f"The run ended before its data: {result.failure}"] if result.failure else []
+    words += [f"The run ended early: {result.failure}"] if result.failure else []
     return words + [f"The view {name} was updated batch by batch: {why}" for name, why in result.slow_views.items()]
 
 
@@ -135,7 +135,7 @@ def _charts(result: RunData) -> str:
         [
             section("Price and own fills", figure("price", price) + note, kind="wide", beside=choice),
             section("Profit", figure("profit", f"Profit over time; at the end {money.text(f.profit)} {money.unit}.")),
-            section("Drawdown", figure("drawdown", f"Below the highest profit; at most {money.text(f.max_drawdown)}.")),
+            section("Drawdown", figure("drawdown", f"Drawdown over time; at most {money.text(f.max_drawdown)}.")),
             section("Position", figure("position", f"Position over time; at most {sizes or 'nothing'}."), kind="wide"),
         ]
     )  # fmt: skip
@@ -173,7 +173,7 @@ def _orders(result: RunData) -> str:
     ]
     rows.append(["share of fills as maker", *(_share(s.orders.maker_fills, s.orders.fills) for s in result.strategies)])
     rows.append(["traded", *(money.text(s.orders.volume) for s in result.strategies)])
-    rows.append(["edge to the middle", *(money.text(s.orders.edge // 2) for s in result.strategies)])
+    rows.append(["edge over the mid price", *(money.text(s.orders.edge // 2) for s in result.strategies)])
     rows.append(["mean time in the market", *(_mean_rest(s) for s in result.strategies)])
     reasons = sorted({reason for s in result.strategies for reason in s.orders.reasons})
     rows += [[f"ended: {r}", *(f"{s.orders.reasons.get(r, 0):,}" for s in result.strategies)] for r in reasons]
