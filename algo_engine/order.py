@@ -196,7 +196,7 @@ class OrderEvent(msgspec.Struct, frozen=True, gc=False):
     fee: int = 0
     """Fee of an execution in ticks × lots, negative for a rebate; for a void trade the fee that is given back."""
     order_id: int = 0
-    """Order id of the exchange that the order of a void trade had; otherwise 0."""
+    """For a void trade, the order id that the exchange gave its order; otherwise 0."""
 
     @property
     def is_fill(self) -> bool:

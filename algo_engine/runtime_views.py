@@ -3,8 +3,8 @@
 A view may read views that were requested before it: it is added once the runtime has answered for those, and dropped
 before them. An existing view is followed if it has the same SQL, and never dropped, since it belongs to another owner.
 
-A view is written into a file before it is requested, and removed from the file when it is refused or dropped: after the
-process was killed, the next run drops or replaces it.
+A view is written into a file before it is requested, and removed from the file when it is refused or dropped. The run
+after a killed one reads the file, and may therefore replace and drop the views in it that it requests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WORD: Final = re.compile(r"\w+")
 _TOO_MANY: Final = 429
 """Status of the runtime's answer to too many requests; a later request may be accepted."""
 _MOST_SECONDS: Final = 60.0
-"""Time limit for the runtime to have the first version of a view before it answers, in seconds."""
+"""Longest time in seconds that the runtime waits for the first version of a view before it answers."""
 
 
 class _Offer(msgspec.Struct, frozen=True):
@@ -244,7 +244,7 @@ class RuntimeViews:
             if owned == _Owned.of(owned.views):
                 return owned.views
         self._log.error(
-            "expected the views that were added in {path}, was damage: no view is dropped; the file is kept as {aside}",
+            "expected the list of added views in {path}, was damage: no view is dropped; the file is kept as {aside}",
             path=self._file,
             aside=set_aside(self._file),
         )

@@ -20,8 +20,8 @@ from deltabook.wire.directories import set_aside
 __all__ = ["ADVICE", "SpoolCheck", "check_spool", "open_spool", "rebuild_spool"]
 
 ADVICE = (
-    "restore the strategy's folder from a backup, or move it away: the strategy then requests everything "
-    "from the first message on, with the fees of that start, and counts the day's orders from 0"
+    "restore the strategy's folder from a backup, or move it away: the next start then requests all messages "
+    "again, computes their fees by its own --fees, and counts the day's orders from 0"
 )
 """Advice for a journal or a list that cannot be restored here."""
 
@@ -45,7 +45,7 @@ def check_spool(folder: Path) -> SpoolCheck:
     path = folder / SPOOL
     records, _ = read_journal(folder / JOURNAL)
     first = records[0] if records else Checkpoint(0)
-    assert isinstance(first, Checkpoint), "a journal begins with one, or reading it has failed"
+    assert isinstance(first, Checkpoint), "a journal begins with a checkpoint, or reading it fails"
     why, at, whole = "", 0, list[Trade]()
     for line, trade in scan_spool(path) if path.exists() else ():
         if trade is not None:
@@ -60,7 +60,7 @@ def check_spool(folder: Path) -> SpoolCheck:
     if not why:
         return SpoolCheck("")
     if len(counted) != count:
-        missing = f"{count - len(counted)} of {count} trades before its journal begins are lost"
+        missing = f"{count - len(counted)} of the {count} trades older than its journal are lost"
         return SpoolCheck(why, lost=f"{missing}: {ADVICE}")
     blotter = Blotter(first.broker_id)
     events = [event for record in records for event in blotter.apply(record) if event.changes_position]

@@ -275,8 +275,8 @@ def run_backtest(
 ) -> Result:
     """Run strategies on recorded order flow and return the result.
 
-    The strategies' orders have the queue positions that they would have had in the recorded market; equal inputs give
-    equal results.
+    On data with every order (L3), the strategies' orders have the queue positions that they would have had in the
+    recorded market; on other data these are modelled. Equal inputs give equal results.
 
     Args:
         strategy: A subclass of `Strategy`, a built-in name, a path to a ``.py`` file, or a list of those.
@@ -294,7 +294,7 @@ def run_backtest(
     """
     config, classes = configuration(strategy, data, options, points=points)
     run = Backtest(config, classes=classes)
-    return _whole(run.run(), run, "the backtest ended before its data")
+    return _whole(run.run(), run, "the backtest ended before the end of its data")
 
 
 def _whole(result: Result, run: Backtest | Simulation, problem: str) -> Result:
@@ -388,7 +388,7 @@ def simulate(
         points=points,
     )
     run = Simulation(config, directory=None if directory is None else Path(directory), classes=classes)
-    return _whole(run.run(on_progress), run, "the simulation ended before its day")
+    return _whole(run.run(on_progress), run, "the simulation ended before the end of its day")
 
 
 @shows_options

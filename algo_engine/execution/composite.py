@@ -38,7 +38,7 @@ class CompositeState(StrEnum):
     CANCELLED = "cancelled"
     """The order was cancelled, or its time was over, before all lots had traded."""
     FAILED = "failed"
-    """The child orders were refused or rejected; `Composite.reason` has the reason."""
+    """Too many child orders in a row failed; `Composite.reason` has the reason."""
 
 
 class ChildOrder(msgspec.Struct, frozen=True, gc=False):
@@ -219,7 +219,7 @@ class Composite(abc.ABC):
         """Resume after a restart, when the events since its memory were counted."""
         order = self._context.order(self._child_id)
         if order is None or not order.is_open:
-            # Refused by a limit of the engine, which is in no journal.
+            # A limit of the engine refused the child: refusals are in no journal.
             self._child_id, self._child, self._is_leaving = 0, None, False
         self._resumed()
         self._is_asleep = self._is_paused = False

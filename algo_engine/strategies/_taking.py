@@ -29,7 +29,7 @@ class TakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size_touch_percent: AtLeastOne = 25
     """Size of an order for other symbols, in percent of the typical size at the touch."""
     position_orders: AtLeastOne = 10
-    """Position limit, in orders."""
+    """Position limit, as a multiple of the size of an order."""
     cooldown_ms: AtLeastZero = 500
     """Least time between two orders of a symbol."""
     order_life_ms: AtLeastOne = 2_000
@@ -51,7 +51,7 @@ class Taker(Strategy[P], abc.ABC):
         """Return the side on which to trade this symbol now, None for none."""
 
     def evaluate(self, symbols: Iterable[str]) -> None:
-        """Evaluate these symbols, and trade where there is a side and a spread."""
+        """Evaluate these symbols, and trade those with a two-sided quote for which `side_of` returns a side."""
         for symbol in symbols:
             quote = self.context.quote(symbol)
             if quote is None or not quote.is_two_sided or not wants(self.parameters.symbols, symbol):

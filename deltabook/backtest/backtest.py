@@ -91,7 +91,7 @@ class Backtest:
         self.loaded = list(strategies or load_strategies(named, config.parameters))
         self._fees: FeeSchedule = read_fees(config.fees) if config.fees else FREE
         self.failure = ""
-        """Reason why the run ended before its data did; empty if it did not."""
+        """Reason why the run ended before the end of its data; empty if it did not."""
         self._started = False
         self._assemble()
 

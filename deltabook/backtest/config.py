@@ -100,8 +100,8 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit_records: int = 0
     """Largest number of records to play; 0: all."""
     max_crossed_percent: float | None = None
-    """Largest percentage of records after which a recording's own book may be crossed; above it the run fails. None: 5
-    for LOBSTER and ITCH, whose records come from matched books; no limit for other formats, whose orders may trade with
+    """Largest percentage of records that may leave a recording's own book crossed; above it the run fails. None: 5 for
+    LOBSTER and ITCH, whose records come from matched books; no limit for other formats, whose orders may trade with
     each other when they are played.
     """
     trades_rows: int = 20_000

@@ -45,25 +45,31 @@ _OPTIONS: Final = {
 
 def write_report(path: Path, result: RunData) -> Path:
     """Write the page of a result; return its path."""
-    names = ", ".join(strategy.name for strategy in result.strategies)
     is_backtest = isinstance(result.config, BacktestConfig)
     files = ", ".join(dict.fromkeys(source.name for source in result.sources)) or (
         "given records" if is_backtest else "simulated market"
     )
     f = result.figures
-    played = f"{f.records:,} {'records' if is_backtest else 'requests'}"
-    lead = (
-        f"{files} · {moment(f.begin_ns)} to {moment(f.end_ns)} UTC · {played}, {f.market_trades:,} trades in the market"
-    )
+    span = f"{moment(f.begin_ns)} to {moment(f.end_ns)} UTC"
+    lead = f"{files} · {span} · {_played(result)}, {f.market_trades:,} trades in the market"
     body = "\n".join(
         [_failures(result), section("Result", tiles(result_tiles(result)), kind="wide"), _charts(result),
          _statistics(result), _strategies(result), _orders(result), _inputs(result),
          _trades(result), _again(result)]
     )  # fmt: skip
-    title = f"Backtest of {names}" if is_backtest else f"Simulation of {names or 'the market'}"
-    page = document(title, lead, body, chart_data(result), "report.js", has_charts=True)
+    page = document(_title(result), lead, body, chart_data(result), "report.js", has_charts=True)
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _title(result: RunData) -> str:
+    names = ", ".join(strategy.name for strategy in result.strategies)
+    is_backtest = isinstance(result.config, BacktestConfig)
+    return f"Backtest of {names}" if is_backtest else f"Simulation of {names or 'the market'}"
+
+
+def _played(result: RunData) -> str:
+    return f"{result.figures.records:,} {'records' if isinstance(result.config, BacktestConfig) else 'requests'}"
 
 
 def moment(time_ns: int) -> str:
@@ -79,7 +85,7 @@ def _share(part: int, whole: int) -> str:
 def failure_words(result: RunData) -> list[str]:
     """Return the notices that a page shows above the figures: failures, and views that are slow."""
     words = [f"{s.name} was stopped: {s.failure}" for s in result.strategies if s.failure]
-    words += [f"The run ended before its data: {result.failure}"] if result.failure else []
+    words += [f"The run ended early: {result.failure}"] if result.failure else []
     return words + [f"The view {name} was updated batch by batch: {why}" for name, why in result.slow_views.items()]
 
 
@@ -135,7 +141,7 @@ def _charts(result: RunData) -> str:
         [
             section("Price and own fills", figure("price", price) + note, kind="wide", beside=choice),
             section("Profit", figure("profit", f"Profit over time; at the end {money.text(f.profit)} {money.unit}.")),
-            section("Drawdown", figure("drawdown", f"Below the highest profit; at most {money.text(f.max_drawdown)}.")),
+            section("Drawdown", figure("drawdown", f"Drawdown over time; at most {money.text(f.max_drawdown)}.")),
             section("Position", figure("position", f"Position over time; at most {sizes or 'nothing'}."), kind="wide"),
         ]
     )  # fmt: skip
@@ -173,7 +179,7 @@ def _orders(result: RunData) -> str:
     ]
     rows.append(["share of fills as maker", *(_share(s.orders.maker_fills, s.orders.fills) for s in result.strategies)])
     rows.append(["traded", *(money.text(s.orders.volume) for s in result.strategies)])
-    rows.append(["edge to the middle", *(money.text(s.orders.edge // 2) for s in result.strategies)])
+    rows.append(["edge over the mid price", *(money.text(s.orders.edge // 2) for s in result.strategies)])
     rows.append(["mean time in the market", *(_mean_rest(s) for s in result.strategies)])
     reasons = sorted({reason for s in result.strategies for reason in s.orders.reasons})
     rows += [[f"ended: {r}", *(f"{s.orders.reasons.get(r, 0):,}" for s in result.strategies)] for r in reasons]
@@ -347,15 +353,14 @@ _POINTS: Final = 20
 
 def result_html(result: RunData) -> str:
     """Return the figures and statistics of a run as HTML for a notebook."""
-    names = ", ".join(strategy.name for strategy in result.strategies)
     f = result.figures
-    lead = f"{moment(f.begin_ns)} to {moment(f.end_ns)} UTC, {f.records:,} records, {result.elapsed_s:.2f} s to run"
+    lead = f"{moment(f.begin_ns)} to {moment(f.end_ns)} UTC, {_played(result)}, {result.elapsed_s:.2f} s to run"
     rows = [[name, f"{value} {unit}".strip()] for name, value, unit in result_tiles(result)]
     recordings = [line for source in result.sources for line in book_lines(source)]
     about = "".join(f"<p>{escaped(line)}</p>" for line in (*recordings, dropped_line(f.dropped)))
     notices = "".join(f"<p><strong>{escaped(words)}</strong></p>" for words in failure_words(result))
     return (
-        f"<div><p><strong>Backtest of {escaped(names)}</strong><br>{escaped(lead)}</p>{notices}"
+        f"<div><p><strong>{escaped(_title(result))}</strong><br>{escaped(lead)}</p>{notices}"
         f"{table(['figure', 'value'], rows, name='Figures')}{statistics_html(result.statistics)}{about}</div>"
     )
 

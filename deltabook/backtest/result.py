@@ -108,7 +108,7 @@ class Result(RunData, frozen=True):
 
 
 class StrategyStopped(BacktestError):
-    """A run ended before its data; ``result`` is its result until then, and the cause is the strategy's error."""
+    """A run ended early; ``result`` is its result until then, and the cause is the strategy's error."""
 
     def __init__(self, reason: str, result: Result) -> None:
         super().__init__(reason)

@@ -100,7 +100,7 @@ class RunData(msgspec.Struct, frozen=True, dict=True):
     fills: list[Trade]
     """All executions of the strategies, in the order of their times."""
     failure: str
-    """Reason why the run ended before its data, empty if it did not."""
+    """Reason why the run ended before the end of its data or day; empty if it did not."""
     elapsed_s: float = 0.0
     """Duration of the run in seconds; it is in no file."""
 

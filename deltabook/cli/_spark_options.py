@@ -77,7 +77,7 @@ _OPTIONS: Final = (
     click.option(
         "--spark-ui-interface",
         default="127.0.0.1",
-        help="Address of Spark's pages; other than loopback it requires --private-network.",
+        help="Address of Spark's pages; one other than loopback requires --private-network.",
     ),
     click.option(
         "--private-network",

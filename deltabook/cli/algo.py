@@ -74,7 +74,7 @@ def command() -> None:
     "--interface",
     "http_interface",
     default="127.0.0.1",
-    help="Address of the status port; other than loopback it requires a token and TLS.",
+    help="Address of the status port; one other than loopback requires a token and TLS.",
 )
 @security_options("the status port")
 @access_options("the runtime", prefix="results-")

@@ -254,4 +254,4 @@ def command(strategies: tuple[str, ...], directory: Path | None, as_json: bool, 
         for path in written:
             click.echo(str(path))
     if result.failure:
-        raise BacktestError(f"the backtest ended before its data: {result.failure}")
+        raise BacktestError(f"the backtest ended before the end of its data: {result.failure}")

@@ -43,8 +43,8 @@ def _interface(port: int) -> tuple[Callable[..., Any], ...]:
         click.option(
             "--interface",
             default="127.0.0.1",
-            help="Address to listen on, at which others reach it; `auto` is the address of this machine's name. Other "
-            "than loopback it requires --secret-file.",
+            help="Address to listen on, at which others reach it; `auto` is the address of this machine's name. One "
+            "other than loopback requires --secret-file.",
         ),
         click.option("--port", type=_PORT, default=port, help="Port of the process; 0 picks a free port."),
         click.option("--secret-file", default="", metavar="FILE", help="File with the secret of the cluster."),
@@ -62,7 +62,7 @@ def _page(port: int) -> tuple[Callable[..., Any], ...]:
         click.option(
             "--ui-interface",
             default="127.0.0.1",
-            help="Address of the page; other than loopback it requires --private-network.",
+            help="Address of the page; one other than loopback requires --private-network.",
         ),
         click.option("--ui-port", type=_PORT, default=port, help="Port of the page; 0 picks a free port."),
         click.option(

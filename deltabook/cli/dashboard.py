@@ -43,7 +43,7 @@ __all__ = ["command"]
     "--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the dashboard; 0 picks a free port."
 )
 @click.option(
-    "--interface", default="127.0.0.1", help="Address of the page; other than loopback it requires a token and TLS."
+    "--interface", default="127.0.0.1", help="Address of the page; one other than loopback requires a token and TLS."
 )
 @click.option(
     "--private-name",

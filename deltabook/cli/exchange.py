@@ -165,7 +165,7 @@ _itch_port = click.option("--itch-port", type=PORT, default=_NONE, help="Port of
 @click.option(
     "--admin-interface",
     default="127.0.0.1",
-    help="Address of the admin port; other than loopback it requires a token and TLS.",
+    help="Address of the admin port; one other than loopback requires a token and TLS.",
 )
 @security_options("the admin port", prefix="admin-")
 @click.option(

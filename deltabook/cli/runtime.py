@@ -172,7 +172,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 @click.option(
     "--interface",
     default="127.0.0.1",
-    help="Address to serve results on; other than loopback it requires a token and TLS.",
+    help="Address to serve results on; one other than loopback requires a token and TLS.",
 )
 @security_options("the results service")
 @click.option(

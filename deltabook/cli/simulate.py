@@ -191,7 +191,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
         for path in written:
             click.echo(str(path))
     if result.failure:
-        raise SimulationError(f"the simulation ended before its day: {result.failure}")
+        raise SimulationError(f"the simulation ended before the end of its day: {result.failure}")
 
 
 def _by_name(given: tuple[str, ...], default: str) -> tuple[str, dict[str, str]]:

@@ -20,8 +20,8 @@ from exchange_server.matching.order import RefuseReason
 __all__ = ["MOST_HASHED", "Connection", "Face", "Playing", "Reports"]
 
 MOST_HASHED: Final = 200_000
-"""Largest number of live orders for which the state of a running market is hashed: some tenths of a second, in which
-the market does nothing else.
+"""Largest number of live orders for which the state of a running market is hashed; hashing takes some tenths of a
+second, in which the market does nothing else.
 """
 
 

@@ -82,7 +82,7 @@ class MakerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     clips_per_step: Weight = 0.12
     """Growth of the size for each step of distance, in clips."""
     learning: Share = 0.6
-    """Share of the distance to the price implied by the last trade that the believed price moves at each revision."""
+    """Share of the gap between the believed price and the price implied by the last trade that each revision closes."""
     jitter_steps: Weight = 0.5
     """Standard deviation of the error of the believed price at each revision, in steps."""
     tolerance: Share = 0.4
@@ -184,7 +184,7 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             )
         if self.noise.fleeting + self.noise.market > 1:
             total = self.noise.fleeting + self.noise.market
-            raise ExchangeConfigurationError(f"expected fleeting and market orders of 1 in sum at most, was {total:g}")
+            raise ExchangeConfigurationError(f"expected fleeting + market of at most 1, was {total:g}")
         if self.noise.farthest_steps < self.noise.nearest_steps:
             raise ExchangeConfigurationError(
                 f"expected farthest_steps of at least {self.noise.nearest_steps:g}, was {self.noise.farthest_steps:g}"
@@ -213,7 +213,7 @@ _DAY: Final = replace(
     _CALIBRATED,
     noise=replace(_CALIBRATED.noise, brokers=151),
     value=replace(_CALIBRATED.value, brokers=30),
-    # Each of the eight traders has an eighth of the turns, so that its averages take in eight turns at once.
+    # Each of the eight traders has an eighth of the turns, so one update of its averages counts for eight turns.
     momentum=replace(
         _CALIBRATED.momentum, brokers=_BY_EIGHT,
         fast=1 - (1 - _CALIBRATED.momentum.fast) ** _BY_EIGHT, slow=1 - (1 - _CALIBRATED.momentum.slow) ** _BY_EIGHT,

@@ -382,8 +382,8 @@ class SoupConnection(Protocol):
     def cut(self, reason: str, *, flush: bool = False) -> None:
         """Close the connection; with `flush`, first send pending bytes and the reason, otherwise discard them.
 
-        Nothing follows the end of a session, not even a reason, since some clients fail on it. Pending bytes of a
-        connection that is already closing are discarded without `flush`: a client may not read them.
+        Nothing follows the end of a session, not even a reason, since some clients fail on it. Without `flush`, the
+        pending bytes of a connection that is already closing are discarded too: its client may never read them.
         """
         if self.reader.is_closed:
             if not flush:

@@ -63,7 +63,7 @@ def foreign_adaptor(name: str, request: AdaptorRequest) -> ForeignAdaptor:
 
 
 class ForeignAdaptor(Adaptor):
-    """Wrapper of an installed adaptor: an error that it raises, or invalid rows that it returns, only fail its reader.
+    """Wrapper of an installed adaptor: an error that it raises, or invalid rows that it returns, fail its reader only.
 
     The adaptor's state, which may then be half changed, is not used again, see `runtime.service.readers.adaptorstate`.
     """
@@ -109,7 +109,9 @@ class ForeignAdaptor(Adaptor):
         prepared = self._guard(lambda: self._adaptor.prepare(rows, row_ends))
         lengths = {prepared.rows.num_rows, len(prepared.cuttable), len(prepared.row_ends)}
         if len(lengths) > 1:
-            raise AdaptorError(f"expected as many ends and cuts as rows of adaptor {self._name}, was {sorted(lengths)}")
+            raise AdaptorError(
+                f"expected equal numbers of rows, ends and cuts of adaptor {self._name}, was {sorted(lengths)}"
+            )
         return prepared
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
@@ -121,7 +123,8 @@ class ForeignAdaptor(Adaptor):
             expected = self._columns.get(name)
             if expected is None or not batch.schema.equals(expected):
                 raise AdaptorError(
-                    f"expected rows of {', '.join(self._columns)}, was {name} with {', '.join(batch.schema.names)}"
+                    f"expected the columns of {' or '.join(self._columns)}, "
+                    f"was {name} with {', '.join(batch.schema.names)}"
                 )
         return deltas
 

@@ -91,7 +91,7 @@ def test_a_strategy_that_fails_ends_it_with_its_reason(tmp_path: Path) -> None:
     )
     done = simulate(str(path), *SHORT)
     assert done.exit_code == 1
-    assert "ended before its day" in done.stderr
+    assert "ended before the end of its day" in done.stderr
 
 
 GRID = ("--grid", "seed=1,2", "--grid", "agents.noise.market=0.01,0.2", "--grid", "replace_ticks=1..3..2")

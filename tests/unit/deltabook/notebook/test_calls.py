@@ -73,7 +73,7 @@ def test_a_class_and_the_file_of_it_do_the_same(tmp_path: Path) -> None:
 
 
 def test_a_strategy_that_raises_ends_with_its_own_error() -> None:
-    with pytest.raises(StrategyStopped, match=r"ended before its data: .*Takes: ValueError: no idea") as error:
+    with pytest.raises(StrategyStopped, match=r"before the end of its data: .*Takes: ValueError: no idea") as error:
         deltabook.run_backtest(Takes, TRACE, parameters={"is_broken": True})
     assert isinstance(error.value.__cause__, ValueError)
     assert error.value.result.strategies[0].failure == "ValueError: no idea"
