@@ -406,7 +406,7 @@ _FIGURES: Final = (
     _FigureMetric(
         "upkeep_failures",
         "upkeep_failures",
-        "Times that the run directory was not kept small, or a damaged file was found, since the start.",
+        "Times since the start that old files of the run directory were not removed, or a damaged file was found.",
         is_count=True,
     ),
     _FigureMetric(
@@ -452,7 +452,7 @@ def figure_metrics(figures: Figures) -> Iterator[Metric]:
         )
     if "upkeep_failed" in figures:
         failing = float(figures["upkeep_failed"] is not None)
-        yield gauge(f"{_PREFIX}_upkeep_failing", "1 while the run directory is not kept small or is damaged.", failing)
+        yield gauge(f"{_PREFIX}_upkeep_failing", "1 while old files of the run directory cannot be removed, or a file is damaged.", failing)
 
 
 class RuntimeMetrics:
