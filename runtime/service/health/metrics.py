@@ -452,7 +452,7 @@ def figure_metrics(figures: Figures) -> Iterator[Metric]:
         )
     if "upkeep_failed" in figures:
         failing = float(figures["upkeep_failed"] is not None)
-        yield gauge(f"{_PREFIX}_upkeep_failing", "1 while old files of the run directory cannot be removed, or a file is damaged.", failing)
+        yield gauge(f"{_PREFIX}_upkeep_failing", "1 while old files cannot be removed, or a file is damaged.", failing)
 
 
 class RuntimeMetrics:
