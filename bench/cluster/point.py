@@ -122,7 +122,7 @@ def _steady(system: System, plan: Plan) -> tuple[Phase, list[Played], list[Versi
 
 
 class _PhaseClock:
-    """State at the begin of a phase."""
+    """State at the beginning of a phase."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -131,7 +131,7 @@ class _PhaseClock:
         self._begun = time.monotonic()
 
     def finish(self) -> Phase:
-        """Return the phase from its begin until now."""
+        """Return the phase from its beginning until now."""
         seconds, cpu = time.monotonic() - self._begun, self._system.spent_s(self._before)
         versions = self._system.versions.all[self._versions - 1 :]
         epochs, messages, deltas = self._system.versions.between(versions[0].to_epoch, versions[-1].to_epoch)

@@ -51,7 +51,7 @@ STAGES: Final = (
     Stage("request", "exchange", "deltabook_exchange_request_seconds", "text"),
     Stage("fsync", "algo", "deltabook_algo_fsync_seconds"),
 )
-"""Stages in their order; the last one is after the sending of the order."""
+"""Stages in their order; the last one, ``fsync``, follows the sending of the order."""
 
 
 class StageTimes(msgspec.Struct, frozen=True):

@@ -39,7 +39,7 @@ class Log(msgspec.Struct, frozen=True):
     batches: tuple[int, ...]
     """Number of events of each batch, the warm-up first; a batch is `SEGMENTS` epochs."""
     answers: dict[str, Answer]
-    """Answers at the end of the hand-written programs that read no other relations."""
+    """Answers of the hand-written programs at the end; wrong for programs that read other relations too."""
 
 
 def seal_log(directory: Path, relations: Sequence[str], live_orders: int, batches: Iterable[int]) -> Log:
