@@ -12,7 +12,8 @@ notebook ──▶ backtest, simulation, runtime.client: the functions that this
 wire: the message types that these parts share
 ```
 
-This package is the composition root: it may import every other package, which import only `deltabook.wire` from it.
+This package is the composition root: it may import every other package; the others import only `deltabook.wire`
+from it.
 
 For notebooks and scripts, this module offers `run_backtest`, `sweep` and `replay` for recordings, `simulate` and
 `sweep_simulations`, `connect` to a running runtime, the parts of a strategy, and the errors. Each of these names is

@@ -269,8 +269,8 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         self.simulation.clock.run_turn()
 
     def _open_lots(self, side: Side) -> int:
-        """Return the lots of a side that may still trade; with a latency, cancelled orders may until the cancellation
-        arrives.
+        """Return the lots of a side that may still trade; with a latency, cancelled orders may trade until the
+        cancellation arrives.
         """
         orders = self._puppet.context.open_orders(self._symbol)
         return sum(order.remaining_lots for order in orders if order.side is side)

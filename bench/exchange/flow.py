@@ -74,8 +74,8 @@ def make_flow(requests: int, live_orders: int, seed: int = 1) -> Flow:
     """Return the requests that fill a book, and the following ones, which keep the number of live orders about
     constant.
 
-    A tenth of the requests execute; of the others about as many add as cancel. Prices are within 40 ticks of a middle
-    that moves slowly; volumes are 1 to 100.
+    Of the timed requests, about half add an order, four tenths cancel one, and a tenth execute. Prices are within 40
+    ticks of a middle that moves slowly; volumes are 1 to 100.
     """
     random = Random(seed)
     sides = (_Side(-1), _Side(1))

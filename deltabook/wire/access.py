@@ -88,7 +88,7 @@ class Access:
         """Admit clients on this machine alone; with a token admit the clients that send it.
 
         ``origins`` are the origins of pages that may use the port, such as ``http://127.0.0.1:8000``. With ``names``
-        and without a token, every client is admitted whose request names one of them, or a name of this machine, as the
+        and without a token, a client is admitted if its request names one of them, or a name of this machine, as the
         host.
         """
         self._expected = f"Bearer {token}".encode("ascii") if token else b""

@@ -291,7 +291,7 @@ class CutSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KillAccount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request to stop an account, which cancels its live orders and refuses new ones, or to let it trade again."""
+    """Request to stop an account, which cancels its live orders and refuses new ones, or to allow it to trade again."""
 
     account: Text
     killed: bool = True

@@ -72,7 +72,9 @@ class ColumnLine(msgspec.Struct, frozen=True):
 
 
 class RecordLine(msgspec.Struct, frozen=True):
-    """State of an express view's record: the result of the same view on Spark, which counts if the two differ."""
+    """State of an express view's record: the result of the same view on Spark, which is authoritative if the two
+    differ.
+    """
 
     epoch: int
     """Newest epoch that Spark has published."""
@@ -248,7 +250,7 @@ class UpstreamLine(msgspec.Struct, frozen=True):
     ``disconnected``: a connection to its own sources is lost. ``paused``: it has paused its input.
     """
     epoch: int
-    """Newest epoch of the upstream whose changes, and all before, are in a committed epoch here; -1: none."""
+    """Newest epoch of the upstream up to which all changes are in a committed epoch here; -1: none."""
     newest: int
     """Newest epoch of its log."""
     lag_epochs: int
