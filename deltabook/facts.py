@@ -224,7 +224,7 @@ class Observation:
 _CAPTURE_STEP_TICKS: Final = 100
 """Ticks of a step: nearly all orders of the recording are at whole dollars."""
 _SNAPSHOT_RECORDS: Final = 6_513
-"""Number of records that make up the recording's initial book."""
+"""Last line of the recording's initial book; the header is line 1."""
 _SECOND_NS: Final = 10**9
 _WARM_S: Final = 10
 _LEAST_SECONDS: Final = 60

@@ -8,6 +8,7 @@ recording.py  the flow: what the exchange publishes, once, in files      feed_pr
 system.py     cluster, feeds and runtimes of a point, as processes       meter.py         processor time by part
 point.py      a point from its start to its end                          versions.py      results → rates, freshness
 model.py      costs ──▶ throughput, freshness, limiting part             calibration.py   points ──▶ costs, errors
+parts.py      views without Spark, in this process                       scenarios.py     larger clusters
 document.py   tables of the page                                         drawing.py       its picture
 ```
 """

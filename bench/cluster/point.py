@@ -31,7 +31,7 @@ class Phase(msgspec.Struct, frozen=True):
     messages: int
     """Number of feed messages in the published epochs."""
     deltas: int
-    """Number of the relations' rows in them."""
+    """Number of rows of the relations in these epochs."""
     epochs: int
     """Number of epochs."""
     batch_s: tuple[float, ...]
@@ -51,7 +51,7 @@ class Measured(msgspec.Struct, frozen=True):
     point: Point
     """Point that was measured."""
     start_s: float
-    """Seconds from nothing to a serving runtime."""
+    """Seconds from the start of the first process until the runtime serves."""
     rates: tuple[float, ...]
     """Messages per second of each burst: from its first byte sent to the version that has its last message."""
     p50_ms: tuple[float, ...]
@@ -73,7 +73,7 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def deltas_per_message(self) -> float:
-        """Number of the relations' rows per message."""
+        """Number of rows of the relations per message."""
         return self.burst.deltas / max(1, self.burst.messages)
 
 

@@ -55,7 +55,7 @@ STAGES: Final = (
 
 
 class StageTimes(msgspec.Struct, frozen=True):
-    """Counts of a histogram, up to a time or between two."""
+    """Counts of a histogram up to a time, or between two times."""
 
     bounds_s: tuple[float, ...]
     """Upper bounds of its buckets in seconds, ascending, infinity last."""
