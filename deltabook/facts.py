@@ -61,8 +61,8 @@ _MOST_GAPS: Final = 2_000_000
 
 
 class FeedObserver(Silence):
-    """Counts trades, and displayed orders that were added and cancelled, adds up the lots that were taken, and stores
-    the times between orders.
+    """Counts trades and displayed orders that were added or cancelled, sums the lots that were taken, and stores the
+    times between orders.
 
     It observes one symbol, the market's first by default.
     """

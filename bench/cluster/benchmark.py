@@ -79,8 +79,7 @@ def run(quick: bool) -> list[Record]:
 
 
 def _points(plan: Plan, recording: Recording, begun: float, report: document.Progress) -> list[Measured]:
-    """Return the points of earlier runs, and those for which there is time; raise `RuntimeError` if none has workers.
-    """
+    """Return the points of earlier runs and those for which there is time; raise `RuntimeError` if none has workers."""
     _KEPT.mkdir(parents=True, exist_ok=True)
     mark, fresh = _fingerprint(plan), os.environ.get("BENCH_FRESH", "") not in {"", "0"}
     points: list[Measured] = []
