@@ -15,8 +15,8 @@ _TIMEOUT_S: Final = 900
 
 
 def find_peer(module: str, name: str, how: str) -> Path | None:
-    """Return the interpreter of an environment that a person has made and that has a module; if there is none, print
-    ``how`` to get it and return None. This is for peers that are on no package index.
+    """Return the interpreter of the environment ``name`` if it has the module; otherwise print ``how`` to make it and
+    return None. Such an environment is made by hand, for peers that are on no package index.
     """
     python = _CACHE / name / "bin" / "python"
     if python.exists() and not subprocess.run([str(python), "-c", f"import {module}"], check=False).returncode:

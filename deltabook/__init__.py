@@ -12,12 +12,13 @@ notebook ──▶ backtest, simulation, runtime.client: the functions that this
 wire: the message types that these parts share
 ```
 
-This package is the composition root: it may import every other package, and these import only `deltabook.wire` of it.
+This package is the composition root: it may import every other package; the others import only `deltabook.wire`
+from it.
 
-For notebooks and scripts: `run_backtest`, `sweep` and `replay` of recordings, `simulate` and `sweep_simulations`,
-`connect` to a running runtime, the parts of a strategy, and the errors. Each of these names is imported when it is
-first used: every process imports this module together with `deltabook.wire`, but most need no backtest. See
-docs/python.md.
+For notebooks and scripts, this module offers `run_backtest`, `sweep` and `replay` for recordings, `simulate` and
+`sweep_simulations`, `connect` to a running runtime, the parts of a strategy, and the errors. Each of these names is
+imported when it is first used: every process imports this module together with `deltabook.wire`, but most need no
+backtest. See docs/python.md.
 """
 
 from importlib import import_module as _import_module

@@ -61,8 +61,8 @@ _MOST_GAPS: Final = 2_000_000
 
 
 class FeedObserver(Silence):
-    """Counts trades, and displayed orders that were added and cancelled, adds up the lots that were taken, and stores
-    the times between orders.
+    """Counts trades and displayed orders that were added or cancelled, sums the lots that were taken, and stores the
+    times between orders.
 
     It observes one symbol, the market's first by default.
     """
@@ -224,7 +224,7 @@ class Observation:
 _CAPTURE_STEP_TICKS: Final = 100
 """Ticks of a step: nearly all orders of the recording are at whole dollars."""
 _SNAPSHOT_RECORDS: Final = 6_513
-"""Number of records that make up the recording's initial book."""
+"""Last line of the recording's initial book; the header is line 1."""
 _SECOND_NS: Final = 10**9
 _WARM_S: Final = 10
 _LEAST_SECONDS: Final = 60

@@ -269,8 +269,8 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         self.simulation.clock.run_turn()
 
     def _open_lots(self, side: Side) -> int:
-        """Return the lots of a side that may still trade; with a latency, cancelled orders may until the cancellation
-        arrives.
+        """Return the lots of a side that may still trade; with a latency, cancelled orders may trade until the
+        cancellation arrives.
         """
         orders = self._puppet.context.open_orders(self._symbol)
         return sum(order.remaining_lots for order in orders if order.side is side)
@@ -415,9 +415,9 @@ class Execution(MarketEnvironment):
 class MarketMaking(MarketEnvironment):
     """Quote a bid and an ask of ``lots`` each (``deltabook/MarketMaking-v0``).
 
-    Each step cancels the quotes and sends new ones, which never take (post-only). The action is two numbers in [-1, 1],
-    for the bid and for the ask: -1 is at the middle, 1 is ``farthest_ticks`` away from it. A side whose execution would
-    make the position exceed ``most_lots`` is left out.
+    Each step cancels the quotes and sends new ones, which never take liquidity (post-only). The action is two numbers
+    in [-1, 1], for the bid and for the ask: -1 is at the middle, 1 is ``farthest_ticks`` away from it. A side whose
+    execution would make the position exceed ``most_lots`` is left out.
 
     The reward of a step is ``Δ(cash + position × middle) / lots - inventory_cost × |position| / lots``: the change of
     wealth (cash after fees, and the position at the middle) in ticks per lot of a quote, less a cost in proportion to

@@ -180,7 +180,7 @@ class BacktestOptions(TypedDict, total=False):
     format: RecordingFormat | None
     """One of `exchange_server.replay.opening.RecordingFormat`, such as ``lobster``; None detects it."""
     day: str
-    """Day (2012-06-21) whose midnight the times of the files count from."""
+    """Day, as in 2012-06-21, from whose midnight the times of the files count."""
     tick: str
     """Price of one tick, such as ``0.01``; empty for the smallest price of the format."""
     seed: int

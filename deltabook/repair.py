@@ -191,7 +191,7 @@ def _keep(path: Path, is_needed: bool) -> str:
 
 
 def _advice(directory: Path) -> str:
-    """Return the remedy for damaged requests: none is needed for a start if a snapshot covers them."""
+    """Return the remedy for damaged requests; the exchange can start without one if a snapshot covers them."""
     try:
         moment = History(directory, all_outputs).now()
     except JournalError:

@@ -1,7 +1,7 @@
 """``make bench-cluster``: measure every point once, with a file for each, so that an interrupted run resumes where it
 stopped.
 
-A measured point is reused while plan and code are the same; BENCH_FRESH=1 measures all of them anew. A run with all
+A measured point is reused while plan and code are the same; BENCH_FRESH=1 measures all of them again. A run with all
 points puts its tables into docs/scaling.md and draws its plot; a quick one changes no page.
 """
 
@@ -51,7 +51,9 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 def run(quick: bool) -> list[Record]:
-    """Measure all points and return their figures; points for which there was no time are left out, and printed."""
+    """Measure all points and return their figures; leave out, and report, points that failed or for which no time was
+    left.
+    """
     if sys.platform != "linux":
         raise RuntimeError(f"expected Linux, whose /proc has the processor times, was {sys.platform}")
     plan, begun = QUICK if quick else FULL, time.monotonic()
@@ -77,7 +79,7 @@ def run(quick: bool) -> list[Record]:
 
 
 def _points(plan: Plan, recording: Recording, begun: float, report: document.Progress) -> list[Measured]:
-    """Return the points of earlier runs, and those for which there is time; raise `RuntimeError` if there is none."""
+    """Return the points of earlier runs and those for which there is time; raise `RuntimeError` if none has workers."""
     _KEPT.mkdir(parents=True, exist_ok=True)
     mark, fresh = _fingerprint(plan), os.environ.get("BENCH_FRESH", "") not in {"", "0"}
     points: list[Measured] = []

@@ -59,8 +59,9 @@ def layout_of(measured: Measured, symbols: int) -> Layout:
 
 
 def non_negative(rows: Floats, wanted: Floats) -> Floats:
-    """Return the least-squares fit without negative coefficients, relative to the wanted values; it tries every set of
-    columns, so there must be few.
+    """Return the least-squares fit without negative coefficients, relative to the wanted values.
+
+    Every set of columns of ``rows`` is tried, so there must be few columns.
     """
     weight = 1 / np.maximum(np.abs(wanted), _LEAST)
     scaled, target = rows * weight[:, None], wanted * weight
@@ -148,7 +149,7 @@ def _fit(
 
 
 def _wait_s(points: Sequence[Measured], costs: Costs, symbols: int) -> float:
-    """Return the median time in seconds of the steady batches that their work does not explain."""
+    """Return the median, over the points, of the seconds of a steady batch that the modelled work does not explain."""
     left = []
     for measured in points:
         phase = measured.steady

@@ -2,7 +2,7 @@
 
 The process prints its port, takes one listener, and then follows the lines of standard input: each requests a number of
 further messages, at full speed or at a rate. It records when each piece was passed to the socket, by the clock that
-file systems use for timestamps, and answers with a line when it is done. It ends with standard input.
+file systems use for timestamps, and answers with a line when it is done. It ends when standard input does.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _play(connection: socket.socket, view: memoryview, ends: npt.NDArray[np.int6
         stamps.append((at + sent, time.time_ns()))
         first = int(ends[at + begin - 1]) if at + begin else 0
         connection.sendall(view[first : int(ends[at + sent - 1])])
-    # The heartbeat shows that the requests of all messages so far are complete, so that the last one need not wait for
-    # more.
+    # The heartbeat shows that the last request has no further messages, so that those already sent need not wait for
+    # them.
     connection.sendall(_heartbeat(at + sent))
     return Played(stamps, late_s * 1000)
 

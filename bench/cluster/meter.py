@@ -13,9 +13,9 @@ __all__ = ["PARTS", "Part", "Process", "processes", "spent_s"]
 
 Part = Literal["upstream", "runtime", "driver", "executor", "daemon"]
 PARTS: Final[tuple[Part, ...]] = ("upstream", "runtime", "driver", "executor", "daemon")
-"""Roles of processes. upstream: runtimes that read a feed and have no views; runtime: the Python of the one with the
-views; driver: its Java, and the Python that plans batches; executor: Java and Python of the executors (with
-``local[N]`` these are part of the driver); daemon: Spark's master and workers and their launchers.
+"""Roles of processes. upstream: runtimes that read a feed and have no views; runtime: the Python of the runtime
+with the views; driver: that runtime's Java, and the Python that plans batches; executor: Java and Python of the
+executors (with ``local[N]`` these are part of the driver); daemon: Spark's master and workers and their launchers.
 """
 _PROC: Final = Path("/proc")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -79,8 +79,8 @@ def spent_s(
 
 
 def _part(process: Process, above: Part) -> Part:
-    """Return the role of a process: an executor is a descendant of the worker that started it, the driver's Java one of
-    the runtime.
+    """Return the role of a process: executors are descendants of the worker that started them, and the driver's Java
+    process is a descendant of the runtime.
     """
     if "CoarseGrainedExecutorBackend" in process.command or above == "executor":
         return "executor"

@@ -2,13 +2,13 @@
 
 ```
 feeds ─▶ runtimes that read (one core each) ─▶ epochs ─▶ batch after batch: driver │ executors │ publishing ─▶ results
-              └─▶ passed on by the one with the views (one core)
+              └─▶ passed on by the runtime with the views (one core)
 ```
 
 A batch takes everything that is sealed when it begins. Its time is the serial part (waiting, the driver's planning and
 its tasks, publishing) plus the executors' part: their work divided by the cores, but at least the work of the busiest
-shard, or of the views that live in one shard. If all processes share a machine, a batch gets only the part that the
-others leave. Everything is a pure function of `Costs` and a `Layout`.
+shard, or of the views that live in one shard. If all processes share a machine, a batch gets only the cores that
+the other processes leave. Everything is a pure function of `Costs` and a `Layout`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEAST_US: Final = 1e-3
 
 
 class Costs(msgspec.Struct, frozen=True):
-    """Costs: processor time, except for `wait_ms`."""
+    """Costs: processor time, except for `wait_ms` and `epoch_ms`."""
 
     ingest_us: float
     """Microseconds per message in the runtime that reads its feed."""
@@ -118,8 +118,8 @@ def batch_s(costs: Costs, layout: Layout, messages: float, busy_cores: float = 0
 
 
 def _reading(costs: Costs, layout: Layout) -> tuple[float, float]:
-    """Return the most messages per second that enter epochs, and the cores that a message per second keeps busy until
-    then.
+    """Return the largest number of messages per second that can enter epochs, and the cores that reading keeps busy for
+    each message per second.
     """
     if layout.runtimes == 1:
         return _per_s(costs.ingest_us), costs.ingest_us / 1e6
@@ -155,8 +155,8 @@ def _per_s(cost_us: float) -> float:
 
 
 def burst(costs: Costs, layout: Layout, messages: int) -> Outcome:
-    """Return the outcome of messages sent at once; on a shared machine, reading them takes at most half of it, and
-    Spark the rest.
+    """Return the outcome of messages sent at once; on a shared machine, reading them takes at most half of its
+    cores, and Spark the rest.
     """
     most, each = _reading(costs, layout)
     if layout.shared_cores is not None:

@@ -1,4 +1,4 @@
-"""Costs of views in this process, without Spark: those of the points, and one that lives in one shard."""
+"""Costs of views in this process, without Spark: of the views of the points, and of one view that is in one shard."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHARDS: Final = 4
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """Figures of views without Spark, one for each batch of an epoch after the first half, which fills the state."""
+    """Figures of views without Spark, one for each epoch of the second half; the first half fills the state."""
 
     messages_per_s: tuple[float, ...]
     """Messages per second of all views in one shard, on one thread: the speed of a machine without Spark."""

@@ -46,7 +46,7 @@ class Plan(msgspec.Struct, frozen=True):
     points: tuple[Point, ...]
     """Points in their order; an interrupted run lacks those at the end."""
     symbols: int
-    """Number of symbols, half of them in either feed."""
+    """Number of symbols, half of them in each feed."""
     live_orders: int
     """Number of live orders over all symbols."""
     requests: int
@@ -62,7 +62,7 @@ class Plan(msgspec.Struct, frozen=True):
     steady_s: float
     """Seconds at this rate."""
     windows: int
-    """Number of windows of this time, for the spread."""
+    """Number of windows into which these seconds are divided, for the spread."""
     budget_s: float
     """Seconds after which no further point is begun."""
 

@@ -31,7 +31,7 @@ class Phase(msgspec.Struct, frozen=True):
     messages: int
     """Number of feed messages in the published epochs."""
     deltas: int
-    """Number of the relations' rows in them."""
+    """Number of rows of the relations in these epochs."""
     epochs: int
     """Number of epochs."""
     batch_s: tuple[float, ...]
@@ -51,7 +51,7 @@ class Measured(msgspec.Struct, frozen=True):
     point: Point
     """Point that was measured."""
     start_s: float
-    """Seconds from nothing to a serving runtime."""
+    """Seconds from the start of the first process until the runtime serves."""
     rates: tuple[float, ...]
     """Messages per second of each burst: from its first byte sent to the version that has its last message."""
     p50_ms: tuple[float, ...]
@@ -73,7 +73,7 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def deltas_per_message(self) -> float:
-        """Number of the relations' rows per message."""
+        """Number of rows of the relations per message."""
         return self.burst.deltas / max(1, self.burst.messages)
 
 
@@ -122,7 +122,7 @@ def _steady(system: System, plan: Plan) -> tuple[Phase, list[Played], list[Versi
 
 
 class _PhaseClock:
-    """State at the begin of a phase."""
+    """State at the beginning of a phase."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -131,7 +131,7 @@ class _PhaseClock:
         self._begun = time.monotonic()
 
     def finish(self) -> Phase:
-        """Return the phase from its begin until now."""
+        """Return the phase from its beginning until now."""
         seconds, cpu = time.monotonic() - self._begun, self._system.spent_s(self._before)
         versions = self._system.versions.all[self._versions - 1 :]
         epochs, messages, deltas = self._system.versions.between(versions[0].to_epoch, versions[-1].to_epoch)

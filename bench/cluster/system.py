@@ -78,7 +78,7 @@ class System:
         self._roots = roots
 
     def spent_s(self, before: Mapping[int, Process]) -> dict[Part, float]:
-        """Return the processor seconds by role since this process table."""
+        """Return the processor seconds by role since ``before``, an earlier process table."""
         return spent_s(self._roots, before, processes())
 
     def play(self, messages: int, rate: float, patience_s: float) -> tuple[list[Played], int]:

@@ -25,8 +25,8 @@ class Version(msgspec.Struct, frozen=True):
     to_epoch: int
     """Epoch of the version."""
     published_ns: int
-    """Time when its result got its name, in nanoseconds since the UTC epoch; file systems round it to a few
-    milliseconds.
+    """Time when its result was renamed to its final name, in nanoseconds since the UTC epoch; file systems round it to
+    a few milliseconds.
     """
     cuts: dict[str, int]
     """Number of the last message in the version, by origin."""
@@ -64,7 +64,7 @@ class Versions:
 
 
 def covered_ns(versions: Sequence[Version], last: Mapping[str, int]) -> int | None:
-    """Return when the first version with all messages up to these, by origin, was published; None if there is none."""
+    """Return when the first version was published that has each origin's messages up to `last`; None if none has."""
     for version in versions:
         if all(version.cuts.get(name, 0) >= number for name, number in last.items()):
             return version.published_ns

@@ -29,8 +29,8 @@ _REFERENCE: Final = (
 
 
 def measure_barriers(quick: bool) -> list[Record]:
-    """Measure plans of 1, 10 and 100 operators in a row, without input (idle) and with as much as they take
-    (loaded).
+    """Measure plans of 1, 10 and 100 operators in a row, without input (idle) and with as much as they
+    accept (loaded).
     """
     found: list[Record] = []
     for operators in OPERATORS:
@@ -51,7 +51,7 @@ def _engine_rounds(operators: int, items: int, count: int) -> list[list[float]]:
 
     def barrier_us() -> float:
         if items:
-            last.wait_for(_BETWEEN)  # the plan is as full again as before the last barrier
+            last.wait_for(_BETWEEN)  # until the plan is as full as before the last barrier
         return _barrier_us(engine)
 
     with running(chain(ItemSource(items, ends=False), pipelines), _WORKERS) as (engine, _):
@@ -80,7 +80,7 @@ def _barrier_us(engine: QueryEngine) -> float:
 
 
 def _executor_rounds(operators: int, is_loaded: bool, count: int) -> list[list[float]]:
-    """Return the microseconds in which a token is passed from task to task, while others circulate if it is loaded."""
+    """Return the microseconds in which a token is passed from task to task, while others circulate if ``is_loaded``."""
     stopped = threading.Event()
     with ThreadPoolExecutor(_WORKERS) as pool:
 

@@ -1,8 +1,8 @@
 """The express lane from a socket to a subscriber, and the references in the same run.
 
 One process sends a text feed over loopback, another is a runtime with the six finance queries in the express lane and
-without Spark. The latency of a message is the time from passing its piece to the socket until the first frame of each
-view that covers it. Meanwhile epochs are committed to the disk every second.
+without Spark. The latency of a message in a view is the time from when its piece is passed to the socket until the
+first frame of the view that covers the message is received. Meanwhile epochs are committed to the disk.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WORKERS: Final = 1
 """Number of workers that `deltabook runtime` uses for express views alone."""
 _REFERENCE_MESSAGES: Final = 100_000
 _BY_HAND: Final = ("axf", "bsv", "mst", "psp", "vwap")
-"""Queries with a hand-written reference; that of BSP assumes that a row never changes."""
+"""Queries with a hand-written reference. BSP is missing, because its reference assumes that a row never changes."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -67,10 +67,11 @@ class _Run(msgspec.Struct, frozen=True):
 
 
 def measure_express(quick: bool) -> list[Record]:
-    """Measure ``express.p50_ms``, ``express.p99_ms``, ``express.messages_per_s`` and the references of the last.
+    """Measure ``express.p50_ms``, ``express.p99_ms``, ``express.messages_per_s`` and the references of the
+    throughput.
 
-    Raises `WrongAnswerError` if the lane, the hand-written programs and the one for single messages disagree at the end
-    of the flow; this is checked before anything is timed.
+    Raises `WrongAnswerError` if the lane, the hand-written programs and `PlainBook` disagree at the end of the flow;
+    this is checked before anything is timed.
     """
     plan = plan_of(quick)
     paced = round(plan.rate * plan.seconds)

@@ -1,6 +1,6 @@
 """References of the express lane: a program for one message at a time, and the hand-written numpy programs.
 
-Both get input that the lane has to compute: the first gets parsed messages, the second deltas of the relations.
+Unlike the lane, they do not compute their input: the first gets parsed messages, the second deltas of the relations.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Fenwick:
         return total
 
     def reaching(self, target: int) -> int:
-        """Return the first level up to which, itself included, the sum is at least the target."""
+        """Return the first level at which the sum of all levels so far, itself included, reaches the target."""
         sums, place, step = self._sums, 0, _TOP
         while step:
             after = place + step
@@ -129,7 +129,7 @@ class PlainBook:
         held[1] += volume
 
     def _answer(self) -> None:
-        """Sum the values of the levels above which lies less than a quarter of the volume, without the best level."""
+        """Sum the values of the levels with less than a quarter of the volume above them, without the best level."""
         if not self._volume:
             self.vwap = None
             return

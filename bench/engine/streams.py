@@ -2,9 +2,9 @@
 
 `runtime.engine.operators.DerivedQuery` maintains the query, and commits its state to a store in memory at every
 barrier. The references are DuckDB, in one thread, and Polars, with all cores: at each barrier they compute the query
-again over all rows so far, which is the cost of a stream without state. They are timed at five evenly spaced barriers,
-whose mean stands for all. The ratio of `streams.NAME.once.rows_per_s` is to the faster reference when it computes the
-query once, at the end: all rows in one batch, without order, state or barriers. The numbers of rows are compared.
+again over all rows so far, which is the cost of a stream without state. They are timed at five evenly spaced barriers;
+the mean is used for all barriers. `streams.NAME.once.rows_per_s` is compared with the faster reference when it computes
+the query once, at the end: all rows in one batch, without order, state or barriers. The numbers of rows must be equal.
 """
 
 from __future__ import annotations

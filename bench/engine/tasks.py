@@ -31,8 +31,8 @@ def measure_tasks(quick: bool) -> list[Record]:
 
 
 def _seconds(items: int, workers: int) -> float:
-    """Return the seconds of items through a chain of pipelines, one task for each item at each, until the query has
-    ended.
+    """Return the seconds in which items pass through a chain of pipelines, with a task per item and pipeline, until the
+    query has ended.
     """
     plan = chain(ItemSource(items, ends=True), [PassOn(workers) for _ in range(_OPERATORS)])
     start = time.perf_counter()
@@ -43,7 +43,7 @@ def _seconds(items: int, workers: int) -> float:
 
 
 def _executor_seconds(items: int, workers: int) -> float:
-    """Return the seconds of the same by hand: a task submits the next one, with the same number of items in flight."""
+    """Return the seconds of the same work on an executor: a task submits the next one, with as many items in flight."""
     room = threading.Semaphore(EngineConfig().in_flight)
     left = items
     done = threading.Event()

@@ -1,6 +1,6 @@
 """``python -m bench.exchange.echo_process``: answers every message with as many bytes as an acknowledgement has.
 
-This is the least work of a server on the same reactor: the rest of an order's time is the exchange.
+This is the least work of a server on the same reactor: the rest of an order's time is spent by the exchange.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ def make_flow(requests: int, live_orders: int, seed: int = 1) -> Flow:
     """Return the requests that fill a book, and the following ones, which keep the number of live orders about
     constant.
 
-    A tenth of the requests execute; of the others about as many add as cancel. Prices lie within 40 ticks of a middle
-    that moves slowly; volumes are 1 to 100.
+    Of the timed requests, about half add an order, four tenths cancel one, and a tenth execute. Prices are within 40
+    ticks of a middle that moves slowly; volumes are 1 to 100.
     """
     random = Random(seed)
     sides = (_Side(-1), _Side(1))
@@ -116,7 +116,7 @@ def _rest(  # noqa: PLR0917 - the parts of an order
 
 
 def _cancel(random: Random, sides: tuple[_Side, _Side], live: dict[int, tuple[int, int]], ids: list[int]) -> Request:
-    """Return a request that ends an order that still rests; ids of others are removed on the way."""
+    """Return a request that cancels an order that still rests; remove ids of orders that no longer rest on the way."""
     while True:
         place = random.randrange(len(ids))
         ids[place], ids[-1] = ids[-1], ids[place]

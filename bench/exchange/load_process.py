@@ -24,7 +24,7 @@ _PATIENCE_S: Final = 120.0
 _BEAT_S: Final = 1.0
 _QUIET_S: Final = 0.5
 _HEARTBEATS_BYTES: Final = 300
-"""Number of bytes by which listeners may differ: each is sent heartbeats of three bytes while the feed is silent."""
+"""Largest difference between listeners in bytes: they get heartbeats of three bytes while the feed is silent."""
 
 
 class Job(msgspec.Struct, frozen=True):

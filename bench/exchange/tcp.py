@@ -90,7 +90,7 @@ def _latencies(orders: int, fsync: str, runs: int, *, polls: bool) -> list[list[
 
 
 def _echo_us(pings: int) -> list[float]:
-    """Return the microseconds of the same exchange of messages with a server that does nothing."""
+    """Return the microseconds of round trips of messages of the same sizes with a server that does nothing else."""
     command = [sys.executable, "-m", "bench.exchange.echo_process"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:

@@ -67,7 +67,7 @@ class Material(msgspec.Struct, frozen=True):
     threaded: bool
     """True if the reference uses as many threads as it is given."""
     read: Callable[[int], Reading]
-    """Runs the reference with a number of threads."""
+    """Function that runs the reference with a number of threads."""
 
 
 def material_of(name: str, plan: Plan, folder: Path) -> Material:

@@ -10,7 +10,7 @@ __all__ = ["BUFFERS", "FORMATS", "WINDOW", "WORKERS", "Plan", "plan_of"]
 
 FORMATS: Final = ("csv", "json", "native", "itch")
 BUFFERS: Final = {"4k": 1 << 12, "64k": 1 << 16, "256k": 1 << 18, "1m": 1 << 20}
-"""Sizes of raw buffers in bytes, by the name that the figures carry."""
+"""Sizes of raw buffers in bytes, by their name in the figures."""
 WORKERS: Final = (1, 2)
 WINDOW: Final = 64
 """Number of buffers in a group within which they are shuffled."""

@@ -69,7 +69,7 @@ def numpy_records(data: bytes, dtype: np.dtype[np.void], threads: int, *, tiled:
 
 
 def itch_book(path: Path) -> Reading:
-    """Run `itch-book` (C++) on a file: its table of order messages, and the books that it builds for it; one thread."""
+    """Run `itch-book` (C++) on a file, in one thread: it builds books and makes a table of order messages."""
     import itch_book as library
 
     feed = library.open(str(path), date=_DAY)

@@ -103,7 +103,7 @@ def _compare(sent: dict[str, Any], result: dict[str, Any]) -> None:
 def _allow_files(count: int) -> None:
     """Raise the limit of open files as far as needed, for the processes that are started from here.
 
-    Raises `RuntimeError` if that is not allowed: fewer sources under the same name would be another figure.
+    Raises `RuntimeError` if that is not allowed: a figure of fewer sources must not have the same name.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + _FILES_BESIDE

@@ -3,7 +3,7 @@
 ``python -m bench.market`` writes the table and the plot of docs/market.md.
 
 ```
-observing.py  a market is watched while a recording or agents trade in it
+observing.py  watches a market while agents trade in it
 tables.py     the figures of `deltabook.facts`, as the table of the page
 benchmark.py  what agents cost
 ```

@@ -1,4 +1,4 @@
-"""Cost of an agent's order, beside the market's cost for it, and the speed of reading recorded files."""
+"""Cost of an agent's order, beside the market's cost of the same order, and the speed of reading recorded files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from exchange_server.replay.bitstamp import HEADER
 __all__ = ["run"]
 
 _BATCH: Final = 20
-"""Number of requests of 10 ms at the default rate."""
+"""Number of requests in 10 ms at the default rate."""
 
 
 def run(quick: bool) -> list[Record]:
-    """Measure the processor time of agents on the default symbols, at the default rate's batches, and of the
-    loaders.
+    """Measure the processor time of the loaders, and of agents on the default symbols with the batches of the default
+    rate.
     """
     return [*_agents(quick), *_loaders(quick)]
 
@@ -68,8 +68,8 @@ def _rate(loader: Loader) -> float:
 
 
 def _recordings(folder: Path, count: int) -> dict[str, Loader]:
-    """Write the same orders in each format, each added and deleted, and in ITCH also as one stock of twenty; return the
-    loaders.
+    """Write the same orders, each added and then deleted, in each format, in ITCH over 20 stocks; return a loader for
+    each file, and one for a single stock of the ITCH file.
     """
     orders = range(1, count // 2 + 1)
     lines = {

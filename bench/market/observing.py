@@ -35,7 +35,7 @@ class Venue:
         """Processor time of the market alone, in seconds."""
 
     def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
-        """Return the first of ``count`` times, later than all before."""
+        """Reserve ``count`` times later than all earlier ones; return the first."""
         first_ns = max(at_least_ns, self.time_ns + 1)
         self.time_ns = first_ns + count - 1
         return first_ns

@@ -41,7 +41,7 @@ class _Played(msgspec.Struct, frozen=True):
 
 
 def measure_backtests(quick: bool) -> list[Record]:
-    """Measure ``backtest.messages_per_s``, and for each peer its own figure and ``backtest.NAME.ratio_peer``, in turns.
+    """Measure ``backtest.messages_per_s``, and for each peer its rate and ``backtest.NAME.ratio_peer``; runs alternate.
 
     Raises `RuntimeError` if the strategies did not see the same best prices: then the work was not equal.
     """
@@ -76,7 +76,7 @@ def play_with_peer(python: Path, peer: str, path: Path) -> _Played:
 
 
 def _play(path: Path) -> _Played:
-    """Run our backtest once, from records in memory, like the peer's deltas."""
+    """Run our backtest once, from records in memory, as peers run from theirs."""
     config = BacktestConfig((_TOUCHER,))
     flow = Flow((DataFile(path, "dbtoaster", SYMBOL),), 0)
     records = list(flow)

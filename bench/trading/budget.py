@@ -51,11 +51,11 @@ STAGES: Final = (
     Stage("request", "exchange", "deltabook_exchange_request_seconds", "text"),
     Stage("fsync", "algo", "deltabook_algo_fsync_seconds"),
 )
-"""Stages in their order; the last one is after the sending of the order."""
+"""Stages in their order; the last one, ``fsync``, follows the sending of the order."""
 
 
 class StageTimes(msgspec.Struct, frozen=True):
-    """Counts of a histogram, up to a time or between two."""
+    """Counts of a histogram up to a time, or between two times."""
 
     bounds_s: tuple[float, ...]
     """Upper bounds of its buckets in seconds, ascending, infinity last."""

@@ -17,14 +17,12 @@ __all__ = ["measure_demo_cpu", "seconds_of"]
 
 _ROLES: Final = ("dashboard", "exchange", "runtime", "algo")
 _BEGUN: Final = "Spark is up"
-"""Text that the demo prints when its seconds begin."""
+"""Text that the demo prints just before its seconds begin, if Spark was starting."""
 _PATIENCE_S: Final = 300.0
 
 
 def measure_demo_cpu(quick: bool) -> list[Record]:
-    """Measure ``demo.cpu.PROCESS``: mean number of cores in use, from Spark's first version on; ``total`` is
-    the sum.
-    """
+    """Measure ``demo.cpu.PROCESS``: mean number of cores in use once Spark is up; ``total`` is the sum."""
     seconds, runs = (10, 1) if quick else (40, 3)
     found = [_cores(seconds) for _ in range(runs)]
     names = sorted({name for cores in found for name in cores})

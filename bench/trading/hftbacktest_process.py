@@ -2,9 +2,9 @@
 
 It reads ``t,id,action,volume,price`` (B S add, E executes in part, F in full, D deletes; times in ms). A line becomes
 an event of hftbacktest's market-by-order feed before the clock starts, an execution becomes two: the fill, and the
-remaining order. The strategy, compiled by numba before the clock starts, reads the best prices after every event; at
-every thousandth change it cancels its order and bids one lot at the best bid. It prints messages (lines), seconds,
-touches and orders as one line of JSON. It imports nothing of this project.
+change or removal of the order. The strategy, compiled by numba before the clock starts, reads the best prices after
+every event; at every thousandth change it cancels its order and bids one lot at the best bid. It prints messages
+(lines), seconds, touches and orders as one line of JSON. It imports nothing of this project.
 """
 
 from __future__ import annotations

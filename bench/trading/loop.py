@@ -1,4 +1,4 @@
-"""Starts processes of the loop as the demo does, for a measurement."""
+"""Starts the processes from the exchange to the algorithm engine as the demo does, for a measurement."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _POLL_S: Final = 0.02
 
 
 def deltabook(*arguments: str) -> list[str]:
-    """Return the command line of a part that ends with its starter."""
+    """Return the command line of a process that ends when its parent does."""
     return [sys.executable, "-m", "deltabook", *arguments, "--exit-with-stdin", "--status-interval", "0"]
 
 
 @contextmanager
 def running(role: str, command: list[str], folder: Path) -> Iterator[Child]:
-    """Run a part; yield when it is ready, and end it afterwards."""
+    """Run a process; yield when it is ready, and end it afterwards."""
     child = Child(role, command, folder / f"{role}.log", {**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
         until_ready(child)
@@ -53,7 +53,7 @@ def until_ready(child: Child) -> dict[str, int]:
 
 
 def _is_spark_up(port: int) -> bool:
-    """Return True if a runtime's Spark has joined, or it has none."""
+    """Return True if a runtime's Spark has joined, or if the runtime has no Spark."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/status", timeout=_READY_S) as answer:
         return bool(json.load(answer)["spark"] != "starting")
 

@@ -24,8 +24,8 @@ def write_recording(path: Path, requests: int, seed: int = 1) -> int:
     """Write ``t,id,action,volume,price`` (B S add, E executed in part, F in full, D deleted) and return the number of
     messages.
 
-    A tenth of the requests execute; of the others about as many add as cancel. About 2,000 orders are live, and each
-    millisecond has ten requests.
+    About half of the requests add an order, four tenths cancel one, and a tenth execute. About 2,000 orders are live,
+    and each millisecond has ten requests.
     """
     now, rules = Now(), MarketRules((Instrument(SYMBOL),))
     encoder = TextEncoder(rules, now)

@@ -91,8 +91,8 @@ class Bids:
         return (answer[1] - bid[1]) * 1000
 
     def _pause(self, seconds: float) -> None:
-        """Read the feed during a pause, because an exchange disconnects a client that does not; end at a time
-        independent of the feed.
+        """Read the feed during a pause, because an exchange disconnects a client that does not read; end at a
+        time independent of the feed.
         """
         until_s = time.monotonic() + seconds
         while (left_s := until_s - time.monotonic()) > 0:
@@ -131,7 +131,7 @@ def _executes(line: bytes, order_id: int) -> bool:
 
 
 def measure_tick_to_trade(quick: bool) -> list[Record]:
-    """Measure ``trading.tick_to_trade.LANE.p50_ms`` and ``.p99_ms``, medians over runs of the percentiles of each, and
+    """Measure ``trading.tick_to_trade.LANE.p50_ms`` and ``.p99_ms``, medians of the percentiles of each run, and
     ``trading.budget.STAGE``, the time of each stage in the express lane.
     """
     runs, pause_s = (1, 0.05) if quick else (3, 0.1)
@@ -155,7 +155,7 @@ def measure_tick_to_trade(quick: bool) -> list[Record]:
 
 
 def lane_options(lane: str) -> list[str]:
-    """Return the options for the demo's views, published early as in the demo, or by Spark alone."""
+    """Return the options for the demo's views: in the express lane with Spark, as in the demo, or in Spark alone."""
     views = ",".join(str(query_path(view)) for view in VIEWS)
     return ["--express", views, "--spark"] if lane == "express" else ["--views", views]
 

@@ -1,4 +1,4 @@
-"""The strategy of the timed backtests, ours and the peer's: it reads the best prices after every message."""
+"""The strategy of the timed backtests, ours and the peers': it reads the best prices after every message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ EVERY = 1_000
 
 
 class Toucher(Strategy[NoParameters]):
-    """Bids one lot at the best bid at every thousandth change of the best prices, instead of its last order."""
+    """Bids one lot at the best bid at every thousandth change of the best prices, after cancelling its last order."""
 
     def __init__(self, parameters: NoParameters) -> None:
         super().__init__(parameters)

@@ -3,8 +3,8 @@
 A burst of items of one source waits for 1, 10 or 100 queries, and then every query takes all of them one by one. There
 are three variants: the shared queue (case B), a queue for each query with a copy of each item (case A as intended,
 where a query may change its items), and a queue for each query in which the items are the same objects (case A as
-Python allows it, because items are never changed). Memory is what Python allocates from before the burst until it
-waits, by `tracemalloc`, without the burst's own items; times are of bursts without `tracemalloc`.
+Python allows it, because items are never changed). Memory is what Python allocates while the burst is queued,
+measured by `tracemalloc`, without the burst's own items; times are of bursts without `tracemalloc`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["measure_tuple_queues"]
 
 _QUERIES: Final = (1, 10, 100)
 _ITEM_BYTES: Final = 96
-"""Size in bytes: about a feed message of text, or a row of it."""
+"""Size of an item in bytes: about that of a text feed message, or of its row."""
 
 
 def _copied(item: bytes) -> bytes:

@@ -91,7 +91,7 @@ CASES: Final = {
         _case("vwap", ("bids",), _TUNED["vwap"]),
     )
 }
-"""Cases by name: the finance queries, and PSP with a constant that lets half of 20,000 orders pass."""
+"""Cases by name: the finance queries, and PSP with a constant that half of 20,000 orders satisfy."""
 SIX: Final = ("axf", "bsp", "bsv", "mst", "psp", "vwap")
 """The six finance queries, which also run together."""
 BROKER_SUM: Final = Case(

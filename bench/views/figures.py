@@ -148,8 +148,8 @@ def _spark(measured: Measured) -> Iterator[Record]:
 
 
 def _cost(measured: Measured) -> Iterator[Record]:
-    """Yield how much longer a batch takes at the largest state than at the smallest; for a class, that of its worst
-    query.
+    """Yield how much longer a batch takes at the largest state than at the smallest; for a class, the ratio of its
+    worst query.
     """
     lowest, highest = measured.plan.states[0], measured.plan.states[-1]
     for name, queries in CLASSES.items():

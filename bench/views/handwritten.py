@@ -36,7 +36,7 @@ class Handwritten(ABC):
 
     @abstractmethod
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Apply a batch of deltas of the relations that it reads, and return the whole answer."""
+        """Apply a batch of deltas of the relations that the query reads, and return the whole answer."""
 
 
 class Vwap(Handwritten):
@@ -134,7 +134,7 @@ class Axf(Handwritten):
         self._never_above = bool((self._bids_above == LEVELS).all())
 
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Return, per broker, the asks' less the bids' volume over all pairs that are far apart."""
+        """Return, per broker, the ask's volume minus the bid's, summed over all pairs that are far apart."""
         for side, d in deltas.items():
             _add(self._sides[side], d, d["broker_id"] * LEVELS + (d["price"] - LOWEST[side]))
         bids, asks = self._sides["bids"], self._sides["asks"]
@@ -158,8 +158,8 @@ class Bsp(Handwritten):
         self._brokers = np.zeros(0, np.uint8)
 
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Return, per broker, the sum of each bid's value times the number of bids before it less the number
-        after it.
+        """Return, per broker, the sum over its bids of the value × (number of bids before it - number of bids after
+        it).
         """
         if "bids" in deltas:
             self._take(deltas["bids"])
@@ -191,7 +191,7 @@ def _add(held: npt.NDArray[Any], d: Columns, place: Integers) -> None:
 
 
 def _best_quarter(volume: Floats) -> tuple[int, int]:
-    """Return the range of levels above which lies some volume, but less than a quarter: the best level is excluded."""
+    """Return the range of levels with some volume above them, but less than a quarter: the best level is excluded."""
     upto = np.cumsum(volume)
     total = upto[-1]
     begin = int(np.searchsorted(upto, 0.75 * total, side="right"))  # upto > total - total/4, exact in binary

@@ -79,7 +79,7 @@ class Answers:
 
 
 def is_incremental(program: Program) -> bool:
-    """Return True if no view is recomputed from its state; such a view is left out of the timings."""
+    """Return True if no view is recomputed from its state; a case with such a view is left out of the timings."""
     return not any(isinstance(view.body, Reevaluated) for view in program.views)
 
 
@@ -93,7 +93,7 @@ def columns_of(tables: Mapping[str, pa.Table]) -> dict[str, Columns]:
 
 def check(case: Case, live_orders: int) -> None:
     """Check that program, hand-written program, Polars and DuckDB agree after each of some batches; raise
-    `WrongAnswerError`.
+    `WrongAnswerError` if two of them disagree.
     """
     for orders, is_written in ((_WRITTEN_ORDERS, True), (live_orders, False)):
         for number, (answer, other) in enumerate(_answers(case, orders, is_written)):

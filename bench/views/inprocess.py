@@ -1,8 +1,8 @@
 """Rates in this process: the view program and its alternatives, on the same batches, in turns.
 
 In a run the next batches of the market are made, then each contestant applies all of them (those that recompute apply
-the first ones), one contestant after the other; every run begins with another one. Wall-clock time is what a user sees;
-thread time is the cost of a program on one thread, independent of other load.
+the first ones), one contestant after the other; every run begins with a different contestant. Wall-clock time is what a
+user sees; thread time is the cost of a program on one thread, independent of other load.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class _Contest:
         return _RECOMPUTED_BATCHES if self._is_smallest else 1
 
     def check(self) -> None:
-        """Check that all answers are equal now; raise `WrongAnswerError`."""
+        """Check that all answers are equal now; raise `WrongAnswerError` if they are not."""
         answer, live = self._answers.rows(self._case.name), self._market.live(self._case.relations)
         if self._by_hand is not None:
             _expect_equal(self._case, answer, sorted(self._by_hand, key=repr))
@@ -191,7 +191,7 @@ class _Events:
         self._expected.take(self._batched.apply(first).changes)
 
     def _batch(self, who: str) -> Tables:
-        """Return the events of a run, which the other program applies as one batch."""
+        """Return the events of a run, after the program for batches has applied them as one batch."""
         tables = self._market.batch(_EVENTS[who] // self._divisor, self._case.relations)
         self._expected.take(self._batched.apply(tables).changes)
         return tables
@@ -221,8 +221,8 @@ class _Events:
         return events
 
     def check(self) -> None:
-        """Check after the loop that the next batch changes the same rows as in the program that applied batches, which
-        is right.
+        """Check after the loop that the next batch changes the same rows as in the program that applied batches, and
+        that this program's answer is right.
         """
         tables, query = self._market.batch(_CHECKED_EVENTS, self._case.relations), self._case.name
         changed, expected = Answers(), Answers()

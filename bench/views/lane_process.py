@@ -58,7 +58,7 @@ class Small(msgspec.Struct, frozen=True, tag=True):
 
 
 class Plain(msgspec.Struct, frozen=True, tag=True):
-    """Command to run the same SQL on plain Structured Streaming, with insertions only, since it takes no others."""
+    """Command to run the same SQL on plain Structured Streaming, with insertions only, since it has no deletions."""
 
     directory: str
     """Directory of its files."""

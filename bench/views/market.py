@@ -2,8 +2,8 @@
 
 A side is a fixed number of slots with an order in each. A step removes the order of a random slot and puts a new one
 there, so that after the warm-up every other event is a removal of any live order with equal probability, including
-those of the same batch. Removed rows are found by sorting the steps by slot: each removes the row that the step before
-it put into its slot.
+orders that the same batch added. Removed rows are found by sorting the steps by slot: each removes the row that the
+step before it put into its slot.
 """
 
 from __future__ import annotations

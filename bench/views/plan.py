@@ -25,7 +25,7 @@ class Plan(msgspec.Struct, frozen=True):
     sizes: tuple[int, ...]
     """Sizes of batches in process at the smallest state."""
     larger_sizes: tuple[int, ...]
-    """Sizes of batches in process at the states between."""
+    """Sizes of batches in process at the intermediate states."""
     largest_sizes: tuple[int, ...]
     """Sizes of batches in process at the largest state."""
     states: tuple[int, ...]

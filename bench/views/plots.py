@@ -191,7 +191,7 @@ def _through_spark(measured: Measured) -> Any:
 
 
 def _latency(measured: Measured) -> Any:
-    """Draw the share of small epochs that were published within a time."""
+    """Draw the share of small epochs that were published, by the time since they were sealed."""
     if not measured.spark.small:
         return None
     figure, axes = plt.subplots(figsize=(8, 4.5))

@@ -26,7 +26,7 @@ _VOLUME, _PRICE, _BROKER = pl.col("volume"), pl.col("price"), pl.col("broker_id"
 
 
 def _best_quarter(rows: pl.DataFrame) -> pl.LazyFrame:
-    """Return the levels above which lies some volume, but less than a quarter."""
+    """Return the levels with some volume above them, but less than a quarter."""
     above = _VOLUME.cum_sum() - _VOLUME
     levels = rows.lazy().group_by("price").agg(_VOLUME.sum(), pl.len().alias("n")).sort("price", descending=True)
     return levels.filter((4 * above < _VOLUME.sum()) & (pl.int_range(pl.len()) > 0))

@@ -41,7 +41,7 @@ class FromScratch:
         self._connection.close()
 
     def apply(self, deltas: Mapping[str, pa.Table]) -> list[Any]:
-        """Apply a batch and return the answer's rows as DuckDB gives them."""
+        """Apply a batch and return the answer's rows as DuckDB returns them."""
         for name, table in deltas.items():
             self._connection.register("given", table)
             self._connection.execute(f"INSERT INTO {name} SELECT * EXCLUDE (weight) FROM given WHERE weight > 0")

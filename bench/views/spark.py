@@ -39,11 +39,11 @@ class Log(msgspec.Struct, frozen=True):
     batches: tuple[int, ...]
     """Number of events of each batch, the warm-up first; a batch is `SEGMENTS` epochs."""
     answers: dict[str, Answer]
-    """Answers at the end of the hand-written programs that read no other relations."""
+    """Answers of the hand-written programs at the end; wrong for programs that read other relations too."""
 
 
 def seal_log(directory: Path, relations: Sequence[str], live_orders: int, batches: Iterable[int]) -> Log:
-    """Make a log; `LaneProcess.follow` adds its programs."""
+    """Make a log without a program; `LaneProcess.follow` links it to logs with programs."""
     market, sealer = Market(live_orders), Sealer(directory / "epochs", b"")
     by_hand = {name: make() for name, make in HANDWRITTEN.items()}
     sizes = [live_orders * len(relations)]
@@ -145,7 +145,7 @@ class LaneProcess:
         shutil.rmtree(self._directory, ignore_errors=True)  # Spark's Java may still be removing files there
 
     def folder(self) -> Path:
-        """Return a new folder, which is removed with the process."""
+        """Return the path of a new folder, which is removed when the process ends."""
         self._number += 1
         return self._directory / f"run{self._number}"
 
@@ -157,7 +157,7 @@ class LaneProcess:
         return self._read()
 
     def follow(self, log: Log, cases: Sequence[Case], batches: int = -1) -> Followed:
-        """Maintain these views over the log or its first batches (after the warm-up), and time each batch.
+        """Maintain these views over the log, or over its warm-up and first ``batches`` batches, and time each batch.
 
         Raises `WrongAnswerError` if the answers at the end of the whole log differ from those of the hand-written
         programs.

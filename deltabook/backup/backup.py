@@ -1,7 +1,7 @@
 """Creation of backups, as a directory or as one archive, and their restoration.
 
 A backup gets its name only after every part is copied, checked and listed. It is restored as a whole, into an empty
-place.
+directory.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time
     """Copy a run directory, or all of those directly below a directory, to ``target``: a new directory, or ``.tar``,
     ``.tar.zst``.
 
-    Its processes may be running. Raise `BackupError` on failure, and then remove the incomplete target.
+    The processes of the run directories may be running. Raise `BackupError` on failure, and then remove the incomplete
+    target.
     """
     parts = find_parts(directory)
     if target.exists() or target.is_symlink():
@@ -183,7 +184,7 @@ def _listed(directory: Path) -> list[FileEntry]:
 
 
 def _published(stage: Path, target: Path, manifest: Manifest) -> int:
-    """Give the backup its name, durably; return its size in bytes."""
+    """Publish the backup durably under its name; return its size in bytes."""
     if not is_archive(target):
         sync_below(stage)
         stage.rename(target)

@@ -82,7 +82,7 @@ class Stage:
         hidden.rename(target)
 
     def copy_some(self, source: Path, names: Iterable[str], *, is_final: bool = False) -> list[str]:
-        """Copy those files of a directory that exist; return their names."""
+        """Copy the named files of a directory, except those that do not exist; return the names of the copied files."""
         copied = []
         for name in names:
             try:

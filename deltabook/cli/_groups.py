@@ -178,7 +178,7 @@ _SUMMARY: Final = 110
 
 
 class LazyGroup(click.Group):
-    """Group of commands by name: each has a module of this package, an attribute of it, and a summary.
+    """Group of commands by name: each is an attribute of a module of this package, and has a summary.
 
     A command line without a command's name runs `default`.
     """

@@ -79,7 +79,7 @@ class CliPort:
     def ask(self, method: str, path: str, body: bytes | None = None, timeout: float = 0.0) -> bytes:
         """Return the whole answer, for which the service itself may take up to ``timeout`` seconds.
 
-        Raise `ConfigFileError` with the port's own message, or a general one if it has none.
+        Raise `ConfigFileError` with the port's own message, or with a general one if the port sent none.
         """
         with _one_line():
             return self._port.ask(method, path, body, wait_s=timeout)[0]
@@ -192,7 +192,7 @@ def _status_address(directory: Path | None) -> str:
 
 
 def _reachable(interface: str, port: int) -> str:
-    """Return the address at which a process on this machine can be reached that listens on an interface."""
+    """Return the address at which a process that listens on an interface of this machine can be reached."""
     return f"{'127.0.0.1' if interface in ANY_INTERFACE else interface}:{port}"
 
 

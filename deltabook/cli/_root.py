@@ -184,7 +184,7 @@ def one_line(error: BaseException) -> str:
 class _Root(LazyGroup):
     """Loads a sub-command's module when it is named, and turns every error into one line and an exit code.
 
-    The exit code is 2 for a wrong command line, 1 for all other errors.
+    The exit code is 2 for a wrong command line, 130 for an interrupt and 1 for all other errors.
     """
 
     _role = ""

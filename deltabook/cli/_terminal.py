@@ -19,7 +19,8 @@ WIDEST: Final = 1 << 20
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str]) -> None:
-    """Print rows under a title; columns named in ``left`` are left-aligned, the others right-aligned. None is empty.
+    """Print rows under a title; columns named in ``left`` are left-aligned, the others right-aligned. A cell for None
+    is empty.
 
     If the terminal is too narrow, the frames of the columns are left out, so that fewer cells are wrapped.
     """

@@ -224,7 +224,7 @@ def _print_table(title: str, columns: Sequence[Column], rows: list[list[Any]]) -
 
 
 def running_views(results: ResultsPort) -> list[dict[str, Any]]:
-    """Return the descriptions of a runtime's views, as its results service gives them."""
+    """Return the descriptions of a runtime's views, as its results service returns them."""
     views: list[dict[str, Any]] = msgspec.json.decode(results.ask("GET", VIEWS_PATH))
     return views
 

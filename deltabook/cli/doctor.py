@@ -28,7 +28,7 @@ _DISK_NEEDED_MIB: Final = 512
 _DISK_WANTED_MIB: Final = 2048
 _SHARED_MEMORY_WANTED_MIB: Final = 64
 _PORTS_NEEDED: Final = 8
-"""Number of ports that must be free: the demo opens three, Spark some more."""
+"""Number of ports that must be free: the demo opens six of its own, Spark some more."""
 _SPARK_PACKAGES: Final = {
     "pyspark": "pyspark.sql",
     "pyarrow": "pyarrow.compute",

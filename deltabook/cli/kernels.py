@@ -1,4 +1,4 @@
-"""`deltabook kernels` and `deltabook classes`: make files in advance with which later starts are faster.
+"""`deltabook kernels` and `deltabook classes`: make files in advance that speed up later starts.
 
 The former compiles the kernels of the shipped queries, the latter archives the classes that Spark's Java loads.
 """
@@ -27,7 +27,7 @@ class ShippedSources(NamedTuple):
     """Kernel sources of a folder of queries."""
 
     sources: list[str]
-    """Each source once."""
+    """Sources without duplicates."""
     skipped: list[str]
     """Reason for each file that cannot be compiled."""
 

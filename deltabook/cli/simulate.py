@@ -210,8 +210,8 @@ def _by_name(given: tuple[str, ...], default: str) -> tuple[str, dict[str, str]]
 
 
 def _instruments(given: str) -> tuple[Instrument, ...]:
-    """Read instruments from a JSON file, or take symbols of the exchange's default instruments, with their scales and
-    prices.
+    """Read instruments from a JSON file, or make them of symbols; the exchange's default instruments keep their scales
+    and prices.
     """
     from deltabook.wire.symbols import Instrument
     from exchange_server.config import DEFAULT_INSTRUMENTS

@@ -32,7 +32,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """Request to a part, and its judgement."""
+    """Request to a part, and judgement of its answer."""
 
     path: str
     """Path on its port; the answer is a JSON object."""

@@ -38,7 +38,7 @@ _PORTS: Final = {
 }
 _REGISTERED: Final = re.compile(rb"Successfully registered with master")
 _LONGEST_LINE: Final = 64 * 1024
-"""Largest number of bytes that are kept of a line without its end."""
+"""Largest number of bytes that are stored of a line whose end is missing."""
 _READY_SECONDS: Final = 120.0
 """Time limit for all workers to be registered."""
 _STOP_SECONDS: Final = 10.0

@@ -26,9 +26,9 @@ _LONGEST_TOKEN: Final = 1_000
 def misuse_of_trusted(path: Path) -> str:
     """Return a message if users other than its owner may write a file with secrets, otherwise an empty text.
 
-    A user who can write such a file can grant themselves access. The owner's private group, which has the user's
-    number, counts as the owner. Owners are not compared: in a container a mounted file keeps the number that its owner
-    has outside. Raises `OSError` for a missing file.
+    A user who can write such a file can grant themselves access. The private group of this process's user, which
+    has the user's number, counts as the owner. Owners are not compared: in a container a mounted file keeps the number
+    that its owner has outside. Raises `OSError` for a missing file.
     """
     status = path.stat()
     mode = status.st_mode
@@ -88,7 +88,7 @@ class Access:
         """Admit clients on this machine alone; with a token admit the clients that send it.
 
         ``origins`` are the origins of pages that may use the port, such as ``http://127.0.0.1:8000``. With ``names``
-        and without a token, every client is admitted whose request names one of them, or a name of this machine, as the
+        and without a token, a client is admitted if its request names one of them, or a name of this machine, as the
         host.
         """
         self._expected = f"Bearer {token}".encode("ascii") if token else b""
@@ -123,7 +123,7 @@ class Access:
         ``host`` is the address of the client. ``origin`` is the page that sends the request: browsers name it if the
         page is from another port, or the request changes something, and only known origins are admitted. ``requested``
         is the host and port by which the client addresses this port. Without a token it must be a name of this machine
-        or one of `names`: otherwise a foreign page whose domain name leads to this machine could read the answers.
+        or one of `names`: otherwise a foreign page whose domain name resolves to this machine could read the answers.
         """
         if origin is not None and origin not in self._origins:
             return 403, f"expected a program, was a page of {origin[:80]}"
@@ -153,7 +153,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     private_names: tuple[str, ...] = ()
     """Names of the port in a private network, in which it needs neither a token nor TLS; empty: the network is not
     private. A request must still name one of them, or a name of this machine, as the host: otherwise a foreign page
-    whose domain name leads to the port could read the answers in a browser that reaches it.
+    whose domain name resolves to the port's address could read the answers in a browser that reaches it.
     """
 
     def check(self, interface: str) -> None:

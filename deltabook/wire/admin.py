@@ -291,7 +291,7 @@ class CutSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KillAccount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request to stop an account, which cancels its live orders and refuses new ones, or to let it trade again."""
+    """Request to stop an account, which cancels its live orders and refuses new ones, or to allow it to trade again."""
 
     account: Text
     killed: bool = True
@@ -341,7 +341,7 @@ class PlayReplay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Recorded time at which to continue, in nanoseconds since the UTC epoch."""
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for two places at which to continue: the second could be refused after the first."""
+        """Raise `ValueError` for two places at which to continue: one could be carried out and the other refused."""
         if self.position is not None and self.time_ns is not None:
             raise ValueError("expected a position or a time, was both")
 

@@ -14,7 +14,7 @@ class AccessError(ValueError):
 class DamageError(Exception):
     """The bytes of a file of a run differ from those written; the message names the file.
 
-    Every package has its own subclasses; the command line adds the repair to each message.
+    Every package has its own subclasses; the command line adds the remedy to each message.
     """
 
 

@@ -12,8 +12,8 @@ messages at once, use `MESSAGES` and read whole columns by `MessageField.offset`
 1001
 
 A broker is a market participant of four characters. Ids up to 9999 are their decimal digits, which people can read;
-higher ids are a letter and three characters out of ``0-9A-Z``, like the identifiers of real participants: each of these
-belongs to some broker.
+higher ids are a letter and three characters out of ``0-9A-Z``, like the identifiers of real participants: each such
+identifier belongs to some broker.
 
 A snapshot of GLIMPSE is the book as ITCH messages, and a last message with the number at which to join the feed:
 
@@ -116,12 +116,12 @@ def decode_message(data: bytes) -> DecodedMessage:
 
 
 def frame(message: bytes) -> bytes:
-    """Return the message after its length, as in NASDAQ's daily files and MoldUDP64."""
+    """Return the message, preceded by its length, as in NASDAQ's daily files and MoldUDP64."""
     return _LENGTH.pack(len(message)) + message
 
 
 def frames(data: bytes) -> Iterator[bytes]:
-    """Yield the messages of framed bytes; raise `WireError` if they end inside one."""
+    """Yield the messages of framed bytes; raise `WireError` if they end inside a message."""
     at = 0
     while at < len(data):
         stop = at + 2 + _LENGTH.unpack_from(data, at)[0] if at + 2 <= len(data) else at + 2

@@ -90,7 +90,7 @@ def encode_head(session: str, sequence: int, count: int) -> bytes:
 def encode_packet(session: str, sequence: int, messages: Sequence[bytes] = ()) -> bytes:
     """Return a packet of these messages, a heartbeat if there are none.
 
-    Raise `WireError` for too many or too long ones.
+    Raise `WireError` for too many messages, or for one that is too long.
     """
     if len(messages) >= END_OF_SESSION:
         raise WireError(f"expected fewer than {END_OF_SESSION} messages in a packet, was {len(messages)}")

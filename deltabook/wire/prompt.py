@@ -1,4 +1,4 @@
-"""Immediate writes to a socket, instead of in the reactor's next turn."""
+"""Writes to a socket that do not wait for the reactor's next turn."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class FileConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
     """A file that the runtime reads from its beginning to its end; after a restart it continues at its offset."""
 
     path: Annotated[str, Meta(min_length=1, max_length=4096)]
-    """Path below one of the runtime's ``--reader-dir``, relative to the first or absolute."""
+    """Path below a ``--reader-dir`` of the runtime: absolute, or relative to the first of these directories."""
 
 
 class SocketConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="socket"):

@@ -72,7 +72,9 @@ class ColumnLine(msgspec.Struct, frozen=True):
 
 
 class RecordLine(msgspec.Struct, frozen=True):
-    """State of an express view's record: the result of the same view on Spark, which counts if the two differ."""
+    """State of an express view's record: the result of the same view on Spark, which is authoritative if the two
+    differ.
+    """
 
     epoch: int
     """Newest epoch that Spark has published."""
@@ -231,7 +233,7 @@ class StreamLine(msgspec.Struct, frozen=True):
     state: int = 0
     """Number of rows of lookup tables, and of keys whose last row is stored."""
     late: int = 0
-    """Number of rows that came too late since it was created; each is a dead letter."""
+    """Number of rows that came too late since the stream was created; each is a dead letter."""
     watermark: int | None = None
     """Time in nanoseconds before which no further row of it comes; null before the first."""
     failed: str = ""
@@ -248,7 +250,7 @@ class UpstreamLine(msgspec.Struct, frozen=True):
     ``disconnected``: a connection to its own sources is lost. ``paused``: it has paused its input.
     """
     epoch: int
-    """Newest epoch of the upstream whose changes, and all before, are in a committed epoch here; -1: none."""
+    """Newest epoch of the upstream up to which all changes are in a committed epoch here; -1: none."""
     newest: int
     """Newest epoch of its log."""
     lag_epochs: int
@@ -267,7 +269,7 @@ class UpstreamLine(msgspec.Struct, frozen=True):
     bytes: int
     """Number of bytes of these epochs."""
     busy_s: float
-    """Processor time, in seconds, of the thread that reads them."""
+    """Processor time, in seconds, of the thread that reads the epochs."""
 
 
 class RuntimeStatus(msgspec.Struct, frozen=True):
@@ -321,7 +323,7 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     upstreams_silent: int = 0
     """Number of upstreams whose state is not ``reading``."""
     lanes_differ: int = 0
-    """Number of express views whose rows differ from those of Spark, whose answer is the one of record."""
+    """Number of express views whose rows differ from those of Spark, which are authoritative."""
     lane_comparisons: int = 0
     """Number of comparisons of a view with Spark's version, since the start."""
     lane_differences: int = 0

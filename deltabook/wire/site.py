@@ -186,7 +186,7 @@ class BoundedSite(Site):
         self._waiting: dict[Any, Any] = {}
         """Transports that wait for the rest of a request, longest first, each with its deadline."""
         self._begun: set[Any] = set()
-        """Transports among them that have sent the beginning of a request."""
+        """Waiting transports that have sent the beginning of a request."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         """Return a connection, or one that is refused if all places are taken by requests that are being answered."""
@@ -278,8 +278,8 @@ PAGE_HEADERS: Final = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-"""Headers of a page: only these files run in it, it connects only to this port, and no other page shows it in a
-frame.
+"""Headers of a page: it uses scripts and styles of this port only, connects to this port only, and is not shown in a
+frame of another page.
 """
 
 

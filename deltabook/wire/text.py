@@ -253,7 +253,7 @@ class InteractiveLogin(msgspec.Struct, frozen=True):
     sequence: int = 0
     """Number of the first private message requested, 0 for messages from now on."""
     cancel_on_disconnect: bool | None = None
-    """True if the broker's orders are cancelled when its last connection ends, from now on; None: unchanged."""
+    """True to cancel the broker's orders, from now on, when its last connection ends; None: unchanged."""
 
 
 class Accepted(msgspec.Struct, frozen=True):

@@ -41,7 +41,7 @@ _LONGEST_REASON: Final = 120
 _KEY_BYTES: Final = 16
 """Number of bytes of a handshake's key, which is sent in base64."""
 _HANDSHAKE: Final = (b"connection", b"host", b"upgrade")
-"""Headers that belong to the handshake, beside those of WebSockets alone."""
+"""Headers that belong to the handshake, in addition to those that begin with ``sec-websocket-``."""
 
 
 class NotUpgradedError(ValueError):

@@ -55,7 +55,8 @@ class BlockingPort:
     def ask(
         self, method: str, path: str, body: bytes | None = None, *, accept: str = "", wait_s: float = 0.0
     ) -> tuple[bytes, Message]:
-        """Send a request, and return the whole answer and its headers; raise `ClientError` for none, or a refusal.
+        """Send a request, and return the whole answer and its headers; raise `ClientError` if
+        there is no answer, or it is a refusal.
 
         A GET that fails on a kept connection is sent once more on a new one, unless it failed by a timeout: the port
         may have closed the kept connection. Other methods are never sent twice.

@@ -85,8 +85,8 @@ class HttpPeer(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, what: str, where: str | None, *, token: str = "", token_file: str = "", ca_file: str = "") -> HttpPeer:
-        """Return the peer at ``where``: HOST:PORT, or ``https://HOST:PORT`` for TLS, which ``ca_file`` always enables;
-        None while the address is unknown.
+        """Return the peer at ``where``: HOST:PORT, or ``https://HOST:PORT`` for TLS, which ``ca_file`` always enables.
+        ``where`` is None while the address is unknown.
 
         Raises `ValueError` for a malformed address, and `AccessError` for an invalid token, or one that would be sent
         to another machine without TLS.
