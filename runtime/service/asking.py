@@ -130,10 +130,10 @@ class Asker:
         Raises `SqlError` for SQL that is refused, and `AskError` if there is no answer for another reason. ``gone``
         fires or fails when the client no longer waits for the answer.
 
-        With ``waits`` the question waits for its turn while others are being answered, but its timeout counts from its
-        arrival; without ``waits`` it is refused. ``beside`` are further tables that the question may name;
-        ``most_rows`` replaces the limit of rows. With ``describes`` the answer has columns and no rows; with
-        ``explains`` the answer is DuckDB's plan, one line in each row.
+        While ``limits.at_once`` questions are being answered, a question with ``waits`` waits for its turn, and its
+        timeout counts from its arrival; one without ``waits`` is refused. ``beside`` are further tables that the
+        question may name; ``most_rows`` replaces the limit of rows. With ``describes`` the answer has columns and no
+        rows; with ``explains`` the answer is DuckDB's plan, one line in each row.
         """
         limits = self.limits
         is_crowded = len(self._running) >= limits.at_once or bool(self._turns)

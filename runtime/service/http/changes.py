@@ -71,7 +71,7 @@ class _Connection(Listener):
 
 
 def parsed_start(names: Sequence[str], text: str) -> dict[str, int]:
-    """Return view → epoch, read from ``EPOCH``, for all views, or from ``VIEW:EPOCH,…``, for some of them.
+    """Return the epoch of each view, read from ``EPOCH`` (for all views) or ``VIEW:EPOCH,…`` (for some of them).
 
     Raises `ValueError` for other text.
     """

@@ -225,7 +225,8 @@ class ShownRows:
 class Cursor:
     """Rows of an answer with a position.
 
-    The position is 0 before the first row, the number of a row, from 1, or one more than the number of rows at the end.
+    The position is 0 before the first row, then the number of the current row (from 1), and the number of rows plus 1
+    after the last row.
     """
 
     def __init__(self, rows: ShownRows, formats: Sequence[int]) -> None:
