@@ -468,7 +468,7 @@ def _format(code: int) -> int:
 
 
 def _formats(wanted: Sequence[int], count: int) -> list[int]:
-    """Return the format of each column: text if ``wanted`` is empty, its only entry for all columns, or its entries.
+    """Return the format of each column: text if ``wanted`` is empty; a single entry of ``wanted`` applies to all.
 
     Raises `PostgresError` for another number of entries.
     """

@@ -42,8 +42,8 @@ __all__ = [
 
 _ADDED, _DONE, _LATER = 201, 200, 202
 _MOST_LEFT: Final = 1000
-"""Greatest number of names of relations in total: those of readers, of dropped readers, whose columns are remembered,
-and of derived streams."""
+"""Greatest total number of relations of readers, of dropped readers (whose columns are remembered), and of derived
+streams."""
 _MOST_LEAVING_ROWS: Final = 1 << 22
 """Greatest number of rows of a dropped reader that are deleted in one epoch."""
 _NOTHING: Final[Mapping[str, pa.RecordBatch]] = {}
@@ -251,8 +251,8 @@ class ReaderService:
         batches = await self._in_thread(
             lambda: rows_that_leave(self._writer.log, self._snapshots, relation.name, epoch)
         )
-        # Strings of more than 2 GiB stay in several batches. If the process crashes between two of these epochs, the
-        # next start continues with the rest of the rows.
+        # Rows with more than 2 GiB of strings stay in several batches, each of which is deleted in an epoch of its own.
+        # If the process crashes between two of these epochs, the next start continues with the rest of the rows.
         rows = pa.Table.from_batches(batches).combine_chunks() if batches else None
         leaving = [] if rows is None else rows.to_batches(max_chunksize=_MOST_LEAVING_ROWS)
         deltas: list[Mapping[str, pa.RecordBatch]] = [{relation.name: batch} for batch in leaving] or [_NOTHING]

@@ -38,8 +38,8 @@ class DirectoryLock:
     """Exclusive lock of a run directory until it is released; the file names the process that holds it.
 
     The operating system releases the lock when the process ends. On a file system without locks nothing is locked. Then
-    the lock of the state database keeps a second process out, or else the first process detects the second one by its
-    claim. Not thread-safe.
+    the lock of the state database keeps a second process out, or else the first process detects that the second one has
+    claimed the directory. Not thread-safe.
     """
 
     def __init__(self, directory: Path, holder: Claim) -> None:

@@ -1,4 +1,4 @@
-"""Subscription to committed epochs, each delivered exactly once, and the reader of past epochs for one that resumes."""
+"""Subscription to committed epochs, each delivered exactly once, and the reader of past epochs by which it resumes."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ class EpochSubscription(Subscription):
         return self._contiguous(name, position, taken)
 
     def _contiguous(self, name: str, position: int, messages: list[Message]) -> list[Message]:
-        """Return the messages that lead from the position to the stream's, without a gap."""
+        """Return the stream's messages, extended so that they lead from the position to `delivered` without a gap."""
         connected = [message.since(position) if not place else message for place, message in enumerate(messages)]
         reached = connected[-1].header.to_epoch if connected else position
         if reached < (delivered := self._source.delivered(name)):

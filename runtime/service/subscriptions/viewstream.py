@@ -104,7 +104,7 @@ class ViewStream:
             self._sum = None
 
     def take(self, subscriber: Hashable) -> list[Message] | None:
-        """End the waiting of a subscriber; return its messages, changes added up, or None if it has overrun.
+        """End the waiting of a subscriber; return its messages with changes added up, or None if it has overrun.
 
         Subscribers that have waited equally long share the sum. Changes come first: an error is a view's last message.
         """
