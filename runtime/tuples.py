@@ -49,7 +49,7 @@ class QueueEmptyError(TupleQueueError, LookupError):
 
 
 class OverrunError(TupleQueueError, LookupError):
-    """The query was too slow: its pending items were dropped. It continues with items that are added after this."""
+    """The query was too slow: its pending items were dropped. It next gets the first item that is added after this."""
 
     def __init__(self, missed: int) -> None:
         super().__init__(f"expected the query to keep up with its queue, was one that missed {missed} items")
@@ -70,7 +70,7 @@ AtLimit = Literal["refuse", "overrun"]
 
 
 def unit_size(_item: Any) -> int:
-    """Return 1, the size of every item where items are counted."""
+    """Return 1, the size of every item of a queue whose capacity is a number of items."""
     return 1
 
 

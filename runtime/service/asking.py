@@ -54,7 +54,7 @@ class TooManyError(AskError):
 
 
 _GRACE_S: Final = 0.5
-"""Time in seconds that a cancelled question has to end before its process is killed."""
+"""Time in seconds after which the process of a cancelled question is killed if the question has not ended."""
 _BATCH_ROWS: Final = 16 * 1024
 """Greatest number of rows of a batch that is sent to a process."""
 _GONE: Final = "no client waits for the answer any more"

@@ -135,7 +135,7 @@ def begin_catalogue(
     log has the catalogue; the SELECTs and streams must be those with which it was begun, or none. Raises `ServiceError`
     if they differ from those, or if there are too many.
 
-    ``inputs`` are the relations that the streams may read; ``missing`` maps relations that never get rows to the
+    ``inputs`` are the relations that the streams may read; ``missing`` maps each relation that never gets rows to the
     reason. ``first`` returns the first results of the express lane's views; ``placed`` returns the program with a mark
     on the express views that Spark also maintains. ``where`` names the directory in errors.
     """
@@ -176,8 +176,8 @@ def begun_program(
 
     The views may read the relations, the streams, each other and the ``standing`` views.
 
-    Raises `SqlError` for a stream or a view that cannot be compiled. ``missing`` maps inputs that never get rows to the
-    reason.
+    Raises `SqlError` for a stream or a view that cannot be compiled. ``missing`` maps each input that never gets rows
+    to the reason.
     """
     names = [relation.name for relation in relations]
     derived = with_streams(Program((), (), (), mode=mode), streams, inputs, taken=names, missing=missing).streams
@@ -236,7 +236,7 @@ class Catalogue:
 
         ``seal`` puts a control record into the log, see `Ingest.seal_control`. ``in_thread`` runs slow calls on another
         thread. ``prepare`` is a slow call that gets the current program and the next one, before the latter is sealed.
-        ``lanes`` are the lanes that run. ``missing`` maps relations that derived streams can never read to the reason.
+        ``lanes`` are the lanes that run. ``missing`` maps each relation that no derived stream can read to the reason.
         """
         self._reactor = reactor
         self.relations = tuple(relations)

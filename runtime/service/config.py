@@ -83,4 +83,4 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most_readers: int = 32
     """Greatest number of readers that are added while the runtime runs."""
     run_id: str = ""
-    """Name of all processes that were started together; used in logs, status lines and metrics."""
+    """Name that all processes started together share; used in logs, status lines and metrics."""

@@ -159,8 +159,8 @@ class LiveRuntime(PartEvents):
     def stop(self, *, is_clean: bool = True) -> Deferred[None]:
         """Stop all parts; the Deferred fires once everything has ended.
 
-        With ``is_clean`` everything accepted is sealed first, and Spark publishes it, see `CleanStop`; `hurry` ends
-        that wait. Otherwise messages that are not in a sealed epoch are read again after a restart.
+        With ``is_clean`` this first waits until everything accepted is sealed and published, see `CleanStop`; `hurry`
+        ends the wait. Otherwise messages that are not in a sealed epoch are read again after a restart.
         """
         self._stopping = True
         if self._barriers.running:

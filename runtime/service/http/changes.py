@@ -2,8 +2,8 @@
 # twisted.web is typed in part only.
 """Subscriptions over HTTP: snapshots of views, followed by their changes.
 
-`ChangeRoutes` answers without end, in frames of `deltabook.wire.results`. `StreamRoutes` opens a WebSocket, over which
-pages receive the same as JSON.
+The answer of `ChangeRoutes` has no end and consists of frames of `deltabook.wire.results`. `StreamRoutes` opens a
+WebSocket, over which pages receive the same messages as JSON.
 """
 
 from __future__ import annotations

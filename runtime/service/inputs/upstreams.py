@@ -62,7 +62,7 @@ class _Upstream:
         self.beat_ns = 0
         """Time of the last beat, by the upstream's clock."""
         self.beat_s: float | None = None
-        """Time at which that beat was first seen, by the reactor's clock; None before the first check."""
+        """Time at which the last beat was first seen, by the reactor's clock; None before the first check."""
         self.lag: tuple[float, int] | None = None
         """Lag in milliseconds, and the time at which it was measured; None before the first epoch."""
 

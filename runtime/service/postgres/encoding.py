@@ -1,8 +1,8 @@
 """Encoding of Arrow columns as the bytes of rows: whole columns at a time, never row by row.
 
 A column becomes an array of byte strings, one for each value, and NULL for NULL. Rows are joined from these arrays,
-with the length of each value before it, and the buffer of the joined array is sent. Only structs, maps, and in text
-formats intervals and columns with dates before year 1 or after 9999 are encoded value by value. The time is
+with the length of each value before it, and the buffer of the joined array is sent. Values are encoded one by one only
+in columns of structs or maps and, in text formats, of intervals or with years before 1 or after 9999. The time is
 proportional to the number of bytes.
 
 ```

@@ -59,7 +59,7 @@ class Outlet(Protocol):
         """Return a Deferred that fires when the send buffer has room, and fails when the connection is lost."""
 
     def follow(self, subscription: Subscription | None) -> None:
-        """Pause and resume this subscription, and no other, with the connection."""
+        """Pause and resume this subscription with the connection, in place of the previous one; None for none."""
 
     def close(self) -> None:
         """Close the connection once everything written has been sent."""

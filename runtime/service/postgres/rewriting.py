@@ -419,7 +419,7 @@ class _Rewriter:
         return node
 
     def _function_table(self, node: Any) -> Any:
-        """Rewrite ``f(x) AS a`` in FROM: the alias names also the column; a scalar function becomes a subquery."""
+        """Rewrite ``f(x) AS a`` in FROM: the alias also names the column; a scalar function becomes a subquery."""
         alias = node.args.get("alias")
         name = alias.name if alias else ""
         function = node.this

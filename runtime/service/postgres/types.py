@@ -308,7 +308,7 @@ def _interval(value: bytes) -> str:
 def _numeric(value: bytes) -> str:
     """Return the text of a binary numeric, whose digits have the base 10,000.
 
-    The first digit has the value ``10000**weight``; the value of each place is a ten-thousandth of that before it.
+    The first place has the value ``10000**weight``, each later place a ten-thousandth of the value before it.
     """
     if len(value) < 8:
         raise PostgresError("22P03", f"expected 8 bytes or more for a binary numeric, was {len(value)}")

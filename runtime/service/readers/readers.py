@@ -3,8 +3,8 @@
 The list of readers is in the object space (`runtime.service.readers.kept`). It changes in the barrier that also begins
 or ends the origin, so that one epoch has both or neither. A reader is dropped with its rows in two steps. At a first
 cut it stops reading, and SQL can no longer use its relation. Then the relation's rows, which no reader changes any
-more, are read from the log, and deleted at a second cut, or at several if there are very many. If the process is killed
-in between, the next start continues with the second step.
+more, are read from the log and deleted at a second cut; very many rows need several cuts. If the process is killed in
+between, the next start continues with the second step.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class ReaderService:
     def _empty(self, reader: KeptReader, epoch: int) -> Deferred[int | None]:
         """Delete the rows of a reader's relation, which has not changed since this epoch.
 
-        The Deferred fires with the first epoch without the rows, or with None if they cannot be read.
+        The Deferred fires with the first epoch without the rows, or with None if they cannot be deleted.
         """
 
         def failed(failure: Failure) -> None:

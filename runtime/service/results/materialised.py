@@ -139,5 +139,5 @@ def _json_values(values: pa.ChunkedArray, column: Column, *, as_text: bool) -> l
 
 
 def _narrowed(value: Decimal | None) -> Decimal | int | None:
-    """Return an `int` if the value fits into 64 bits, which msgspec requires."""
+    """Return the value as an `int` if it fits into 64 bits, unchanged otherwise."""
     return int(value) if value is not None and -_INT64_LIMIT <= value < _INT64_LIMIT else value

@@ -86,7 +86,7 @@ def left_as_found(directory: Path) -> Iterator[None]:
 
 
 def _clear(directory: Path, above: Path | None) -> None:
-    """Remove a directory with its contents, and the empty directories above it, up to ``above``."""
+    """Remove a directory with its contents, and the empty directories between it and ``above``."""
     for entry in directory.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)

@@ -57,7 +57,7 @@ class History:
         self._lock = threading.Lock()
 
     def read(self, view: View, since: int, begin: int, end: int) -> Past:
-        """Return the changes of an existing view in the epochs ``(begin, end]``, or in the first of them.
+        """Return the changes of an existing view in the epochs ``(begin, end]``, or in the first of these epochs.
 
         ``since`` is the first epoch of a view of the Spark lane.
         """
@@ -181,7 +181,7 @@ class EpochSubscription(Subscription):
         self._pending: dict[str, object] = {}
         """View that waits for the logs or for the end of the open epoch → a token of the request."""
         self._is_reading = False
-        """True while the logs are read: for one view at a time, so that at most one message waits for room."""
+        """True while the logs are read, which is done for one view at a time: at most one message waits for room."""
         self._ready: dict[str, Message] = {}
         """View → message that was read from the logs and waits for room."""
 
