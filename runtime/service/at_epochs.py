@@ -30,7 +30,7 @@ __all__ = ["EpochGoneError", "PublishedView", "RelationsAtEpochs", "ViewsAtEpoch
 
 
 class EpochGoneError(AskError):
-    """The epoch is retired, or a view is not known at it."""
+    """The epoch is retired, or a view is not available at that epoch."""
 
 
 _ATTEMPTS: Final = 2

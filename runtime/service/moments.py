@@ -31,7 +31,7 @@ INFINITE_DAY: Final = 2**31 - 1
 INFINITE_TIME: Final = 2**63 - 1
 """Value of the timestamp infinity, in every unit; its negative is minus infinity."""
 TIME_24_US: Final = 86_400_000_000
-"""Time of the day at its end in microseconds, 24:00."""
+"""End of a day, 24:00, as a time in microseconds."""
 _BEGIN: Final = date(1970, 1, 1).toordinal()
 _CYCLE_DAYS: Final = 146_097
 """Number of days after which the calendar repeats itself."""

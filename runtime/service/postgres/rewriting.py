@@ -1,9 +1,9 @@
 """Rewriting of questions from PostgreSQL's SQL to DuckDB's.
 
-A question without names that only PostgreSQL has is left unchanged, so that the positions of its errors are exact; only
-``public.`` is replaced by blanks, and parameters by their values. A question that reads the catalogue or calls session
-functions of PostgreSQL is parsed by sqlglot and written for DuckDB, with the tables of `SYSTEM_TABLES` under their
-qualified names.
+A question without names that DuckDB lacks or defines differently (`_OWN`) is left unchanged, so that the positions of
+its errors are exact; only ``public.`` is replaced by blanks, and parameters by their values. A question that reads the
+catalogue or calls session functions of PostgreSQL is parsed by sqlglot and written for DuckDB, with the tables of
+`SYSTEM_TABLES` under their qualified names.
 
 ```
 text ──schema blanked, parameters replaced─┬──────────────────────────▶ DuckDB, with relations and views
@@ -39,7 +39,7 @@ _OWN: Final = re.compile(
     r"inet_server_\w+|txid_current|operator|format_type)\b",
     re.IGNORECASE,
 )
-"""Pattern of names that only PostgreSQL has."""
+"""Pattern of names of PostgreSQL that DuckDB lacks or defines differently."""
 _MACROS: Final = frozenset(
     ("current_catalog", "current_database", "current_role", "current_schema", "current_user", "pg_backend_pid",
      "session_user", "user", "version")

@@ -97,7 +97,7 @@ class Upkeep:
         self._is_full = False
         self._ticks = 0
         self._thread: threading.Thread | None = None
-        self._is_retiring_due = True  # the run before may have been killed before it retired files
+        self._is_retiring_due = True  # the previous process may have been killed before it retired files
         self._failures: frozenset[str] = frozenset()  # failures of the last run; ticks retry, sealed epochs do not
         self._damaged: frozenset[str] = frozenset()
         self._times_failed = 0
