@@ -49,7 +49,7 @@ class QueueEmptyError(TupleQueueError, LookupError):
 
 
 class OverrunError(TupleQueueError, LookupError):
-    """The query was too slow: its pending items were dropped. It continues with items that are added after this."""
+    """The query was too slow: its pending items were dropped. It next gets the first item that is added after this."""
 
     def __init__(self, missed: int) -> None:
         super().__init__(f"expected the query to keep up with its queue, was one that missed {missed} items")
@@ -70,7 +70,7 @@ AtLimit = Literal["refuse", "overrun"]
 
 
 def unit_size(_item: Any) -> int:
-    """Return 1, the size of every item where items are counted."""
+    """Return 1, the size of every item of a queue whose capacity is a number of items."""
     return 1
 
 
@@ -138,7 +138,7 @@ class TupleQueue(ABC, Generic[T]):
 
     @abstractmethod
     def get(self, query: Hashable) -> T:
-        """Take the query's next item; raise `QueueEmptyError` if there is none, and otherwise as `get_all`."""
+        """Take the query's next item; raise `QueueEmptyError` if there is none, and the errors of `get_all`."""
 
     @abstractmethod
     def peek(self, query: Hashable) -> T:
@@ -182,7 +182,7 @@ class _Own(Generic[T]):
 
 
 class OwnQueues(TupleQueue[T]):
-    """Tuple queue that stores every item once for each query; the time of `add` is proportional to their number.
+    """Tuple queue that stores every item once for each query; the time of `add` is linear in the number of queries.
 
     With ``copy`` each query gets a copy of its own, which it may change; without it all get the same object.
     """
@@ -317,7 +317,8 @@ class OwnQueues(TupleQueue[T]):
 
 _GONE: Final[Any] = None
 _TIDY: Final = 64
-"""Least number of empty places at the front that are removed from the lists, provided that they are half of all."""
+"""Least number of empty places that are removed from the front of the lists, if they are at least half of all places;
+if all places are empty, any number of them is removed."""
 
 
 class SharedQueue(TupleQueue[T]):

@@ -54,7 +54,7 @@ class TooManyError(AskError):
 
 
 _GRACE_S: Final = 0.5
-"""Time in seconds that a cancelled question has to end before its process is killed."""
+"""Time in seconds after which the process of a cancelled question is killed if the question has not ended."""
 _BATCH_ROWS: Final = 16 * 1024
 """Greatest number of rows of a batch that is sent to a process."""
 _GONE: Final = "no client waits for the answer any more"
@@ -130,10 +130,10 @@ class Asker:
         Raises `SqlError` for SQL that is refused, and `AskError` if there is no answer for another reason. ``gone``
         fires or fails when the client no longer waits for the answer.
 
-        With ``waits`` the question waits for its turn while others are being answered, but its timeout counts from its
-        arrival; without ``waits`` it is refused. ``beside`` are further tables that the question may name;
-        ``most_rows`` replaces the limit of rows. With ``describes`` the answer has columns and no rows; with
-        ``explains`` the answer is DuckDB's plan, one line in each row.
+        While ``limits.at_once`` questions are being answered, a question with ``waits`` waits for its turn, and its
+        timeout counts from its arrival; one without ``waits`` is refused. ``beside`` are further tables that the
+        question may name; ``most_rows`` replaces the limit of rows. With ``describes`` the answer has columns and no
+        rows; with ``explains`` the answer is DuckDB's plan, one line in each row.
         """
         limits = self.limits
         is_crowded = len(self._running) >= limits.at_once or bool(self._turns)

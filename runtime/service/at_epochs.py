@@ -30,11 +30,11 @@ __all__ = ["EpochGoneError", "PublishedView", "RelationsAtEpochs", "ViewsAtEpoch
 
 
 class EpochGoneError(AskError):
-    """The epoch is retired, or a view is not known at it."""
+    """The epoch is retired, or a view is not available at that epoch."""
 
 
 _ATTEMPTS: Final = 2
-"""Number of attempts to read the log, whose first epochs may be retired meanwhile; each uses the newest snapshot."""
+"""Number of attempts to read the log, as its first epochs may be retired meanwhile; each uses the newest snapshot."""
 
 
 class RelationsAtEpochs:
@@ -211,7 +211,7 @@ class ViewsAtEpochs:
         return consolidate(pa.concat_tables(tables), published.rows.schema) if len(tables) > 1 else published.rows
 
     def _check_known(self, published: PublishedView, epoch: int) -> None:
-        """Raise `EpochGoneError` unless the view existed at an epoch before `PublishedView.since`, by the log."""
+        """Raise `EpochGoneError` unless the log has the view at this epoch, which is before `PublishedView.since`."""
         view = published.view
         gone = f"view {view.name} begins at epoch {published.since}, was asked for at epoch {epoch}"
         if view.lane == "spark":

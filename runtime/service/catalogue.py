@@ -130,12 +130,12 @@ def begin_catalogue(
 ) -> Program:
     """Return the program with which a run directory was begun; begin a new directory with these SELECTs and streams.
 
-    In a new directory the program is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view.
-    The program may be without views, in a runtime that others only read as an upstream. In an existing directory the
+    In a new directory the program is put into epoch 0, and epoch 1, without deltas, is sealed as the first version of
+    every view. The program has no views in a runtime that is only read as an upstream. In an existing directory the
     log has the catalogue; the SELECTs and streams must be those with which it was begun, or none. Raises `ServiceError`
-    if they are others, or if there are too many.
+    if they differ from those, or if there are too many.
 
-    ``inputs`` are the relations that the streams may read; ``missing`` maps relations that never get rows to the
+    ``inputs`` are the relations that the streams may read; ``missing`` maps each relation that never gets rows to the
     reason. ``first`` returns the first results of the express lane's views; ``placed`` returns the program with a mark
     on the express views that Spark also maintains. ``where`` names the directory in errors.
     """
@@ -176,7 +176,8 @@ def begun_program(
 
     The views may read the relations, the streams, each other and the ``standing`` views.
 
-    Raises `SqlError` for one that cannot be compiled. ``missing`` maps inputs that never get rows to the reason.
+    Raises `SqlError` for a stream or a view that cannot be compiled. ``missing`` maps each input that never gets rows
+    to the reason.
     """
     names = [relation.name for relation in relations]
     derived = with_streams(Program((), (), (), mode=mode), streams, inputs, taken=names, missing=missing).streams
@@ -202,7 +203,7 @@ def _read_first_program(writer: EpochWriter, where: str) -> Program:
 def _check_built(program: Program, names: Collection[str]) -> None:
     """Raise `CatalogueError` for the first of these views whose state and kernels cannot be built.
 
-    This is checked before the views are added, as a view of the catalogue could only be marked as failed.
+    This is checked before the views are added: a view that is already in the catalogue could only be marked as failed.
     """
     added = msgspec.structs.replace(program, views=tuple(view for view in program.views if view.name in names))
     kinds: tuple[Inputs, ...] = ("relations", "payloads")
@@ -216,7 +217,7 @@ def _nothing(old: Program, new: Program) -> None:
 
 
 class Catalogue:
-    """Newest program of a runtime, which changes one after the other. Belongs to the reactor's thread."""
+    """Newest program of a runtime, changed by one caller at a time. Belongs to the reactor's thread."""
 
     def __init__(
         self,
@@ -233,9 +234,9 @@ class Catalogue:
     ) -> None:
         """Create the catalogue with its newest program.
 
-        ``seal`` puts a control record into the log, see `Ingest.seal_control`. ``in_thread`` runs slow calls.
-        ``prepare`` is one of them; it gets the current program and the next one, before the next one is sealed.
-        ``lanes`` are the lanes that run. ``missing`` maps relations that derived streams can never read to the reason.
+        ``seal`` puts a control record into the log, see `Ingest.seal_control`. ``in_thread`` runs slow calls on another
+        thread. ``prepare`` is a slow call that gets the current program and the next one, before the latter is sealed.
+        ``lanes`` are the lanes that run. ``missing`` maps each relation that no derived stream can read to the reason.
         """
         self._reactor = reactor
         self.relations = tuple(relations)
@@ -394,7 +395,7 @@ class Control:
         self._hub, self._catalogue = hub, catalogue
 
     async def add(self, wanted: AddViews) -> tuple[int, Changed]:
-        """Add views and derived streams together; raises `CatalogueError` also for none, and if a view has failed."""
+        """Add views and derived streams together; raises `CatalogueError` also if none are given or one fails."""
         if not (wanted.views or wanted.streams):
             raise CatalogueError("expected a view or a stream to be added, was none")
         names = [*[stream.name for stream in wanted.streams], *[view.name for view in wanted.views]]

@@ -62,8 +62,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spark: SparkConfig = SparkConfig()
     """Configuration of the Spark lane."""
     runs_spark: bool | None = None
-    """True to start Spark, False not to; None to start it if the catalogue has, or the directory has had, views of its
-    lane."""
+    """True to start Spark, False not to start it; None to start it if the catalogue has views of its lane, or the
+    directory has ever had one."""
     stop_s: float = 10.0
     """Timeout in seconds of a clean stop, which waits until everything accepted is sealed, published and committed."""
     upkeep: UpkeepConfig = UpkeepConfig()
@@ -73,14 +73,14 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     upstreams: tuple[UpstreamConfig, ...] = ()
     """Other runtimes whose epochs are read."""
     system: Path | None = None
-    """Run directory of the runtime that reads this one and others as upstreams; a feed whose session another of them
-    reads is refused. None for no such check."""
+    """Run directory of the runtime that reads this one and others as upstreams; a feed is refused if another of these
+    upstreams reads its session. None for no such check."""
     upstream_symbols: Symbols = "own"
     """Naming of the symbols of upstreams."""
     reader_directories: tuple[Path, ...] = ()
-    """Directories whose files readers may read; none for no files. Relative names of files begin at the first
+    """Directories whose files readers may read; empty to allow no files. Relative paths are resolved against the first
     directory."""
     most_readers: int = 32
     """Greatest number of readers that are added while the runtime runs."""
     run_id: str = ""
-    """Name of all processes that were started together; used in logs, status lines and metrics."""
+    """Name that all processes started together share; used in logs, status lines and metrics."""

@@ -65,7 +65,7 @@ _STALE_SECONDS: Final = 10.0
 
 
 class LiveRuntime(PartEvents):
-    """Owner of all parts of a running runtime. Belongs to the reactor's thread, except where a section states another.
+    """Owner of all parts of a running runtime. Belongs to the reactor's thread, except sections that name others.
 
     ``on_failure`` is called once, with one line, when the runtime cannot continue; `stop` must still be called.
     """
@@ -159,8 +159,8 @@ class LiveRuntime(PartEvents):
     def stop(self, *, is_clean: bool = True) -> Deferred[None]:
         """Stop all parts; the Deferred fires once everything has ended.
 
-        With ``is_clean`` everything accepted is sealed first, and Spark publishes it, see `CleanStop`; `hurry` ends
-        that wait. Otherwise messages that are not in a sealed epoch are read again after a restart.
+        With ``is_clean`` this first waits until everything accepted is sealed and published, see `CleanStop`; `hurry`
+        ends the wait. Otherwise messages that are not in a sealed epoch are read again after a restart.
         """
         self._stopping = True
         if self._barriers.running:
@@ -233,7 +233,7 @@ class LiveRuntime(PartEvents):
         self._sealed = footer.to_epoch
         self._freshness.sealed(footer.to_epoch, self._reactor.seconds())
         self._noted.sealed(footer)
-        if self._is_built:  # epochs that are sealed while the directory is opened come before the other parts exist
+        if self._is_built:  # while the directory is opened, epochs are sealed before the other parts exist
             self.parts.spark.sealed(footer.to_epoch, is_awaited=bool(footer.control))
             self.parts.inputs.upstreams.sealed(footer)
             self.parts.upkeep.sealed(footer)
@@ -245,14 +245,14 @@ class LiveRuntime(PartEvents):
         self._handover.put(count, self.parts.hub.commit, footer, shown)
 
     def on_published(self, published: Published) -> None:
-        # The first call, because the durable version is not published again if another call raises.
+        # This call comes first, because a durable version is not published again if one of the others raises.
         self._reactor.callFromThread(self._published, published)
         self._noted.published(published.to_epoch - published.from_epoch, published.seconds)
         self.parts.agreement.published(published)
 
     def on_update(self, update: Update) -> None:
-        # Encoded on the worker, because each call of Arrow releases the interpreter lock. On the reactor's thread it
-        # would wait each time for a switch interval, while a worker is busy with the next step.
+        # Encoded on the worker, because each call of Arrow releases the interpreter lock: the reactor's thread would
+        # wait for a switch interval after each call, while a worker is busy with the next step.
         followers = self.parts.hub.arrow_followers
         bodies = {name: encode_rows(rows) for name, rows in update.changes.items() if followers[name]}
         self._handover.put(_rows_of(update), self._updated, update, bodies)

@@ -31,7 +31,7 @@ INFINITE_DAY: Final = 2**31 - 1
 INFINITE_TIME: Final = 2**63 - 1
 """Value of the timestamp infinity, in every unit; its negative is minus infinity."""
 TIME_24_US: Final = 86_400_000_000
-"""Time of the day at its end in microseconds, 24:00."""
+"""End of a day, 24:00, as a time in microseconds."""
 _BEGIN: Final = date(1970, 1, 1).toordinal()
 _CYCLE_DAYS: Final = 146_097
 """Number of days after which the calendar repeats itself."""
@@ -67,7 +67,7 @@ def microseconds(array: pa.Array) -> pa.Array:
 
 
 def date_text(days: int, era: str = " (BC)") -> str:
-    """Return a date, as the number of days since 1970, as DuckDB writes it; ``era`` follows years before 1.
+    """Return the text of a date, given in days since 1970, as DuckDB writes it; ``era`` follows years before 1.
 
     >>> [date_text(days) for days in (19_000, 2**31 - 1, -735_204, 3_000_000)]
     ['2022-01-08', 'infinity', '0044-01-30 (BC)', '10183-09-21']
@@ -82,7 +82,7 @@ def date_text(days: int, era: str = " (BC)") -> str:
 
 
 def timestamp_text(value: int, unit: str = "us", *, separator: str = " ", zone: str = "", era: str = " (BC)") -> str:
-    """Return a timestamp, given as a number of units since 1970, with its fraction without trailing zeros.
+    """Return the text of a timestamp, given in units since 1970; its fraction has no trailing zeros.
 
     >>> timestamp_text(1_500, "ms"), timestamp_text(-1, "ns", separator="T", zone="+00:00")
     ('1970-01-01 00:00:01.5', '1969-12-31T23:59:59.999999999+00:00')

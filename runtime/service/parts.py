@@ -282,7 +282,7 @@ def _upkeep(
 ) -> Upkeep:
     """Return the upkeep, which retires epochs that all consumers have passed.
 
-    The consumers are runtimes that read this one and, if Spark runs, its result log and its checkpoint.
+    The consumers are runtimes that read this one and, if Spark runs, Spark's result log and checkpoint.
     """
     passed: list[Callable[[], int]] = [lambda: consumers.passed(directory.writer.epoch)]
     if directory.runs_spark:

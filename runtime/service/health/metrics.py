@@ -68,9 +68,9 @@ class EngineFigures(msgspec.Struct, frozen=True):
     tasks: int = 0
     """Number of calls of pipelines that took inputs, so far."""
     tasks_per_s: float = 0.0
-    """Number of these calls a second, over the last seconds."""
+    """Number of calls of pipelines that took inputs, per second, over the last seconds."""
     tuples_per_s: float = 0.0
-    """Number of tuples that pipelines emitted a second, over the last seconds."""
+    """Number of tuples that pipelines emitted per second, over the last seconds."""
     expired_inputs: int = 0
     """Number of inputs that were skipped because their query had ended."""
     busiest: str = ""
@@ -192,7 +192,7 @@ class _TimedDisk(LocalDisk):
 class Noted:
     """Counters of sealed epochs, batches of Spark and writes to the disk.
 
-    Each is written by one thread, that which seals epochs or Spark's, and read by the reactor's thread.
+    Each counter is written by one thread (the thread that seals epochs, or Spark's) and read by the reactor's thread.
     """
 
     def __init__(
@@ -254,7 +254,7 @@ _UPSTREAM_COUNTERS: Final[_UpstreamValues] = (
 )
 """Name, help and value of the counters of an upstream."""
 MOST_VIEWS: Final = 200
-"""Greatest number of views that have series of their own: the first of the catalogue."""
+"""Greatest number of views that have series of their own: these are the first views of the catalogue."""
 
 
 def origin_metrics(
@@ -456,7 +456,7 @@ def figure_metrics(figures: Figures) -> Iterator[Metric]:
 
 
 class RuntimeMetrics:
-    """Collector of all metrics of a runtime, which collects at each scrape, on the thread that answers it."""
+    """Collector of all metrics of a runtime; it collects them at each scrape, on the thread that answers the scrape."""
 
     def __init__(self, engine: EngineMetrics, figures: Callable[[], Figures], *, run_id: str = "") -> None:
         """Create the collector; ``figures`` returns the figures of status lines."""

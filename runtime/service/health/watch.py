@@ -47,9 +47,10 @@ class Watch:
         self._is_spark_starting = is_spark_starting
 
     def beat(self, now_s: float) -> None:
-        """Hold back the lanes whose views are stale, and send heartbeats to subscribers of the others; every second.
+        """Hold back the lanes whose views are stale, and send heartbeats to subscribers of the others.
 
-        All lanes are stale while the inputs are lost; Spark's lane also while Spark starts, or lags for too long.
+        Called every second. All lanes are stale while the inputs are lost; Spark's lane is also stale while Spark
+        starts, or lags for too long.
         """
         hub = self._hub
         stale = self._stale_lanes(now_s)

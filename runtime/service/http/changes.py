@@ -2,8 +2,8 @@
 # twisted.web is typed in part only.
 """Subscriptions over HTTP: snapshots of views, followed by their changes.
 
-`ChangeRoutes` answers without end, in frames of `deltabook.wire.results`. `StreamRoutes` opens a WebSocket, over which
-pages receive the same as JSON.
+The answer of `ChangeRoutes` has no end and consists of frames of `deltabook.wire.results`. `StreamRoutes` opens a
+WebSocket, over which pages receive the same messages as JSON.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Connection(Listener):
 
 
 def parsed_start(names: Sequence[str], text: str) -> dict[str, int]:
-    """Return view → epoch, read from ``EPOCH``, for all views, or from ``VIEW:EPOCH,…``, for some of them.
+    """Return the epoch of each view, read from ``EPOCH`` (for all views) or ``VIEW:EPOCH,…`` (for some of them).
 
     Raises `ValueError` for other text.
     """

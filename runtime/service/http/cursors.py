@@ -40,7 +40,7 @@ class CursorRoutes:
     def __init__(self, hub: Hub, cursors: Cursors, in_thread: InThread) -> None:
         self._hub, self._cursors, self._in_thread = hub, cursors, in_thread
         self._opening = DeferredLock()
-        """Lock that lets one result at a time be unpacked and sorted."""
+        """Lock under which one result at a time is unpacked and sorted."""
 
     def routes(self) -> list[Route]:
         """Return the routes."""

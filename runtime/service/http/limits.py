@@ -41,9 +41,9 @@ class SiteLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     stalled_s: float = 60.0
     """Time in seconds after which a client that reads nothing of its answer is disconnected."""
     json_rows: int = 100_000
-    """Greatest number of rows in one JSON answer, which is encoded on the reactor's thread; repeated rows count."""
+    """Greatest number of rows, repetitions included, of one JSON answer, which is encoded on the reactor's thread."""
     answer_bytes: int = 1024 * 1024 * 1024
-    """Greatest size in memory of the rows of an Arrow answer, in bytes; repeated rows count."""
+    """Greatest size in memory of the rows of an Arrow answer, repetitions included, in bytes."""
     answers_bytes: int = 2 * 1024 * 1024 * 1024
     """Greatest total size of all answers that are being sent piece by piece, in bytes."""
 

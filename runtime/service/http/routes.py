@@ -82,7 +82,7 @@ class Parameter(msgspec.Struct, frozen=True):
     name: str
     """Name of the parameter."""
     type: Any
-    """Python type, with its bounds, of checked values and of the description."""
+    """Python type with its bounds, by which values are checked and described."""
     what: str
     """Description."""
     default: Any = msgspec.UNSET
@@ -224,7 +224,7 @@ class Routes:
 
 
 _METHODS: Final = object()
-"""Key of the methods of a path in the tree, whose other keys are names of segments, and None for a value."""
+"""Key of the methods of a path in the tree. The other keys are names of segments, and None for a value."""
 
 
 def json_reply(record: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:

@@ -36,7 +36,7 @@ _SHOWN_TO_PAGES: Final = "location, retry-after, deltabook-epoch, deltabook-step
 
 
 class _Request(SiteRequest):
-    """Request with a limit of its body and a timeout of its arrival."""
+    """Request whose body is limited in size, and which must arrive within a timeout."""
 
     kept_bytes = 0
     is_too_long = False
@@ -163,8 +163,8 @@ class ResultsSite(Site):
         connection: Any = super().buildProtocol(addr)
         channel: Any = connection._channel
         lost, received = connection.connectionLost, connection.dataReceived
-        # A request has no object with a timeout until its first line is complete. Without this timer, a client that
-        # sends a byte before each idle timeout would keep the connection for ever.
+        # `_Request`, which has a timeout, is created when the first line of a request is complete. Without this timer,
+        # a client that sends a byte before each idle timeout would keep the connection for ever.
         heads: list[Any] = []
 
         def arrived(data: bytes) -> None:

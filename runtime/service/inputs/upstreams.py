@@ -51,9 +51,9 @@ class _Upstream:
         self.epoch = epoch
         """Newest epoch of the upstream that is committed here."""
         self.acknowledged = epoch
-        """Newest epoch of which the upstream was notified that it is committed here."""
+        """Newest epoch that was acknowledged to the upstream as committed here."""
         self.is_acknowledging = False
-        """True while such a notification is being written."""
+        """True while an acknowledgement is being written."""
         self.state: _State = "waiting"
         self.beat: Beat | None = None
         """Last beat that was read; None if there is none."""
@@ -62,7 +62,7 @@ class _Upstream:
         self.beat_ns = 0
         """Time of the last beat, by the upstream's clock."""
         self.beat_s: float | None = None
-        """Time at which that beat was first seen, by the reactor's clock; None before the first check."""
+        """Time at which the last beat was first seen, by the reactor's clock; None before the first check."""
         self.lag: tuple[float, int] | None = None
         """Lag in milliseconds, and the time at which it was measured; None before the first epoch."""
 

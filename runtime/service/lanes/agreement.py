@@ -6,8 +6,8 @@ Spark ──changes from version to version──▶ `LaneAgreement.published`: 
 ```
 
 A version of Spark ends with an epoch, and the footer of that epoch has the checksums of the express lane's views.
-Therefore no checksums of the epochs in between are kept, and none has to survive a restart: Spark's sum then begins
-with the rows of the result log, that of the express lane with its restored results.
+Therefore no checksums of the epochs in between are kept, and none has to survive a restart: after it, Spark's sum
+begins with the rows of the result log, and the express lane's with its restored results.
 
 A view is not compared at an epoch whose footer does not have it: the view or the whole express lane has failed, or the
 epoch is of a release without checksums. A view that has failed on Spark is not compared either. Both kinds of failure

@@ -23,9 +23,10 @@ class EpochPace:
     epochs are pending: their number grows only with the square root of the time, and the feed is still committed.
 
     Without Spark no result waits for an epoch except those of derived streams: views are published step by step, and an
-    epoch only reduces what is read again after a crash. A barrier delays the feed and a commit takes processor time, so
-    that both together may take a fifth of the time, until an epoch is ten intervals old. Longer epochs would not help:
-    the work of a commit grows with the epoch, and so does the delay of steps that run at the same time.
+    epoch only reduces what is read again after a crash. A barrier delays the feed, and a commit takes processor time.
+    Therefore the open epoch is closed only after five times the duration of the last barrier and commit, but at the
+    latest after ten intervals. Longer epochs would not help: the work of a commit grows with the epoch, and so does the
+    delay of steps that run at the same time.
     """
 
     def __init__(self, interval_s: float) -> None:

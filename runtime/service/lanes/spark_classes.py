@@ -30,7 +30,7 @@ _SCRIPT: Final = """
 CREATE STREAM r(a INT, b INT) FROM FILE 'r.csv' LINE DELIMITED csv;
 SELECT a, SUM(b) AS total FROM r GROUP BY a;
 """
-"""Script of a small view. Spark loads the same classes for every view, because in it Java only passes rows on."""
+"""Script of a small view. Spark loads the same classes for every view, because Java only passes rows on."""
 
 
 def make_archive(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> tuple[Path, bool]:

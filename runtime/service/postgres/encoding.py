@@ -1,8 +1,9 @@
 """Encoding of Arrow columns as the bytes of rows: whole columns at a time, never row by row.
 
 A column becomes an array of byte strings, one for each value, and NULL for NULL. Rows are joined from these arrays,
-with the length of each value before it, and the buffer of the joined array is sent. Only intervals as text, structs and
-maps are encoded value by value. The time is proportional to the number of bytes.
+with the length of each value before it, and the buffer of the joined array is sent. Values are encoded one by one only
+in columns of structs or maps and, in text formats, of intervals or with years before 1 or after 9999. The time is
+proportional to the number of bytes.
 
 ```
 pa.Array ──text_values, binary_values──▶ pa.BinaryArray ──data_rows──▶ DataRow, or CopyData in binary
@@ -263,7 +264,7 @@ def _numbers(array: pa.Array, form: str) -> pa.Array:
 
 
 def _shifted(whole: pa.Array, infinite: int, shift: int, form: str) -> pa.Array:
-    """Return days or microseconds since 2000, as byte strings, from those since 1970.
+    """Return days or microseconds, given since 1970, as byte strings that count from 2000.
 
     ``infinite`` is the value of infinity, and ``shift`` the value of the year 2000. PostgreSQL's infinities are both
     ends of the range.

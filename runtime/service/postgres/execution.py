@@ -5,7 +5,7 @@ Question ─▶ rewriting ─▶ Asker.ask, at the block's epoch ─▶ ShownRow
 COPY (SUBSCRIBE view) ─▶ Hub.subscribe ─Message─▶ CopyingListener ─▶ Outlet          (paused while the Outlet is full)
 ```
 
-Rows are encoded a chunk at a time, and a chunk only once the client has taken the chunks before it.
+Rows are encoded a chunk at a time; a chunk is encoded only once the client has taken the chunks before it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["ANY_ROWS", "Execution", "Outlet", "SharedParts"]
 ANY_ROWS: Final = 2**62
 """Limit of rows of an answer that is limited by its bytes alone."""
 _ROWS_AT_ONCE: Final = 1_000
-"""Number of rows up to which they are encoded on the reactor's thread; above it, waking a worker is cheaper."""
+"""Greatest number of rows that are encoded on the reactor's thread; above it, waking a worker is cheaper."""
 
 
 class Outlet(Protocol):
@@ -59,7 +59,7 @@ class Outlet(Protocol):
         """Return a Deferred that fires when the send buffer has room, and fails when the connection is lost."""
 
     def follow(self, subscription: Subscription | None) -> None:
-        """Pause and resume this subscription, and no other, with the connection."""
+        """Pause and resume this subscription with the connection, in place of the previous one; None for none."""
 
     def close(self) -> None:
         """Close the connection once everything written has been sent."""

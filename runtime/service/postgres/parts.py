@@ -1,4 +1,4 @@
-"""Parts that all sessions of the port share, and the bound of their answers."""
+"""Parts that all sessions of the port share, and the limit on the total size of their answers."""
 
 from __future__ import annotations
 

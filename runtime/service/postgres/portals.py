@@ -1,8 +1,8 @@
 """Prepared statements and portals of one session, by name and with limits, and the rows of portals.
 
-A prepared statement is a statement with the types of its parameters, named by Parse or by PREPARE. A portal is a
-prepared statement with values for its parameters. Once it has run, it also has rows, which are an answer at one
-version, whole in memory, and a position in the answer. A cursor is a portal that SQL has named.
+A prepared statement is a statement with the types of its parameters; Parse or PREPARE names it. A portal is a prepared
+statement with values for its parameters. Once a portal has run, it also has rows, the complete answer at one version in
+memory, and a position in them. A cursor is a portal that SQL has named.
 """
 
 from __future__ import annotations
@@ -225,7 +225,8 @@ class ShownRows:
 class Cursor:
     """Rows of an answer with a position.
 
-    The position is 0 before the first row, the number of a row, from 1, or one more than the number of rows at the end.
+    The position is 0 before the first row, then the number of the current row (from 1), and the number of rows plus 1
+    after the last row.
     """
 
     def __init__(self, rows: ShownRows, formats: Sequence[int]) -> None:

@@ -1,9 +1,9 @@
 """Rewriting of questions from PostgreSQL's SQL to DuckDB's.
 
-A question without names that only PostgreSQL has is left unchanged, so that the positions of its errors are exact; only
-``public.`` is replaced by blanks, and parameters by their values. A question that reads the catalogue or calls session
-functions of PostgreSQL is parsed by sqlglot and written for DuckDB, with the tables of `SYSTEM_TABLES` by their whole
-names.
+A question without names that DuckDB lacks or defines differently (`_OWN`) is left unchanged, so that the positions of
+its errors are exact; only ``public.`` is replaced by blanks, and parameters by their values. A question that reads the
+catalogue or calls session functions of PostgreSQL is parsed by sqlglot and written for DuckDB, with the tables of
+`SYSTEM_TABLES` under their qualified names.
 
 ```
 text ──schema blanked, parameters replaced─┬──────────────────────────▶ DuckDB, with relations and views
@@ -39,7 +39,7 @@ _OWN: Final = re.compile(
     r"inet_server_\w+|txid_current|operator|format_type)\b",
     re.IGNORECASE,
 )
-"""Pattern of names that only PostgreSQL has."""
+"""Pattern of names of PostgreSQL that DuckDB lacks or defines differently."""
 _MACROS: Final = frozenset(
     ("current_catalog", "current_database", "current_role", "current_schema", "current_user", "pg_backend_pid",
      "session_user", "user", "version")
@@ -70,7 +70,7 @@ _OPENING: Final = frozenset("([{")
 _CLOSING: Final = frozenset(")]}")
 _PREFIXES: Final = frozenset("-+~")
 _BARE: Final = {name.partition(".")[2]: name for name in reversed(SYSTEM_TABLES) if name.startswith("pg_catalog.")}
-"""Table of ``pg_catalog`` without its schema → with it."""
+"""Unqualified name of a table of ``pg_catalog`` → its qualified name."""
 
 
 class SessionFacts(msgspec.Struct, frozen=True):
@@ -90,8 +90,8 @@ class Rewritten(msgspec.Struct, frozen=True):
     sql: str
     """SQL for DuckDB."""
     moves: tuple[tuple[int, int, int, int], ...] = ()
-    """For each inserted literal: its begin and end, the begin of its parameter, and by how much the text up to its end
-    is longer than the original."""
+    """Begin and end of each inserted value, the begin of its parameter in the original, and the number of characters by
+    which the text up to the value's end is longer than the original."""
     is_moved: bool = False
     """True if positions do not correspond to positions in the original."""
 
@@ -342,7 +342,7 @@ def _simplified(sql: str) -> str:
 
 
 def _session_functions(facts: SessionFacts) -> dict[str, Callable[[list[Any]], Any]]:
-    """Return session function → function that makes the expression of its result from its arguments."""
+    """Return name of a session function → function that makes the expression of its result from its arguments."""
     settings = facts.settings
     text, many = exp.Literal.string, exp.Array
     return {
@@ -399,7 +399,7 @@ class _Rewriter:
         if isinstance(node, exp.Div) and isinstance(node.expression, exp.Literal) and node.expression.is_int:
             left = node.this
             is_integer = isinstance(left, exp.Cast) and left.to.is_type("int", "bigint", "smallint")
-            if is_integer:  # PostgreSQL divides integers without a remainder
+            if is_integer:  # in PostgreSQL, the quotient of integers is an integer
                 return exp.IntDiv(this=left, expression=node.expression)
         return node
 
@@ -419,7 +419,7 @@ class _Rewriter:
         return node
 
     def _function_table(self, node: Any) -> Any:
-        """Rewrite ``f(x) AS a`` in FROM: the alias also names the column, and a function of one value gives one row."""
+        """Rewrite ``f(x) AS a`` in FROM: the alias also names the column; a scalar function becomes a subquery."""
         alias = node.args.get("alias")
         name = alias.name if alias else ""
         function = node.this

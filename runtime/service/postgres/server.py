@@ -44,7 +44,7 @@ _MOST_REQUESTS: Final = 4
 """Greatest number of requests for TLS and GSS before the startup message."""
 _LONGEST_USER: Final = 63
 _LONGEST_ANSWER: Final = 10_000
-"""Greatest length of a message, in bytes, of a client that is not authenticated."""
+"""Greatest length in bytes of a message from a client that is not authenticated."""
 _COUNTED: Final = frozenset((b"Q", b"E"))
 """First bytes of messages that count as requests."""
 

@@ -8,7 +8,7 @@ Query ─▶ statements ─▶ questions ─▶ Execution.ask           error: m
 
 All questions of a transaction block read one version: the newest one that every relation and view has when the first of
 these questions is asked. Outside of a block each question reads the newest version of the relations and views that it
-names. The statements of one simple query also read one version. An error skips the messages up to the next Sync.
+names. The statements of one simple query also read one version. After an error, messages are skipped up to Sync.
 """
 
 from __future__ import annotations
@@ -406,7 +406,7 @@ class Session:
     def _resolved(self, statement: Statement) -> Statement:
         """Return the statement; for EXECUTE return the prepared question with the values in place of its parameters.
 
-        Raises `PostgresError` for an unknown name, the name of a command, or another number of values.
+        Raises `PostgresError` for an unknown name, the name of a command, or a wrong number of values.
         """
         if not isinstance(statement, st.Execute):
             return statement
@@ -468,9 +468,9 @@ def _format(code: int) -> int:
 
 
 def _formats(wanted: Sequence[int], count: int) -> list[int]:
-    """Return the format of each column: text if ``wanted`` is empty, its only entry for all columns, or its entries.
+    """Return the format of each column: text if ``wanted`` is empty; a single entry of ``wanted`` applies to all.
 
-    Raises `PostgresError` for another number of entries.
+    Raises `PostgresError` for a wrong number of entries.
     """
     if len(wanted) not in (0, 1, count):
         raise PostgresError("08P01", f"expected formats of {count} columns, was {len(wanted)}")

@@ -129,7 +129,7 @@ class Settings:
         self._before, self._local = dict(self._values), {}
 
     def end(self, *, commits: bool) -> dict[str, str]:
-        """End the transaction block; return the settings to be reported, whose values change with it."""
+        """End the transaction block; return the reported settings whose values change at its end."""
         before, self._before = self._before, None
         was = dict(self._values)
         if before is not None and not commits:

@@ -156,7 +156,7 @@ class Fetch(msgspec.Struct, frozen=True):
     cursor: str
     """Name of the cursor."""
     direction: Literal["FORWARD", "BACKWARD", "ABSOLUTE", "RELATIVE"]
-    """Direction, or the kind of the position that ``count`` is."""
+    """Direction in which rows are read, or the kind of position that ``count`` is."""
     count: int | None
     """Number of rows, or position; None for all rows."""
     moves: bool
@@ -211,7 +211,7 @@ Statement = (
 
 
 def question_of(statement: Statement | None) -> Question | None:
-    """Return the SELECT of a statement, which has the statement's parameters; None if it has none."""
+    """Return the SELECT of a statement, which has the statement's parameters; None for a statement without a SELECT."""
     if isinstance(statement, Question):
         return statement
     return statement.question if isinstance(statement, Declare | CopyQuestion) else None

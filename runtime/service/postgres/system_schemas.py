@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["MACROS", "SYSTEM_TABLES", "TYPE_NAMES"]
 
 TYPE_NAMES: Final = "pg_catalog.type_names"
-"""Name of the table of types and their names in SQL, which PostgreSQL does not have; read by `format_type`."""
+"""Name of a table, which PostgreSQL does not have, of types and their names in SQL; read by `MACROS`."""
 _TABLES: Final = """
 pg_catalog.pg_aggregate aggfnoid:o aggkind:n aggnumdirectargs:s
 pg_catalog.pg_am oid:o amname:n amhandler:n amtype:n
@@ -240,4 +240,4 @@ MACROS: Final[dict[str, str]] = {
     f"{_value('oid', TYPE_NAMES, 'name', 'n')})",
     "txid_current()": "1::BIGINT",
 }
-"""Function of PostgreSQL → its definition over the catalogue above."""
+"""Function of PostgreSQL, or function that `rewriting` calls → its definition over the tables above."""

@@ -81,7 +81,7 @@ class SystemCatalogue:
         self._made: dict[str, pa.Table] = {}
 
     def beside(self, sql: str) -> Beside:
-        """Return the tables and functions of the catalogue that a question names, by the names of `SYSTEM_TABLES`."""
+        """Return the tables of the catalogue, named as in `SYSTEM_TABLES`, and functions that a question uses."""
         lower = sql.lower()
         macros = []
         wanted = lower

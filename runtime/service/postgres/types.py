@@ -166,8 +166,8 @@ def typed_expression(sql: str, oid: int) -> str:
 def literal(value: bytes | None, oid: int, *, is_binary: bool) -> str:
     """Return the value of a parameter as a literal of its type in SQL.
 
-    Raises `PostgresError` for another type or value. A value without a type is a string literal, to which DuckDB
-    gives the type required by its context.
+    Raises `PostgresError` for an unknown type, and for a value that is not of the type. A value without a type is a
+    string literal, to which DuckDB gives the type required by its context.
     """
     element = _BY_ARRAY_OID.get(oid)
     kind = BY_OID.get(oid or TEXT.oid)
@@ -308,7 +308,7 @@ def _interval(value: bytes) -> str:
 def _numeric(value: bytes) -> str:
     """Return the text of a binary numeric, whose digits have the base 10,000.
 
-    The first digit counts ``10000**weight``, each further one a ten-thousandth of the one before it.
+    The first place has the value ``10000**weight``, each later place a ten-thousandth of the value before it.
     """
     if len(value) < 8:
         raise PostgresError("22P03", f"expected 8 bytes or more for a binary numeric, was {len(value)}")

@@ -5,8 +5,8 @@ Adaptor.apply ──get_or_create──▶ AdaptorState ──"reader/3/state/NA
 ```
 
 A call of `Adaptor.apply` that raises may have changed some objects and not others, and its rows are in no epoch. The
-reason is then stored with the state, and every later call raises it, even after a restart. Otherwise the same rows
-would be applied again, to objects that they have changed already.
+error is then stored with the state, and every later call fails because of it, even after a restart. Otherwise the same
+rows would be applied again, to objects that they have changed already.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ A package that has such an adaptor declares it in its ``pyproject.toml``::
     prices = "my_package.adaptors:prices"
 
 ``prices`` is called with an `AdaptorRequest` and returns an `Adaptor`. State that the adaptor needs from one call of
-`apply` to the next must be in `AdaptorRequest.state` and nowhere else, because that state is committed with the rows
-and recovered.
+`apply` to the next must be in `AdaptorRequest.state` and nowhere else, because only this state is committed with the
+rows and recovered.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class KeptReaders(msgspec.Struct, frozen=True):
         return tuple(readable)
 
     def relations_of(self, inputs: Collection[str] = (FEED,)) -> dict[str, frozenset[str]]:
-        """Return reader → the relations that it fills, including ``inputs``, with which the runtime was started."""
+        """Return reader → the relations that it fills; ``inputs`` are the inputs with which the runtime was started."""
         market = frozenset(relation.name for relation in MARKET_RELATIONS)
         filled = dict.fromkeys(inputs, market)
         for reader in self.readers:

@@ -1,7 +1,7 @@
 """Creation of the source, the adaptor and the origin of a reader from the request for it.
 
-A source is the stream of a server, or a file below a configured directory. Neither the name of a file nor links can
-lead out of these directories.
+A source is the stream of a server, or a file below one of the configured directories. Neither ``..`` in its name nor
+links can lead out of these directories.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def make_origin(
 def try_out(wanted: NewReader, around: Surroundings) -> ForeignAdaptor | None:
     """Raise `ServiceError` for an invalid reader; nothing is opened or kept.
 
-    Returns the adaptor if it is an installed one, which it might be impossible to create a second time.
+    Returns the adaptor if it is an installed one, because it might be impossible to create it a second time.
     """
     relation = own_relation(wanted)
     if relation is not None:

@@ -3,8 +3,8 @@
 The list of readers is in the object space (`runtime.service.readers.kept`). It changes in the barrier that also begins
 or ends the origin, so that one epoch has both or neither. A reader is dropped with its rows in two steps. At a first
 cut it stops reading, and SQL can no longer use its relation. Then the relation's rows, which no reader changes any
-more, are read from the log, and deleted at a second cut, or at several if there are very many. If the process is killed
-in between, the next start continues with the second step.
+more, are read from the log and deleted at a second cut; very many rows need several cuts. If the process is killed in
+between, the next start continues with the second step.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ __all__ = [
 
 _ADDED, _DONE, _LATER = 201, 200, 202
 _MOST_LEFT: Final = 1000
-"""Greatest number of names of relations in total: those of readers, of dropped readers, whose columns are remembered,
-and of derived streams."""
+"""Greatest total number of relations of readers, of dropped readers (whose columns are remembered), and of derived
+streams."""
 _MOST_LEAVING_ROWS: Final = 1 << 22
 """Greatest number of rows of a dropped reader that are deleted in one epoch."""
 _NOTHING: Final[Mapping[str, pa.RecordBatch]] = {}
@@ -232,7 +232,7 @@ class ReaderService:
     def _empty(self, reader: KeptReader, epoch: int) -> Deferred[int | None]:
         """Delete the rows of a reader's relation, which has not changed since this epoch.
 
-        The Deferred fires with the first epoch without the rows, or with None if they cannot be read.
+        The Deferred fires with the first epoch without the rows, or with None if they cannot be deleted.
         """
 
         def failed(failure: Failure) -> None:
@@ -251,8 +251,8 @@ class ReaderService:
         batches = await self._in_thread(
             lambda: rows_that_leave(self._writer.log, self._snapshots, relation.name, epoch)
         )
-        # Strings of more than 2 GiB stay in several batches. If the process crashes between two of these epochs, the
-        # next start continues with the rest of the rows.
+        # Rows with more than 2 GiB of strings stay in several batches, each of which is deleted in an epoch of its own.
+        # If the process crashes between two of these epochs, the next start continues with the rest of the rows.
         rows = pa.Table.from_batches(batches).combine_chunks() if batches else None
         leaving = [] if rows is None else rows.to_batches(max_chunksize=_MOST_LEAVING_ROWS)
         deltas: list[Mapping[str, pa.RecordBatch]] = [{relation.name: batch} for batch in leaving] or [_NOTHING]

@@ -181,7 +181,7 @@ class Cursors:
     def _make_room(self, kept: Kept) -> None:
         """Evict least recently used cursors until a cursor of this result fits.
 
-        Raises `TooManyCursorsError` if the next one was used too recently.
+        Raises `TooManyCursorsError` if the next cursor to evict was used too recently.
         """
         limits, now_s = self.limits, self._now_s()
         while True:
@@ -213,7 +213,7 @@ class Cursors:
         return f"{number}-{mark[: 2 * _MARK_BYTES]}"
 
     def _is_given(self, name: str) -> bool:
-        """Return True if a cursor of this name was ever opened: its mark fits, which cannot be guessed."""
+        """Return True if a cursor of this name was ever opened: the mark, which cannot be guessed, fits the number."""
         number = name.partition("-")[0]
         if not (number.isascii() and number.isdigit() and len(number) < 20):
             return False

@@ -53,7 +53,7 @@ class _Version(msgspec.Struct, frozen=True, dict=True):
     """Version of a lane, or of a view of it."""
 
     epoch: int = 0
-    """Newest epoch whose changes the version has completely."""
+    """Newest epoch whose changes are all in the version."""
     step: int = 0
     """Step of the express lane."""
     cuts: Mapping[str, Cut] = {}
@@ -152,7 +152,7 @@ class Hub:
         return self.cuts_of("spark")
 
     def cuts_of(self, lane: Lane) -> dict[str, Cut]:
-        """Return the cut of each origin, its last message that all views of a lane cover."""
+        """Return the cut of each origin: its last message that all views of a lane cover."""
         return dict(self._versions[lane].cuts)
 
     def epoch(self, lane: Lane) -> int:

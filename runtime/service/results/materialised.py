@@ -27,7 +27,7 @@ class FullRows:
     """
 
     def __init__(self, columns: Sequence[Column], table: pa.Table) -> None:
-        """Keep the rows of ``table``, which has the columns and then the weights, all of them above 0."""
+        """Keep the rows of ``table``, whose last column has the weights, each of them above 0."""
         *values, weights = table.columns
         self.columns = tuple(columns)
         # Columns are named by number: two columns of a view may have the same name.
@@ -111,7 +111,7 @@ def json_rows(columns: Sequence[Column], table: pa.Table) -> list[list[Any]]:
 def with_point(values: pa.ChunkedArray, scale: int) -> pa.ChunkedArray:
     """Return integers as decimals of this scale with the same digits.
 
-    ``values`` are int64, or decimals of scale 0. Nothing is rounded, because an int64 has at most 19 digits of 38.
+    ``values`` are int64, or decimals of scale 0. Nothing is rounded: an int64 has at most 19 digits, a decimal 38.
     """
     whole = values.cast(pa.decimal128(_DIGITS, 0)) if pa.types.is_integer(values.type) else values
     type_ = pa.decimal128(_DIGITS, scale)
@@ -139,5 +139,5 @@ def _json_values(values: pa.ChunkedArray, column: Column, *, as_text: bool) -> l
 
 
 def _narrowed(value: Decimal | None) -> Decimal | int | None:
-    """Return an `int` if the value fits into 64 bits, which msgspec requires."""
+    """Return the value as an `int` if it fits into 64 bits, unchanged otherwise."""
     return int(value) if value is not None and -_INT64_LIMIT <= value < _INT64_LIMIT else value

@@ -7,10 +7,10 @@ readers that cannot be read again ───────────────�
 everything accepted is formatted and applied ─▶ a last epoch is durable ─▶ Spark has published and committed it
 ```
 
-All steps together have one timeout. The step at which it ends is logged, and no result is lost: the feed is read again
-from the last cut, and the next start publishes the epochs that Spark has not published. Only a reader whose sender
-cannot repeat its input loses input that was not sealed. A commit that has begun is completed before the directory is
-closed, even after the timeout.
+All steps together have one timeout. The step at which it expires is logged, and no result is lost: the feed is read
+again from the last cut, and the next start publishes the epochs that Spark has not published. Only a reader whose
+sender cannot repeat its input loses input that was not sealed. A commit that has begun is completed before the
+directory is closed, even after the timeout.
 """
 
 from __future__ import annotations

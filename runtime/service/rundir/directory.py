@@ -38,8 +38,8 @@ class DirectoryLock:
     """Exclusive lock of a run directory until it is released; the file names the process that holds it.
 
     The operating system releases the lock when the process ends. On a file system without locks nothing is locked. Then
-    the lock of the state database keeps a second process out, or else the first process detects the second one by its
-    claim. Not thread-safe.
+    the lock of the state database keeps a second process out, or else the first process detects that the second one has
+    claimed the directory. Not thread-safe.
     """
 
     def __init__(self, directory: Path, holder: Claim) -> None:
@@ -86,7 +86,7 @@ def left_as_found(directory: Path) -> Iterator[None]:
 
 
 def _clear(directory: Path, above: Path | None) -> None:
-    """Remove a directory with its contents, and the empty directories above it, up to ``above``."""
+    """Remove a directory with its contents, and the empty directories between it and ``above``."""
     for entry in directory.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)

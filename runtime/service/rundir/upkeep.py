@@ -24,7 +24,7 @@ __all__ = ["SnapshotConfig", "Upkeep", "UpkeepConfig", "used_bytes"]
 _ROOM: Final = 0.9
 """Fraction of the limit below which paused inputs resume."""
 _TICKS: Final = 10
-"""Number of ticks between two checks: each check visits all files of the directory, which may be ten thousand."""
+"""Number of ticks between two checks: each check visits all files of the directory, perhaps ten thousand of them."""
 _MOST_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 """Size in bytes above which the output of Spark's Java is truncated."""
 
@@ -97,8 +97,8 @@ class Upkeep:
         self._is_full = False
         self._ticks = 0
         self._thread: threading.Thread | None = None
-        self._is_retiring_due = True  # the run before may have been killed before it retired files
-        self._failures: frozenset[str] = frozenset()  # failures of the last run, which ticks retry, not every epoch
+        self._is_retiring_due = True  # the previous process may have been killed before it retired files
+        self._failures: frozenset[str] = frozenset()  # failures of the last run; ticks retry, sealed epochs do not
         self._damaged: frozenset[str] = frozenset()
         self._times_failed = 0
         self._has_retired = False
@@ -175,7 +175,7 @@ class Upkeep:
     def _note_damaged(self) -> bool:
         """Log damaged snapshots and results that were skipped since the last call; return True if there are new ones.
 
-        Retirement may remove damaged files, and reports those that remain again. After it only these are remembered.
+        Retirement may remove damaged files, and reports again those that remain; only the latter are then remembered.
         """
         damaged = frozenset((*self._snapshots.torn.values(), *self._results.torn))
         self._snapshots.torn.clear()

@@ -1,4 +1,4 @@
-"""Conversion of the columns of an answer whose types Arrow does not have, or has with fewer values than DuckDB.
+"""Conversion of those columns of an answer whose types Arrow does not have, or has with fewer values than DuckDB.
 
 DuckDB's Arrow stream would have the internal bytes of BIT, BIGNUM, VARIANT and GEOMETRY, a TIME WITH TIME ZONE without
 its offset, and only the lowest bits of a UHUGEINT or an INTERVAL that is too large. Therefore DuckDB converts these

@@ -8,9 +8,9 @@ Worker ◀─Started── process
        ◀─Answered, an Arrow stream, Ended──     its rows
 ```
 
-The process may reply with `Refused` in place of any of its messages but the first, if it cannot continue. In place of
-`Given` the worker may send another `AskedQuestion`. A message is its length followed by msgpack; rows are Arrow's IPC
-streams, in batches.
+The process may reply with `Refused` in place of any of its messages except the first, if it cannot continue. In place
+of `Given` the worker may send another `AskedQuestion`. A message is its length followed by msgpack; rows are Arrow's
+IPC streams, in batches.
 """
 
 from __future__ import annotations

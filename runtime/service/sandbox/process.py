@@ -175,7 +175,7 @@ class _Questions:
 
     @contextmanager
     def _running(self, number: int) -> Iterator[None]:
-        """Let a question be interrupted within the ``with`` statement, and end the process if that takes too long."""
+        """Allow interrupts of a question within the ``with`` statement; end the process if the question is too slow."""
         self._interrupts.set(number, self._sandbox)
         signal.setitimer(signal.ITIMER_REAL, self._limits.seconds + _LATE_S)
         try:

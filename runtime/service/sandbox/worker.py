@@ -56,7 +56,7 @@ _SLACK_BYTES: Final = 1024 * 1024
 class Worker:
     """Process for questions.
 
-    A question takes `check` and then `answer`; other threads may interrupt it and kill the process.
+    Each question is one call of `check`, then one of `answer`; other threads may interrupt it and kill the process.
     """
 
     def __init__(self, limits: AskLimits, *, limits_addresses: bool = sys.platform == "linux") -> None:

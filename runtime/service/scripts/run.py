@@ -1,4 +1,4 @@
-"""Run of a script: its streams are read to their end, through engine, epochs and Spark, and give its views' results."""
+"""Run of a script, which reads its streams to their end, through engine, epochs and Spark, and yields its results."""
 
 from __future__ import annotations
 
@@ -151,9 +151,9 @@ class ScriptRun:
     ) -> None:
         """Compile the script.
 
-        ``runs_spark`` is True to run Spark, which then maintains all views, and False not to; None to run it if there
-        are views of its lane. Raises `ServiceError` if there are such views and Spark is not to run, and the errors of
-        `begun_program`.
+        ``runs_spark`` is True to run Spark, which then maintains all views, False not to run it, and None to run it if
+        there are views of its lane. Raises `ServiceError` if there are such views and Spark is not to run, and the
+        errors of `begun_program`.
         """
         self._directory = directory
         self._streams = streams
@@ -322,7 +322,7 @@ class ScriptRun:
         return "; DBToaster's files have the order of a row before its 1 or 0: read them with --mode dbtoaster"
 
     def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressViews]:
-        """Return the writer after the epoch of the program, the origins and the express lane.
+        """Seal the epoch of the program; return the writer, the origins, and the pipeline of the express lane.
 
         Raises `ServiceError` for a stream whose options do not fit.
         """

@@ -1,6 +1,6 @@
 """Views as of committed epochs, whose changes subscribers can resume after a restart of the runtime, even after a kill.
 
-Nothing is sent of an epoch before it is committed. Views of the express lane are ahead of the committed epochs. A
+No change is sent before its epoch is committed. Views of the express lane are ahead of the committed epochs. A
 subscriber therefore begins with a snapshot that is taken at the end of an epoch and sent once that epoch is committed;
 afterwards it receives the changes in each epoch's segment, which the committer passes on. Versions of the Spark lane
 are durable before they are published.
@@ -69,7 +69,7 @@ class _ViewState:
         self.closed = delivered
         """Newest epoch whose end the view's current result has reached; not used on Spark."""
         self.is_open = False
-        """True if the view has changed since the end of that epoch."""
+        """True if the view has changed since the end of epoch ``closed``."""
         self.wanting: dict[EpochSubscription, None] = {}
         """Subscriptions that wait for a snapshot at the end of an epoch."""
         self.pinned: Message | None = None
@@ -139,7 +139,7 @@ class CommittedViews:
             self._end(state, reason)
 
     def updated(self, update: Update, lane: Lane = "express") -> None:
-        """Record a version of a lane of this process, which may be that at the end of an epoch."""
+        """Record a version of a lane of this process; it may be the version at the end of an epoch."""
         if update.closes:
             self._closed_cuts[lane] = update.cuts
         for state in self._states(lane):
@@ -338,12 +338,12 @@ class CommittedViews:
                 self._touched[subscription] = None
 
     def _flush(self) -> None:
-        """Mark the end of messages that belong together, and let subscriptions catch up that begin again."""
+        """Mark the end of messages that belong together; then subscriptions that begin again catch up."""
         touched, self._touched = self._touched, {}
         for subscription in touched:
             subscription.flush()
         beginning, self._beginning = self._beginning, {}
-        for subscription in beginning:  # only now: snapshots must not contain the epoch's changes of other views
+        for subscription in beginning:  # only now: a snapshot must not contain changes that are still to be sent
             subscription.catch_up()
 
     def _message(self, state: _ViewState, kind: Kind, rows: pa.Table | None, reason: str = "") -> Message:

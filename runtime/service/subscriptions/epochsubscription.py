@@ -1,4 +1,4 @@
-"""Subscription to committed epochs, each delivered exactly once, and the reader of past epochs for one that resumes."""
+"""Subscription to committed epochs, each delivered exactly once, and the reader of past epochs by which it resumes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class History:
         self._lock = threading.Lock()
 
     def read(self, view: View, since: int, begin: int, end: int) -> Past:
-        """Return the changes of an existing view in the epochs ``(begin, end]``, or in the first of them.
+        """Return the changes of an existing view in the epochs ``(begin, end]``, or in the first of these epochs.
 
         ``since`` is the first epoch of a view of the Spark lane.
         """
@@ -181,7 +181,7 @@ class EpochSubscription(Subscription):
         self._pending: dict[str, object] = {}
         """View that waits for the logs or for the end of the open epoch → a token of the request."""
         self._is_reading = False
-        """True while the logs are read: for one view at a time, so that at most one message waits for room."""
+        """True while the logs are read, which is done for one view at a time: at most one message waits for room."""
         self._ready: dict[str, Message] = {}
         """View → message that was read from the logs and waits for room."""
 
@@ -258,7 +258,7 @@ class EpochSubscription(Subscription):
         return self._contiguous(name, position, taken)
 
     def _contiguous(self, name: str, position: int, messages: list[Message]) -> list[Message]:
-        """Return the messages that lead from the position to the stream's, without a gap."""
+        """Return the stream's messages, extended so that they lead from the position to `delivered` without a gap."""
         connected = [message.since(position) if not place else message for place, message in enumerate(messages)]
         reached = connected[-1].header.to_epoch if connected else position
         if reached < (delivered := self._source.delivered(name)):

@@ -39,7 +39,7 @@ __all__ = ["Page", "Views"]
 _MOST_ROWS: Final = 50_000
 """Greatest number of rows of one change, which is encoded on the reactor's thread and drawn by a page."""
 _FRAME_BYTES: Final = 1024 * 1024
-"""Size in bytes from which on a frame takes no more views."""
+"""Size in bytes of a frame from which on messages of further views wait for the next frame."""
 _REQUESTS_PER_S: Final = 200.0
 """Rate of requests that a page may send without interruption."""
 _BURST: Final = 400.0
@@ -71,7 +71,7 @@ class Views(Protocol):
 
 
 class _Followed(Listener):
-    """Listener of a page's subscription, which sends messages in frames: as many frames as the page gives credit."""
+    """Listener of a page's subscription; it sends messages in frames, as many as the page has given credit for."""
 
     def __init__(self, page: Page, name: str, credit: int) -> None:
         self.subscription: Subscription | None = None

@@ -86,7 +86,7 @@ class Subscription(ABC):
         self.catch_up()
 
     def hold(self) -> None:
-        """Apply a change of the views that the source holds back."""
+        """Stop sending views that the source holds back now, and catch up with views that it has released."""
         for name in tuple(self._followed):
             if self._source.is_held(name):
                 self._wait(name)

@@ -59,7 +59,7 @@ QueueConfigured = Callable[[], TupleQueue[Message]]
 """Callable that returns a new queue for a view."""
 
 _MESSAGE_BYTES: Final = 4096
-"""Size in bytes that each message counts in addition to its rows, which bounds the number of messages to add up."""
+"""Size in bytes that is counted for each message in addition to its rows, to bound the number of messages to add up."""
 
 
 def _size(message: Message) -> int:
@@ -104,7 +104,7 @@ class ViewStream:
             self._sum = None
 
     def take(self, subscriber: Hashable) -> list[Message] | None:
-        """End the waiting of a subscriber; return its messages, changes added up, or None if it has overrun.
+        """End the waiting of a subscriber; return its messages with changes added up, or None if it has overrun.
 
         Subscribers that have waited equally long share the sum. Changes come first: an error is a view's last message.
         """
