@@ -61,11 +61,12 @@ def test_the_limits_on_the_page_are_those_of_the_code() -> None:
         f"{site.requests_per_s:,.0f} requests a second of an address",
         f"{site.request_s:.0f} s for a request from its first byte",
         f"bodies of {site.body_bytes >> 20} MiB, {site.bodies_bytes >> 20} MiB in all",
-        f"{ask.seconds:.0f} s, after which its process is killed; {ask.memory_bytes >> 20} MiB; two questions at a time, "
-        f"and {ask.waiting} that wait",
+        f"{ask.seconds:.0f} s, after which its process is killed; {ask.memory_bytes >> 20} MiB; two questions at a time,",
+        f"two questions at a time, and {ask.waiting} that wait",
         f"its process may grow by {ask.growth_bytes >> 30} GiB of address space",
         f"{EVALUATION_S:.0f} s for an evaluation",
-        f"multiplied, are at most {limits.MOST_EXPANDED:,}; a count that comes from a row is at most {limits.MOST_COUNT:,}",
+        f"multiplied, are at most {limits.MOST_EXPANDED:,};",
+        f"a count that comes from a row is at most {limits.MOST_COUNT:,}",
         f"{codec.limit_bytes >> 20} MiB a buffer, a ratio of {codec.most_ratio:,}",
         f"{tuples.tuple_bytes >> 10} KiB a tuple, {tuples.nesting} levels",
     ):
