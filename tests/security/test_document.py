@@ -61,7 +61,7 @@ def test_the_limits_on_the_page_are_those_of_the_code() -> None:
         f"{site.requests_per_s:,.0f} requests a second of an address",
         f"{site.request_s:.0f} s for a request from its first byte",
         f"bodies of {site.body_bytes >> 20} MiB, {site.bodies_bytes >> 20} MiB in all",
-        f"{ask.seconds:.0f} s, after which its process is killed; {ask.memory_bytes >> 20} MiB; two questions at a time,",
+        f"{ask.seconds:.0f} s, after which its process is killed; {ask.memory_bytes >> 20} MiB; two questions",
         f"two questions at a time, and {ask.waiting} that wait",
         f"its process may grow by {ask.growth_bytes >> 30} GiB of address space",
         f"{EVALUATION_S:.0f} s for an evaluation",
