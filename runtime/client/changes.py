@@ -33,7 +33,7 @@ class Change(msgspec.Struct, frozen=True, eq=False):
     view: str
     """Name of the view."""
     kind: Literal["snapshot", "changes", "ended"]
-    """``snapshot``: all rows, which replace earlier ones. ``changes``: add them. ``ended``: no more changes follow."""
+    """``snapshot``: all rows, to replace earlier ones. ``changes``: rows to add. ``ended``: no more changes follow."""
     from_epoch: int
     """Epoch at which the change before this one ended; with ``by="epoch"``, 0 for a snapshot."""
     to_epoch: int
@@ -43,7 +43,7 @@ class Change(msgspec.Struct, frozen=True, eq=False):
     reason: str = ""
     """Reason why the view ended, or why a snapshot replaces the requested changes."""
     feed: Mapping[str, tuple[str, int]] = {}
-    """For each origin, session and number of the last message that the change covers."""
+    """Origin → session and number of the last message that the change covers."""
     time_ns: int = 0
     """Time of sending by the runtime's clock, in nanoseconds since the UTC epoch."""
     step: int = 0
@@ -86,7 +86,7 @@ class ChangeStream:
         """Prepare the stream; nothing is sent yet. For the arguments see `Client.changes`.
 
         Raises `ValueError` if there is no view, if ``by`` is "version" and there is a start, and if the start names
-        another view.
+        a view that is not among ``views``.
         """
         self._names = tuple(dict.fromkeys(views))
         if not self._names:
@@ -117,11 +117,11 @@ class ChangeStream:
 
     @property
     def positions(self) -> dict[str, int]:
-        """Newest epoch of each view whose changes were returned; pass it as ``start``, and `run`, to a later stream."""
+        """For each view, the newest epoch whose changes were returned: the ``start`` of a later stream, with `run`."""
         return dict(self._delivered)
 
     def close(self) -> None:
-        """End the connection and the iteration. Another thread may call it, which may take as long as a heartbeat."""
+        """End the connection and the iteration. A call from another thread may block until the next heartbeat."""
         self._is_closed = True
         self._disconnect()
 

@@ -24,7 +24,7 @@ class View:
     def __init__(self, port: BlockingPort, line: ViewLine) -> None:
         self._port = port
         self.line = line
-        """Everything that the runtime reports of the view."""
+        """Everything that the runtime reports about the view."""
         self.name = line.name
         self.columns = tuple(column.name for column in line.columns)
         """Names of the columns, in the order of the rows."""

@@ -17,7 +17,7 @@ _EXACT = (exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max)
 
 
 def _sum(rewriter: Rewriter, node: exp.Sum) -> Value:
-    """Rewrite SUM, which keeps the scale and is HUGEINT; floats are added in order of value, to fix their rounding."""
+    """Rewrite SUM as a HUGEINT of the same scale; floats are added in order of value, to fix their rounding."""
     value, argument = _argument(rewriter, node)
     if value.type.kind == "null":
         value, argument = Value(value.sql, Type("int", nullable=True)), cast(exp.Null(), "HUGEINT")
@@ -57,7 +57,7 @@ def _count(rewriter: Rewriter, node: exp.Count) -> Value:
 
 
 def _avg(rewriter: Rewriter, node: exp.Avg) -> Value:
-    """Rewrite AVG of integers as the exact sum, converted to DOUBLE, divided by the count: no order of rows matters."""
+    """Rewrite AVG of integers as the exact sum, as a DOUBLE, over the count: the order of rows has no effect."""
     value, argument = _argument(rewriter, node)
     if not value.type.is_numeric:
         raise rewriter.error(f"expected AVG of a number, was {value.type}", node)
@@ -81,7 +81,7 @@ def _extreme(rewriter: Rewriter, node: exp.Min | exp.Max) -> Value:
 
 
 def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax) -> Value:
-    """Rewrite ARG_MIN(x, y), ties broken by x, as FIRST(x ORDER BY y, x), without rows with NULL as in DuckDB."""
+    """Rewrite ARG_MIN(x, y) as FIRST(x ORDER BY y, x): x breaks ties; rows with a NULL are ignored, as in DuckDB."""
     value, by = rewriter.rewrite(node.this), rewriter.rewrite(node.expression)
     down = isinstance(node, exp.ArgMax)
     order = [exp.Ordered(this=by.sql, desc=down), exp.Ordered(this=value.sql.copy())]

@@ -25,7 +25,7 @@ def quoted(value: object) -> str:
 
 
 def expression(expr: Expr, outer: int = 0) -> str:
-    """Return the text of an expression, in brackets if its precedence is below ``outer``, that of the one around it."""
+    """Return the text of an expression, in brackets if its precedence is below ``outer``, that of the enclosing one."""
     if isinstance(expr, Col):
         return expr.name
     if isinstance(expr, Lit):
