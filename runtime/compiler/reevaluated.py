@@ -272,7 +272,7 @@ class QueryRewriter:
     # --- order
 
     def _order(self, node: exp.Query, target: exp.Query, scope: Scope, columns: int) -> None:
-        """Rewrite ORDER BY with LIMIT and OFFSET; all columns are added as criteria, so that the rows are fixed."""
+        """Rewrite ORDER BY with LIMIT and OFFSET; all columns become criteria, so that the result is determined."""
         limit, offset = node.args.get("limit"), node.args.get("offset")
         if limit is None and offset is None:
             return
