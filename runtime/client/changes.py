@@ -58,7 +58,9 @@ class Patience(msgspec.Struct, frozen=True):
     reconnect_s: float = 120.0
     """Time without any connection after which the stream fails."""
     first_s: float = 0.1
-    """Delay between the first two attempts; each further delay is twice as long."""
+    """Delay between the first two attempts; it doubles with each attempt. Each delay is reduced at random, by up to
+    half.
+    """
     most_s: float = 5.0
     """Longest delay between two attempts."""
 

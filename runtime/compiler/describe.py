@@ -121,7 +121,7 @@ def unstable_functions() -> frozenset[str]:
 
 @cache
 def macro_copies() -> dict[str, int]:
-    """Return the macros of DuckDB that repeat an argument, such as NULLIF, each with the number of its occurrences."""
+    """Return DuckDB's macros that write an argument several times, such as NULLIF, and how often each of them does."""
     rows = database().execute("SELECT lower(function_name), parameters, macro_definition FROM duckdb_functions() "
                               "WHERE function_type = 'macro' AND internal").fetchall()  # fmt: skip
     copies: dict[str, int] = {}

@@ -173,7 +173,7 @@ def is_expanding(function: str) -> bool:
 
 
 def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
-    """Return the number of elements that a query may make from a single one; ``before`` is that without this call.
+    """Return how many elements a query may make from a single one; ``before`` is the number without this call.
 
     Raise `ValueError` if the number is too large, or if a count that must be a constant is not.
     """

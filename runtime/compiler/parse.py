@@ -191,8 +191,8 @@ def check_query(
     """Check a query before any other function reads its tree, and write some constructs as simpler ones.
 
     Raise `SqlError` for a construct that has no fixed answer, whose work is not bounded, or that is not supported. With
-    ``is_stream`` the query is that of a derived stream: its rows have an order, so FIRST and LAST have an answer, and
-    they are not computed epoch by epoch, so ``now()`` is refused. ``sizes`` are those of the columns of views.
+    ``is_stream`` the query is that of a derived stream. Its rows have an order, so FIRST and LAST have an answer. The
+    rows are not computed epoch by epoch, so ``now()`` is refused. ``sizes`` are those of the columns of views.
     """
     known = {name: {column.name: 1 for column in relation.columns} for name, relation in relations.items()}
     query.sizes = check_copies(query.tree, known | dict(sizes or {}), query.error)

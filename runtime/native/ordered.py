@@ -80,7 +80,7 @@ class OrderedIndex(RecordStructure):
     # ---- room -------------------------------------------------------------------------------------------------------
 
     def make_room(self) -> None:
-        """Make the room that the last kernel function that returned -1 lacked."""
+        """Make the room that was missing when a kernel function last returned -1."""
         meta = self._meta
         wanted, key = int(meta[entries.WANTED]), int(meta[entries.WANTED_KEY])
         meta[entries.WANTED] = entries.WANTED_NOTHING
@@ -154,7 +154,7 @@ class OrderedIndex(RecordStructure):
     # ---- building ---------------------------------------------------------------------------------------------------
 
     def _build(self, numbers: Numbers, keys: Words, values: Words) -> None:
-        """Replace the entries, which are sorted by group number and key; the directory must be complete."""
+        """Replace the entries by these, sorted by group number and key; the directory must be complete."""
         meta = self._meta
         for place in (entries.BAD, entries.LARGE, entries.NEGATIVE, entries.EMPTIES, entries.WANTED, entries.DEFERRED):
             meta[place] = 0
@@ -383,7 +383,7 @@ class OrderedIndex(RecordStructure):
         return np.concatenate((groups, keys[:, None], values), axis=1)
 
     def load(self, matrix: Words) -> None:
-        """Replace the entries, which are in any order without repeated keys of a group. Groups get new numbers."""
+        """Replace the entries by these, in any order and without repeated keys in a group; groups get new numbers."""
         matrix = matrix[matrix[:, self.group_words + 1 :].any(axis=1)]
         groups, numbers = np.unique(matrix[:, : self.group_words], axis=0, return_inverse=True)
         if not self.group_words:

@@ -366,7 +366,7 @@ class WindowFunction(msgspec.Struct, frozen=True):
 
     @property
     def behind(self) -> int:
-        """Number of following rows whose results depend on a given row directly, not only through earlier results."""
+        """Number of following rows whose results depend on a given row directly, not only through rows in between."""
         return self.offset if self.kind == "lag" else max(0, (self.frame[0] or 0) if self.frame is not None else 0)
 
     @property

@@ -111,7 +111,7 @@ class View(msgspec.Struct, frozen=True):
     sql: str
     """The SELECT as it was written, for people; never executed."""
     ordered: bool = False
-    """True if the SELECT has an ORDER BY (the rows are kept as a set; a printer sorts them)."""
+    """True if the SELECT has an ORDER BY (the rows are kept without an order; a printer sorts them)."""
     home: int = 0
     """Number that, modulo the number of shards, is the shard of a view that is in one shard; it never changes."""
     lane: Lane = "spark"
