@@ -111,7 +111,7 @@ def _may_be_empty(node: exp.Expr, rewriter: Rewriter) -> bool:
 def _filter(rewriter: Rewriter, node: exp.Filter) -> Value:
     value = rewriter.rewrite(node.this)
     if isinstance(node.this, _EXACT) or value.is_whole:
-        return value  # its rule has applied the condition
+        return value  # the aggregate's rule has applied the condition
     return Value(exp.Filter(this=value.sql, expression=rewriter.filter_condition(node)), value.type)
 
 
@@ -119,7 +119,7 @@ def _window(rewriter: Rewriter, node: exp.Window) -> Value:
     value = rewriter.rewrite(node.this)
     inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
     if isinstance(inner, _EXACT) or value.is_whole:
-        return value  # its rule has put it under the OVER
+        return value  # the function's rule has applied the OVER
     ranks = isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank))
     return Value(rewriter.over(node, value.sql), value.type.with_null(not ranks))
 

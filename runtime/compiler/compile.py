@@ -130,7 +130,7 @@ class _Compiler:
         self.describer.add(Relation(name, tuple(columns)))
 
     def view(self, select: NamedSelect) -> View:
-        """Compile a view; its query is rewritten for re-evaluation first, as that finds all errors in it."""
+        """Compile a view; its query is rewritten for re-evaluation first, as that finds its errors and types."""
         self._check_reads(select)
         query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
         zero = self.mode == "dbtoaster"

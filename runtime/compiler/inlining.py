@@ -95,7 +95,7 @@ class Definitions:
         return tree
 
     def closed(self, tree: exp.Query) -> exp.Query:
-        """Return the query with the queries of all views that it still names put into it; changes the tree."""
+        """Replace the views that a query still names by their queries, and return the query; changes the tree."""
         needed = self._needed(tree)
         if not needed:
             return tree

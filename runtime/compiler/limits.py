@@ -237,7 +237,10 @@ def deep_recursion() -> Iterator[None]:
 
 
 def check_tokens(text: Text, fail: Fail) -> None:
-    """Raise the error of ``fail`` if the text is too long or nested too deeply for a recursive parser."""
+    """Raise the error of ``fail`` if the text is too long, or nested too deeply for a recursive parser.
+
+    Surrogates and numbers of too many digits are errors, too.
+    """
     if len(text.text) > MOST_CHARACTERS:
         raise fail(f"expected a query of at most {MOST_CHARACTERS} characters, was {len(text.text)}", 0)
     if (match := _NO_TEXT.search(text.text)) is not None:

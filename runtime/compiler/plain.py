@@ -295,7 +295,7 @@ class _Rows:
         )
 
     def aggregate(self, kind: type[exp.Func], *, of_nulls: bool = False) -> exp.Subquery:
-        """Return the subquery that aggregates the column, or 1 for each of its NULLs and 0 for other values."""
+        """Return the subquery that aggregates the column or, with ``of_nulls``, 1 for a NULL and 0 for other values."""
         query = self._query.copy()
         query.set("order", None)
         if self._is_plain:

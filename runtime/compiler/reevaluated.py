@@ -39,7 +39,7 @@ class Output:
     """Rewritten query and its columns."""
 
     sql: exp.Query
-    """Query in which every integer of more than 64 bits, and every scaled one, is HUGEINT."""
+    """Query in which every integer whose type is wide is HUGEINT."""
     names: list[str]
     """Names of the columns, each of which occurs once."""
     types: list[Type]

@@ -36,7 +36,7 @@ _LOW: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
 _SUMS_MOST: Final = 256
 _FIRST_WORDS: Final = 1 << 12
-"""Initial size of a tree's first chunk, in words."""
+"""Initial size of the first chunk of nodes, in words."""
 
 
 class OrderedIndex(RecordStructure):
@@ -461,7 +461,7 @@ class OrderedIndex(RecordStructure):
     def _check_node(
         self, flat: Words, node: int, depth: int, low: int, high: int, leaves: list[int], taken: list[tuple[int, int]]
     ) -> list[int]:
-        """Assert the invariants below a node whose keys are in a range; return its exact sums."""
+        """Assert the invariants of a node with keys in a range, and of all nodes below it; return its exact sums."""
         count, capacity = int(flat[node + btree.COUNT]), int(flat[node + btree.CAPACITY])
         keys = flat[node + btree.KEYS : node + btree.KEYS + capacity].tolist()
         assert keys[:count] == sorted(keys[:count])

@@ -58,9 +58,9 @@ class Relation(msgspec.Struct, frozen=True):
 EPOCH_TIME: Final = Relation("epoch_time", (Column("t", "int64"), Column("at", "timestamp")))
 """Relation that ``now()`` reads: its only row is the time of the newest epoch, in nanoseconds and as a timestamp.
 
-An epoch's time is the largest event time that its ingest has applied up to its cut. It is sealed as a change of this
-relation, so that every reader of the epoch has the same ``now()``. The relation is empty until a first event time has
-been applied. Every shard of a view gets this row.
+An epoch's time is the largest event time that the ingest has applied up to the epoch's cut. The time is sealed as a
+change of this relation, so that every reader of the epoch has the same ``now()``. The relation is empty until a first
+event time has been applied. Every shard of a view gets this row.
 """
 
 

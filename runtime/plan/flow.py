@@ -366,7 +366,7 @@ class WindowFunction(msgspec.Struct, frozen=True):
 
     @property
     def behind(self) -> int:
-        """Number of following rows whose results depend on a given row directly, not only through rows in between."""
+        """Number of following rows whose results depend directly on a given row, not only on the result before them."""
         return self.offset if self.kind == "lag" else max(0, (self.frame[0] or 0) if self.frame is not None else 0)
 
     @property

@@ -13,7 +13,7 @@ _BINARY = {
     "gt": (">", 4), "ge": (">=", 4), "like": ("LIKE", 4), "add": ("+", 5), "sub": ("-", 5), "mul": ("*", 6),
     "floordiv": ("//", 6), "mod": ("%", 6), "div": ("/", 6),
 }  # fmt: skip
-"""Operation → its sign and precedence; an operation binds more strongly the greater this number is."""
+"""Operation → its sign and precedence; operations with a higher precedence bind more strongly."""
 _ASSOCIATIVE = ("or", "and", "add", "mul")
 
 
