@@ -56,7 +56,7 @@ class Patience(msgspec.Struct, frozen=True):
     silence_s: float = 30.0
     """Silence, without even a heartbeat, after which a connection is closed and opened again."""
     reconnect_s: float = 120.0
-    """Time without any connection after which the stream fails; each call of `ChangeStream.next` counts it anew."""
+    """Time without any connection after which the stream fails; it is counted separately for each call of `next`."""
     first_s: float = 0.1
     """Delay between the first two attempts; it doubles with each attempt. Each delay is reduced at random, by up to
     half.
