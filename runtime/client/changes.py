@@ -33,7 +33,7 @@ class Change(msgspec.Struct, frozen=True, eq=False):
     view: str
     """Name of the view."""
     kind: Literal["snapshot", "changes", "ended"]
-    """``snapshot``: all rows, which replace earlier ones. ``changes``: add them. ``ended``: no more changes follow."""
+    """``snapshot``: all rows, to replace earlier ones. ``changes``: rows to add. ``ended``: no more changes follow."""
     from_epoch: int
     """Epoch at which the change before this one ended; with ``by="epoch"``, 0 for a snapshot."""
     to_epoch: int
@@ -43,7 +43,7 @@ class Change(msgspec.Struct, frozen=True, eq=False):
     reason: str = ""
     """Reason why the view ended, or why a snapshot replaces the requested changes."""
     feed: Mapping[str, tuple[str, int]] = {}
-    """For each origin, session and number of the last message that the change covers."""
+    """Origin → session and number of the last message that the change covers."""
     time_ns: int = 0
     """Time of sending by the runtime's clock, in nanoseconds since the UTC epoch."""
     step: int = 0
@@ -56,9 +56,11 @@ class Patience(msgspec.Struct, frozen=True):
     silence_s: float = 30.0
     """Silence, without even a heartbeat, after which a connection is closed and opened again."""
     reconnect_s: float = 120.0
-    """Time without any connection after which the stream fails."""
+    """Time without any connection after which the stream fails; it is counted separately for each call of `next`."""
     first_s: float = 0.1
-    """Delay between the first two attempts; each further delay is twice as long."""
+    """Delay between the first two attempts; it doubles with each attempt. Each delay is reduced at random, by up to
+    half.
+    """
     most_s: float = 5.0
     """Longest delay between two attempts."""
 
@@ -86,7 +88,7 @@ class ChangeStream:
         """Prepare the stream; nothing is sent yet. For the arguments see `Client.changes`.
 
         Raises `ValueError` if there is no view, if ``by`` is "version" and there is a start, and if the start names
-        another view.
+        a view that is not among ``views``.
         """
         self._names = tuple(dict.fromkeys(views))
         if not self._names:
@@ -117,11 +119,11 @@ class ChangeStream:
 
     @property
     def positions(self) -> dict[str, int]:
-        """Newest epoch of each view whose changes were returned; pass it as ``start``, and `run`, to a later stream."""
+        """For each view, the newest epoch whose changes were returned: the ``start`` of a later stream, with `run`."""
         return dict(self._delivered)
 
     def close(self) -> None:
-        """End the connection and the iteration. Another thread may call it, which may take as long as a heartbeat."""
+        """End the connection and the iteration. A call from another thread may block until the next heartbeat."""
         self._is_closed = True
         self._disconnect()
 

@@ -46,10 +46,10 @@ def connect(
 ) -> Client:
     """Return a client of the results service at ``HOST:PORT``; use it as a context manager.
 
-    ``token`` is the token that the runtime was started with (``--token-file``). ``ca`` is a PEM file with the authority
-    of the runtime's certificate; it switches TLS on, as does an address ``https://HOST:PORT``. No request waits longer
-    than ``timeout_s``. Nothing is sent before the first request. Raises `ValueError` for a malformed address, for a
-    token that would be sent to another machine without TLS, and for a file without certificates.
+    ``token`` is the token that the runtime was started with (``--token-file``). ``ca`` is a PEM file of the authority
+    that signed the runtime's certificate; it switches TLS on, as does an address ``https://HOST:PORT``. No request
+    waits longer than ``timeout_s``. Nothing is sent before the first request. Raises `ValueError` for a malformed
+    address, for a token that would be sent to another machine without TLS, and for a file without certificates.
     """
     peer = HttpPeer.of("a runtime's results service", address, token=token, ca_file=str(ca or ""))
     return Client(BlockingPort(peer, timeout_s), patience or Patience())
@@ -88,10 +88,10 @@ class Client:
     def ask(self, sql: str, epoch: int | None = None) -> Asked:
         """Answer a SELECT in DuckDB's SQL over relations and views, all of them at one epoch.
 
-        Without ``epoch`` it is the newest epoch for which everything that the SELECT reads is available; ``sql`` may
-        name an epoch by ``AS OF EPOCH n`` at its end. Raises `RefusedError` with DuckDB's message and the place for
-        invalid or forbidden SQL, and for a question that exceeds a limit; `GoneError` for an epoch that is no longer
-        available.
+        Without ``epoch`` this is the newest epoch for which everything that the SELECT reads is available; ``AS OF
+        EPOCH n`` at the end of ``sql`` also selects an epoch. Raises `RefusedError` for invalid or forbidden SQL, with
+        DuckDB's message and the place of the error, and for a question that exceeds a limit; raises `GoneError` for an
+        epoch that is no longer available.
         """
         data, headers = self._port.ask("POST", ASK_PATH, msgspec.json.encode(Question(sql, epoch)), accept=ARROW)
         return asked(data, headers.get("content-type", ""))
@@ -110,7 +110,8 @@ class Client:
     ) -> ChangeStream:
         """Return an endless iterator over the changes of views; see `ChangeStream`.
 
-        ``start`` is the newest known epoch, of all views or of each. A view without a start first gets a snapshot.
+        ``start`` is the newest known epoch: one for all views, or one for each. A view without a start first gets a
+        snapshot.
         ``run`` is the run of these epochs; see `ChangeStream.run`. With ``by="version"`` changes arrive as soon as they
         are published, and a snapshot follows a lost connection.
         """
@@ -128,7 +129,7 @@ class Client:
         """Add a view to the runtime; return when its first version is published, or after ``timeout_s`` seconds.
 
         Without ``lane`` the view is on the Spark lane if Spark runs, else on the express lane. With ``readers`` the
-        view may only use their relations.
+        view may use only the relations of these readers.
         """
         wanted = AddViews((NewView(name, sql, lane=lane, readers=tuple(readers)),), timeout_s)
         return self._port.change("POST", VIEWS_PATH, wanted, Changed, timeout_s)
@@ -143,7 +144,7 @@ class Client:
         return self._port.get(_READERS_PATH, Readers).readers
 
     def add_reader(self, reader: NewReader) -> ChangedReader:
-        """Add a reader to the runtime; see `deltabook.wire.catalogue`."""
+        """Add a reader to the runtime; see `deltabook.wire.readers`."""
         return self._port.change("POST", _READERS_PATH, reader, ChangedReader, TIMEOUT_SECONDS)
 
     def drop_reader(

@@ -24,7 +24,7 @@ class View:
     def __init__(self, port: BlockingPort, line: ViewLine) -> None:
         self._port = port
         self.line = line
-        """Everything that the runtime reports of the view."""
+        """Everything that the runtime reports about the view."""
         self.name = line.name
         self.columns = tuple(column.name for column in line.columns)
         """Names of the columns, in the order of the rows."""
@@ -33,7 +33,7 @@ class View:
         return f"View({self.name!r}, columns={', '.join(self.columns)})"
 
     def rows(self, page_rows: int = PAGE_ROWS) -> Iterator[tuple[Any, ...]]:
-        """Return the rows of one version, sorted by their columns; a repeated row as often as the view contains it.
+        """Return the rows of one version, sorted by their columns; equal rows are returned one by one.
 
         Rows are fetched page by page during the iteration. Numbers are exact: `int`, and `decimal.Decimal` where there
         are decimal places.

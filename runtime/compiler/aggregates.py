@@ -17,7 +17,7 @@ _EXACT = (exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max)
 
 
 def _sum(rewriter: Rewriter, node: exp.Sum) -> Value:
-    """Rewrite SUM, which keeps the scale and is HUGEINT; floats are added in order of value, to fix their rounding."""
+    """Rewrite SUM as a HUGEINT of the same scale; floats are added in order of value, to fix their rounding."""
     value, argument = _argument(rewriter, node)
     if value.type.kind == "null":
         value, argument = Value(value.sql, Type("int", nullable=True)), cast(exp.Null(), "HUGEINT")
@@ -57,7 +57,7 @@ def _count(rewriter: Rewriter, node: exp.Count) -> Value:
 
 
 def _avg(rewriter: Rewriter, node: exp.Avg) -> Value:
-    """Rewrite AVG of integers as the exact sum, converted to DOUBLE, divided by the count: no order of rows matters."""
+    """Rewrite AVG of integers as the exact sum, as a DOUBLE, over the count: the order of rows has no effect."""
     value, argument = _argument(rewriter, node)
     if not value.type.is_numeric:
         raise rewriter.error(f"expected AVG of a number, was {value.type}", node)
@@ -81,7 +81,7 @@ def _extreme(rewriter: Rewriter, node: exp.Min | exp.Max) -> Value:
 
 
 def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax) -> Value:
-    """Rewrite ARG_MIN(x, y), ties broken by x, as FIRST(x ORDER BY y, x), without rows with NULL as in DuckDB."""
+    """Rewrite ARG_MIN(x, y) as FIRST(x ORDER BY y, x): x breaks ties; rows with a NULL are ignored, as in DuckDB."""
     value, by = rewriter.rewrite(node.this), rewriter.rewrite(node.expression)
     down = isinstance(node, exp.ArgMax)
     order = [exp.Ordered(this=by.sql, desc=down), exp.Ordered(this=value.sql.copy())]
@@ -111,7 +111,7 @@ def _may_be_empty(node: exp.Expr, rewriter: Rewriter) -> bool:
 def _filter(rewriter: Rewriter, node: exp.Filter) -> Value:
     value = rewriter.rewrite(node.this)
     if isinstance(node.this, _EXACT) or value.is_whole:
-        return value  # its rule has applied the condition
+        return value  # the aggregate's rule has applied the condition
     return Value(exp.Filter(this=value.sql, expression=rewriter.filter_condition(node)), value.type)
 
 
@@ -119,7 +119,7 @@ def _window(rewriter: Rewriter, node: exp.Window) -> Value:
     value = rewriter.rewrite(node.this)
     inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
     if isinstance(inner, _EXACT) or value.is_whole:
-        return value  # its rule has put it under the OVER
+        return value  # the function's rule has applied the OVER
     ranks = isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank))
     return Value(rewriter.over(node, value.sql), value.type.with_null(not ranks))
 

@@ -130,7 +130,7 @@ class _Compiler:
         self.describer.add(Relation(name, tuple(columns)))
 
     def view(self, select: NamedSelect) -> View:
-        """Compile a view; its query is rewritten for re-evaluation first, as that finds all errors in it."""
+        """Compile a view; its query is rewritten for re-evaluation first, as that finds its errors and types."""
         self._check_reads(select)
         query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
         zero = self.mode == "dbtoaster"
@@ -216,7 +216,7 @@ def names_read(select: NamedSelect) -> tuple[str, ...]:
 
 
 def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
-    """Return the views in the given order, but each after those of them that it reads.
+    """Return the views in the given order, but each after the others that it reads.
 
     Raise `SqlError` with the place of the name for views that read themselves or each other in a circle.
     """
@@ -241,7 +241,7 @@ def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
 
 
 def _read(select: NamedSelect, by_name: dict[str, NamedSelect]) -> dict[str, tuple[Query, exp.Table]]:
-    """Return those of the views that a SELECT names; a SELECT whose text has none of their names is not parsed."""
+    """Return the views that a SELECT names; a SELECT whose text contains none of their names is not parsed."""
     words = {word.lower() for word in re.findall(r"\w+", select.sql)}
     if not any(words.issuperset(re.findall(r"\w+", name)) for name in by_name):
         return {}

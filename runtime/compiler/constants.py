@@ -1,4 +1,4 @@
-"""Evaluation of an expression of the program for one row, in Python: for the row of a view that reads no rows."""
+"""Evaluation of an expression of the program in Python, for the row of an aggregate without GROUP BY over no rows."""
 
 from __future__ import annotations
 

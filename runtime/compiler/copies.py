@@ -2,7 +2,7 @@
 
 The compiler replaces a column of a subquery, of a WITH table, of a view or of the same SELECT by its expression
 wherever it is named. It also rewrites some operations so that an operand occurs several times: ``FLOOR``, ``NULLIF``,
-``x BETWEEN``, DuckDB's macros. Inside each other such operations double the query with each level, so that a short text
+``x BETWEEN``, DuckDB's macros. Nested operations of this kind double the query with each level, so that a short text
 may become a query that fills the memory. This module computes the size of the result without making it.
 """
 
@@ -50,7 +50,7 @@ def check_copies(
 ) -> list[int]:
     """Return the sizes of the columns of a query; raise the error of ``fail`` if the query would become too large.
 
-    ``relations`` has the columns of relations and views. The tree is not qualified yet.
+    ``relations`` has the sizes of the columns of relations and views. The tree is not qualified yet.
     """
     text = sum(1 for _ in tree.walk())
     size, columns = _Measure(relations).query(tree, {}, [])
@@ -72,7 +72,7 @@ class _Measure:
     def query(self, node: exp.Expr, tables: _Tables, around: list[_Tables]) -> tuple[int, dict[str, int]]:
         """Return the size of a query, and the sizes of its columns.
 
-        ``tables`` are those of WITH clauses; ``around`` has the tables in FROM of each query around it.
+        ``tables`` are those of WITH clauses; ``around`` has the tables in FROM of each enclosing query.
         """
         total, tables = 0, dict(tables)
         clause = node.args.get("with_")

@@ -1,4 +1,4 @@
-"""Differences of DBToaster's dialect from DuckDB's: IN LIST, its functions, and SUBSTRING counted from 0.
+"""Differences of DBToaster's dialect from DuckDB's: IN LIST, more functions, and SUBSTRING counted from 0.
 
 DuckDB has no functions with the names of DBToaster's, so these are accepted in both modes. SUBSTRING is in both
 dialects, and counts from 0 only in the mode ``dbtoaster``.

@@ -1,6 +1,6 @@
 """CREATE STREAM and CREATE TABLE of DBToaster's dialect, and the tokens from which they and scripts are read.
 
-There are just enough kinds of tokens to find the statements of a script; each has its position for errors.
+There are just enough kinds of tokens to find the statements of a script; each token has its position for errors.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class TokenCursor:
         return is_match
 
     def expect(self, what: str, test: Callable[[Token], bool]) -> Token:
-        """Take the next token if it passes; raise an error with its position if not."""
+        """Return the next token and move past it if it passes ``test``; otherwise raise an error with its position."""
         if not test(self.token):
             raise self.text.error(self.token.start, f"expected {what}, was {self.token.text!r}")
         return self.advance()
@@ -265,7 +265,7 @@ def parse_declaration(
 
 
 def _exact(column: Column) -> Column:
-    """Return a column of an order book, whose adaptor delivers ticks and lots: an int64 in place of any number."""
+    """Return the column as an order book has it: an int64 for any number, as its adaptor delivers ticks and lots."""
     return Column(column.name, "int64") if column.type in ("float64", "int64", "int128") else column
 
 

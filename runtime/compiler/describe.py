@@ -1,7 +1,7 @@
 """Description of a query by DuckDB itself: names and types of its columns, asked over empty tables.
 
-The database of a process cannot reach anything but the tables that it is given: no files, extensions, settings or
-network, because it runs SQL of any client that may add a view.
+The database of a process can read only the tables that it is given, not files, extensions, settings or the network,
+because it runs SQL of any client that may add a view.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterato
 
     def interrupt() -> None:
         wait_s = seconds
-        while not over.wait(wait_s):  # again and again: DuckDB forgets an interrupt that comes before it runs
+        while not over.wait(wait_s):  # repeated, as DuckDB ignores an interrupt that comes before the query runs
             late.set()
             connection.interrupt()
             wait_s = _INTERRUPT_S
@@ -108,7 +108,7 @@ def time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterato
 def unstable_functions() -> frozenset[str]:
     """Return the names of DuckDB's functions whose result may change between calls, or between queries.
 
-    Macros, for which DuckDB has no stability, have that of the functions that they call.
+    DuckDB reports no stability for macros; a macro is unstable if it calls an unstable function.
     """
     rows = database().execute("SELECT DISTINCT lower(function_name) FROM duckdb_functions() "
                               "WHERE stability <> 'CONSISTENT'").fetchall()  # fmt: skip
@@ -116,12 +116,12 @@ def unstable_functions() -> frozenset[str]:
                                 "WHERE function_type = 'macro' AND internal").fetchall()  # fmt: skip
     unstable = {name for (name,) in rows} | {"current_timestamp"}
     unstable |= {name for name, text in macros if unstable.intersection(re.findall(r"\w+", text or ""))}
-    return frozenset(unstable) - {"now", "current_timestamp"}  # which are the epoch's time
+    return frozenset(unstable) - {"now", "current_timestamp"}  # these are the epoch's time
 
 
 @cache
 def macro_copies() -> dict[str, int]:
-    """Return how often DuckDB's macros, such as NULLIF, write the same argument, for those that do so."""
+    """Return DuckDB's macros that write an argument several times, such as NULLIF, and how often each of them does."""
     rows = database().execute("SELECT lower(function_name), parameters, macro_definition FROM duckdb_functions() "
                               "WHERE function_type = 'macro' AND internal").fetchall()  # fmt: skip
     copies: dict[str, int] = {}
@@ -169,7 +169,7 @@ class Describer:
     def names(self, sql: str) -> list[str]:
         """Return the names of a query's columns; raise `duckdb.Error` if DuckDB refuses the query.
 
-        DuckDB has some functions, such as CHR, for integers of 32 bits alone. A query that calls one is described over
+        Some functions of DuckDB, such as CHR, accept only integers of 32 bits. A query that calls one is described over
         tables in which columns of 64 bits have 32; in the view itself the arguments are converted.
         """
         try:
@@ -205,7 +205,7 @@ class Describer:
 
 
 def _columns(relation: Relation, *, narrow: bool = False) -> list[tuple[str, str]]:
-    """Return names and types of a relation's columns, with ``narrow`` integers of 32 bits for those of 64."""
+    """Return names and types of a relation's columns; ``narrow`` replaces integers of 64 bits by integers of 32."""
     kinds = [(column.name, _natural(column.scale, Type.of(column).duckdb)) for column in relation.columns]
     return [(name, "INTEGER" if narrow and kind == "BIGINT" else kind) for name, kind in kinds]
 

@@ -4,7 +4,7 @@ So a view with ``now()`` is a query over relations like any other, and its resul
 alone. In an expression with a timestamp or a date, ``now()`` is a timestamp. Otherwise it is an integer, the
 nanoseconds in which integer columns contain times, and INTERVALs in the expression become nanoseconds too. A comparison
 is written with the columns on the left, and with ``now()`` and all constants on the right: ``now() - t < INTERVAL '10'
-SECOND`` becomes ``t > now() - …``. This is the form that is kept incrementally by moving a bound
+SECOND`` becomes ``t > now() - …``. A view of this form is updated incrementally by moving a bound
 (`runtime.plan.flow.BoundNode`).
 """
 
@@ -23,7 +23,7 @@ from runtime.plan import EPOCH_TIME
 __all__ = ["TURNED", "is_now", "number_times", "put_epoch_time", "rises_with_time"]
 
 _META: Final = "now"
-"""Key of a node's metadata: the number of a ``now()`` in the query, which its copies have too."""
+"""Key of a node's metadata: the number of a ``now()`` in the query; copies of the node have the same number."""
 _COMPARISONS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 TURNED: Final[dict[type[exp.Expr], type[exp.Binary]]] = {
     exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE,

@@ -85,7 +85,7 @@ class _Way:
     """One way to pass arguments to a foreign call."""
 
     narrow: str
-    """Type to which integers are cast; empty for that of their values."""
+    """Type to which integers are cast; empty to keep the types of the values."""
     decimals: str
     """Type of decimals, DECIMAL or DOUBLE."""
     values: dict[int, Value]
@@ -164,7 +164,7 @@ class Rewriter:
         return exp.Where(this=self.condition(node.expression.this))
 
     def over(self, node: exp.Window, call: exp.Expr) -> exp.Expr:
-        """Put a window around a rewritten call; raise `SqlError` for a named one."""
+        """Put a window around a rewritten call; raise `SqlError` for a named window."""
         window = node.copy()
         window.set("this", call)
         if node.alias:
@@ -371,7 +371,7 @@ class Rewriter:
     def _coalesce(self, node: exp.Func) -> Value:
         values = [self.rewrite(part) for part in (node.this, *node.expressions)]
         target, parts = self.unify(values, node)
-        nullable = all(value.type.nullable for value in values)  # GREATEST and LEAST pass over NULL as COALESCE does
+        nullable = all(value.type.nullable for value in values)  # GREATEST and LEAST ignore NULL as COALESCE does
         call = exp.func(node.key, *parts, dialect="duckdb")
         return Value(call, target.with_null(nullable))
 
@@ -429,7 +429,7 @@ class Rewriter:
 
 
 def _balanced(kind: type[exp.Binary], parts: Sequence[exp.Expr]) -> exp.Expr:
-    """Return a tree of AND or of OR of least depth."""
+    """Return a tree of ANDs, or of ORs, with the least depth."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
@@ -437,7 +437,7 @@ def _balanced(kind: type[exp.Binary], parts: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _typed_null(value: Value) -> Value:
-    """Return an integer for an untyped NULL among numbers."""
+    """Return the value, with the type of an integer if it is an untyped NULL."""
     if value.type.kind != "null":
         return value
     return Value(cast(exp.Null(), "HUGEINT"), Type("int", nullable=True), widened=True)

@@ -28,7 +28,7 @@ __all__ = [
 _DIGITS: Final = 38
 """Most digits of a DECIMAL."""
 _INT64_DIGITS: Final = 18
-"""Most digits of a DECIMAL that DuckDB stores in 64 bits; for wider ones its quantiles round in another way."""
+"""Most digits of a DECIMAL that DuckDB stores in 64 bits; its quantiles of wider ones are rounded in another way."""
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ def decimal_of(value: Value) -> tuple[exp.Expr, str]:
 
 
 def scaled(sql: exp.Expr, scale: int) -> exp.Expr:
-    """Return a DECIMAL of this scale as a scaled integer; DuckDB fails to compute one of too many digits."""
+    """Return a DECIMAL of this scale as a scaled integer; with too many digits DuckDB's computation of it fails."""
     if not scale:
         return cast(sql, "HUGEINT")
     factor = cast(decimal(10**scale), f"DECIMAL({min(scale + 1, _DIGITS)}, 0)")
@@ -179,7 +179,7 @@ def floor_quotient(left: Value, right: Value) -> Value:
 
 
 def comparison(kind: type[exp.Binary], left: Value, right: Value) -> Value | None:
-    """Return a comparison, integers at one scale; None if the two cannot be compared."""
+    """Return a comparison, with integers brought to one scale; None if the values cannot be compared."""
     nullable = left.type.nullable or right.type.nullable
     if kind in (exp.NullSafeEQ, exp.NullSafeNEQ):
         nullable = False

@@ -122,7 +122,7 @@ def _arm(select: exp.Select, keys: Sequence[exp.Expr], every: Sequence[exp.Expr]
     for clause in [*arm.expressions, *(arm.args[name] for name in ("having", "qualify") if arm.args.get(name))]:
         for node in list(clause.find_all(exp.Grouping, exp.GroupingId)):
             node.replace(exp.Literal.number(_grouping(node, present)))
-        # A key may be within another one, which stays whole as long as it is a key of this set.
+        # A key may be a part of another key, which is not changed if it is a key of this set.
         for node in list(clause.walk(prune=lambda part: _is_aggregate(part) or part.sql() in present | missing)):
             if node.sql() in missing:
                 node.replace(exp.Null())
@@ -130,7 +130,7 @@ def _arm(select: exp.Select, keys: Sequence[exp.Expr], every: Sequence[exp.Expr]
 
 
 def _grouping(node: exp.Expr, present: set[str]) -> int:
-    """Return the value of GROUPING: a bit for each argument, the first one the highest; 1 if it is not a key."""
+    """Return the value of GROUPING: a bit for each argument, from the highest; 1 if the argument is not a key."""
     number = 0
     for argument in node.expressions:
         number = 2 * number + (argument.sql() not in present)

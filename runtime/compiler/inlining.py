@@ -1,6 +1,6 @@
-"""Views over views: the queries of views that a query reads are put into it, so that it is one query over relations.
+"""Views over views: a query gets the queries of the views that it reads, and so becomes one query over relations.
 
-The name of a view in FROM is replaced by the query of the view. If each row of the view is made of one row of a
+The name of a view in FROM is replaced by the query of the view. If each row of the view is made from one row of a
 relation, the two SELECTs become one. If the query only filters and projects groups of the view, its conditions become a
 HAVING. In both cases the linear and factored forms still support the result. In all other cases the view becomes a
 subquery, or, if it is named more than once, a table of WITH, which each form builds once. For errors, inlined nodes
@@ -32,7 +32,7 @@ _OUTER = frozenset(("expressions", "from_", "where", "order", "limit", "offset")
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """View as the queries of others read it."""
+    """View as the queries of other views read it."""
 
     name: str
     """Name in lower case."""
@@ -95,7 +95,7 @@ class Definitions:
         return tree
 
     def closed(self, tree: exp.Query) -> exp.Query:
-        """Return the query with the queries of all views that it still names put into it; changes the tree."""
+        """Replace the views that a query still names by their queries, and return the query; changes the tree."""
         needed = self._needed(tree)
         if not needed:
             return tree
@@ -119,7 +119,7 @@ class Definitions:
         return table.name.lower() in self._known and not table.db and not is_local(table)
 
     def _needed(self, tree: exp.Query) -> dict[str, exp.Query]:
-        """Return copies of the queries of all named views, each after those that it names itself."""
+        """Return copies of the queries of all named views, each after the views that it names itself."""
         queries: dict[str, exp.Query] = {}
         names = {_table_name(name): name for name in self._known}
 
@@ -176,7 +176,7 @@ def is_local(table: exp.Table) -> bool:
         is_recursive = clause is not None and clause.args.get("recursive")
         for cte in () if clause is None else clause.expressions:
             if cte is inside and not is_recursive:
-                break  # a table of WITH cannot read itself and those after it
+                break  # a table of WITH can read neither itself nor those after it
             if cte.alias.lower() == name:
                 return True
         node = node.parent

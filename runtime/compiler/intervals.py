@@ -29,7 +29,7 @@ _SHORT: Final = {
 def nanoseconds_of(node: exp.Expr) -> int | None:
     """Return the length of an interval such as ``INTERVAL '1' SECOND``.
 
-    Return None for other expressions, for units without a fixed length, and if it is not a whole number of nanoseconds.
+    Return None for other expressions, for units without a fixed length, and for fractions of a nanosecond.
     """
     if not isinstance(node, exp.Interval) or node.this is None:
         return None

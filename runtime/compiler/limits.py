@@ -3,10 +3,10 @@
 Sizes are checked before any other function walks the tree. A part of a query that the compiler does not read is
 refused, as it would otherwise be ignored.
 
-``repeat``, ``lpad``, ``range`` and similar functions make a value whose length is an argument. DuckDB makes it in one
-piece, which its memory limit does not count and an interrupt does not end. So the product of the counts of all such
-calls of a query may be at most `MOST_EXPANDED`. The counts must be constants. Only those of ``repeat``, ``lpad`` and
-``rpad`` need not be, and are then at most `MOST_COUNT`: `GUARDS` define functions of these names that check the count.
+``repeat``, ``lpad``, ``range`` and similar functions make a value whose length is an argument. DuckDB makes the value
+in one piece, outside its memory limit and without checking for interrupts. So the product of the counts of all such
+calls of a query may be at most `MOST_EXPANDED`. The counts must be constants, except those of ``repeat``, ``lpad`` and
+``rpad``: `GUARDS` define functions of these names, which accept a count of at most `MOST_COUNT`.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def is_expanding(function: str) -> bool:
 
 
 def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
-    """Return the number of elements that a query may make from a single one, with this call; ``before`` is without it.
+    """Return how many elements a query may make from a single one; ``before`` is the number without this call.
 
     Raise `ValueError` if the number is too large, or if a count that must be a constant is not.
     """
@@ -237,7 +237,10 @@ def deep_recursion() -> Iterator[None]:
 
 
 def check_tokens(text: Text, fail: Fail) -> None:
-    """Raise the error of ``fail`` if the text is too long or nested too deeply for a recursive parser."""
+    """Raise the error of ``fail`` if the text is too long, or nested too deeply for a recursive parser.
+
+    Surrogates and numbers of too many digits are errors, too.
+    """
     if len(text.text) > MOST_CHARACTERS:
         raise fail(f"expected a query of at most {MOST_CHARACTERS} characters, was {len(text.text)}", 0)
     if (match := _NO_TEXT.search(text.text)) is not None:

@@ -106,7 +106,7 @@ def _constant(node: exp.Expr) -> Lowered | None:
         return None
     if value is None:
         return None
-    try:  # the text, as DuckDB has dates of more years than Python, and infinite ones
+    try:  # from the text, as DuckDB has dates outside Python's range, and infinite ones
         if kind == "TIMESTAMP":
             return Lowered(call("timestamp", Lit(datetime.fromisoformat(text).isoformat(" "))), Type("timestamp"))
         if kind == "DATE":
@@ -340,7 +340,7 @@ def _abs(node: exp.Abs, leaf: Leaf) -> Lowered:
 
 
 def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
-    """Lower FLOOR(x / n), or of a decimal."""
+    """Lower FLOOR of a quotient x / n, or of a decimal."""
     inner = node.this.unnest()
     if node.args.get("decimals") is not None:
         raise NotIncremental("FLOOR to decimals")
@@ -357,7 +357,7 @@ def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
 
 
 def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
-    """Lower a CAST that cannot fail, or that fails only for a value with too many digits; DuckDB does the others."""
+    """Lower a CAST that cannot fail, or that fails only for a value with too many digits; refuse all others."""
     value, name = lower(node.this, leaf), node.to.this.name
     kind = value.type
     if kind.kind == "int" and name == "DECIMAL":

@@ -108,7 +108,7 @@ def _moment(expr: Expr, target: Type) -> Expr:
 def _meeting(left: Lowered, right: Lowered) -> Type | None:
     """Return the type in which two values are compared; None if there is none.
 
-    A literal string that is compared with a date or timestamp gets the type of that.
+    A literal string that is compared with a date or timestamp gets the type of the other value.
     """
     kinds = {left.type.kind, right.type.kind}
     nullable = left.type.nullable or right.type.nullable

@@ -78,7 +78,7 @@ class Query:
         """Size of the expression of each column, see `runtime.compiler.copies`."""
 
     def error(self, reason: str, node: exp.Expr | None = None) -> SqlError:
-        """Return the error with this reason at a part of the query; for a part of another view it names the view."""
+        """Return the error with this reason at a part of the query; it names the view if the part is from a view."""
         parts = [] if node is None else [part for part in node.walk() if "start" in part.meta]
         if not parts:
             return self.error_at(reason, 0)
@@ -191,8 +191,8 @@ def check_query(
     """Check a query before any other function reads its tree, and write some constructs as simpler ones.
 
     Raise `SqlError` for a construct that has no fixed answer, whose work is not bounded, or that is not supported. With
-    ``is_stream`` the query is that of a derived stream: its rows have an order, so FIRST and LAST have an answer, and
-    ``now()`` is refused, as its rows are not computed epoch by epoch. ``sizes`` are those of the columns of views.
+    ``is_stream`` the query is that of a derived stream. Its rows have an order, so FIRST and LAST have an answer. The
+    rows are not computed epoch by epoch, so ``now()`` is refused. ``sizes`` are those of the columns of views.
     """
     known = {name: {column.name: 1 for column in relation.columns} for name, relation in relations.items()}
     query.sizes = check_copies(query.tree, known | dict(sizes or {}), query.error)
@@ -251,7 +251,7 @@ def _check_functions(query: Query, *, is_stream: bool) -> None:
 
 
 def _check_intervals(query: Query) -> None:
-    """Refuse ``INTERVAL '1.5' DAY``, which is one day in DuckDB; the parser also reads ``'1.5 days'`` as this."""
+    """Refuse ``INTERVAL '1.5' DAY``, which is one day in DuckDB; the parser reads ``'1.5 days'`` in the same way."""
     for node in query.tree.find_all(exp.Interval):
         value, unit = None if node.this is None else node.this.unnest(), node.text("unit").lower()
         if isinstance(value, exp.Neg):

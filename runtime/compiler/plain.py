@@ -5,7 +5,7 @@
 ``OVER name``                             ``OVER (…)`` of its definition in WINDOW
 ``PERCENTILE_CONT(p) WITHIN GROUP (…)``   ``QUANTILE_CONT(x, p)``
 ``VALUES (1, 'a'), (2, 'b')``             ``SELECT 1, 'a' UNION ALL SELECT 2, 'b'``
-``x > ANY (SELECT y …)``                  ``x > (SELECT MIN(y) …)``, with what NULLs and no rows make of it
+``x > ANY (SELECT y …)``                  ``x > (SELECT MIN(y) …)``, with tests for NULLs and for no rows
 ``(a, b) < (c, d)``                       ``a < c OR a IS NOT DISTINCT FROM c AND b < d``, NULL as the greatest value
 ``GROUP BY ()``                           no GROUP BY
 ``x // 2.0``                              ``x / 2.0``, as DuckDB divides integers alone
@@ -295,7 +295,7 @@ class _Rows:
         )
 
     def aggregate(self, kind: type[exp.Func], *, of_nulls: bool = False) -> exp.Subquery:
-        """Return the subquery that aggregates the column, or 1 for each of its NULLs and 0 for other values."""
+        """Return the subquery that aggregates the column or, with ``of_nulls``, 1 for a NULL and 0 for other values."""
         query = self._query.copy()
         query.set("order", None)
         if self._is_plain:

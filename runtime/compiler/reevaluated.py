@@ -39,7 +39,7 @@ class Output:
     """Rewritten query and its columns."""
 
     sql: exp.Query
-    """Query in which every integer of more than 64 bits, and every scaled one, is HUGEINT."""
+    """Query in which every integer whose type is wide is HUGEINT."""
     names: list[str]
     """Names of the columns, each of which occurs once."""
     types: list[Type]
@@ -272,7 +272,7 @@ class QueryRewriter:
     # --- order
 
     def _order(self, node: exp.Query, target: exp.Query, scope: Scope, columns: int) -> None:
-        """Rewrite ORDER BY with LIMIT and OFFSET; all columns are added as criteria, so that the rows are fixed."""
+        """Rewrite ORDER BY with LIMIT and OFFSET; all columns become criteria, so that the result is determined."""
         limit, offset = node.args.get("limit"), node.args.get("offset")
         if limit is None and offset is None:
             return

@@ -33,7 +33,7 @@ MOST_RETAINED_ROWS: Final = 10_000_000
 UNLIMITED_NS: Final = 1 << 62
 """Retention time of a stream that has only RETAIN … ROWS: rows of any age are retained."""
 _ROWS_OF_INTERVAL: Final = 1_000_000
-"""Number of rows that a stream with only RETAIN INTERVAL retains at most."""
+"""Greatest number of rows retained by a stream with only RETAIN INTERVAL."""
 _BYTE_ORDER_MARK: Final = "\ufeff"
 """Character with which some editors begin a file in UTF-8; it is not part of the text."""
 _DEFAULT_ROWS: Final = 20_000

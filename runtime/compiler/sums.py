@@ -1,4 +1,4 @@
-"""Lowering of aggregates to those that views keep incrementally: sums, counts, extremes and quantiles."""
+"""Lowering of aggregates to those that views maintain incrementally: sums, counts, extremes and quantiles."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Accumulator(ABC):
     def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
         """Return ARG_MIN or ARG_MAX: the least value of the rows in which ``by`` is the extreme.
 
-        Rows in which either is NULL do not count.
+        Rows in which ``value`` or ``by`` is NULL are ignored.
         """
         raise NotIncremental("ARG_MIN/ARG_MAX is not a sum")
 
@@ -127,7 +127,7 @@ def is_accumulated(node: exp.Expr) -> bool:
 def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
     """Return the aggregate's value; ``leaf`` resolves the columns of its rows.
 
-    Raise `NotIncremental` if it cannot be kept incrementally.
+    Raise `NotIncremental` if it cannot be maintained incrementally.
     """
     condition = None
     if isinstance(node, exp.Filter):
@@ -141,7 +141,7 @@ def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
     if any(part and name not in ("this", "expression", "big_int") for name, part in node.args.items()):
         raise NotIncremental(f"{node.sql_name()} with more than one argument")
     inside = (part for part in node.find_all(exp.AggFunc, exp.Window) if part is not node)
-    if any(leaf(part) is None for part in inside):  # under OVER those of the SELECT are known
+    if any(leaf(part) is None for part in inside):  # under OVER, the aggregates of the SELECT are known
         raise NotIncremental("nested aggregate")
 
     def value_of(part: exp.Expr) -> Lowered:

@@ -52,7 +52,7 @@ _LIMIT_BYTES: Final = 512 * 1024 * 1024
 _LINKED: Final = 1024
 """Number of kernels that stay linked in one process."""
 _REMEMBERED: Final = 4096
-"""Capacity of each memo of facts about sources, such as the next time to read the folder, or why one has failed."""
+"""Capacity of each memo of facts about sources, such as the next time to read the folder, or reasons of failures."""
 _QUEUED: Final = 1024
 """Capacity of the queue of sources to compile."""
 _TRY_AGAIN_S: Final = 60.0
@@ -321,7 +321,7 @@ class KernelCache:
 
     def _load(self, name: str, source: str) -> MachineKernel | None:
         if self._folder is None and not self._has_a_folder():
-            return None  # no kernel was compiled yet; LLVM is not loaded only to establish this
+            return None  # no kernel was compiled yet: return without loading LLVM
         folder = self._opened()
         if folder is None:
             return None

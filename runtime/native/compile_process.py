@@ -7,8 +7,8 @@ stdout  one `CompileReply` for each, in order
 stderr  warnings of LLVM; a traceback if the process ends with an error
 ```
 
-It runs at the lowest priority, and a crash of the compiler ends only this process. This is why the compiler is not a
-thread of the process that needs the kernel.
+The process runs at the lowest priority unless `foreground` is given, and a crash of the compiler ends only this
+process. This is why the compiler is not a thread of the process that needs the kernel.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CompileRequest(msgspec.Struct, frozen=True):
     source: str
     """Kernel source."""
     again: bool = False
-    """True to compile the source even if the cache has a failure of it."""
+    """True to compile the source even if the cache contains a failure for it."""
 
 
 class CompileReply(msgspec.Struct, frozen=True):

@@ -37,7 +37,7 @@ _ATTEMPTS: Final = 2
 """Number of processes that try to compile a source."""
 _READ_BYTES: Final = 64 * 1024
 _STDERR_CHARACTERS: Final = 1000
-"""Number of characters of the process's standard error that a message has, the last ones."""
+"""Number of last characters of the process's standard error that a message contains."""
 _JOIN_S: Final = 5.0
 """Longest time in seconds for which `close` waits for the thread."""
 

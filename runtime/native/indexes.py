@@ -350,7 +350,7 @@ class SortedRows(Structure):
         before = 0
 
         def check_node(kind: int, number: int, height: int) -> list[int]:
-            """Check the nodes below a node; return the slots there."""
+            """Check a node and all nodes below it; return their slots."""
             nonlocal before
             used[kind].append(number)
             node = self._nodes(kind)[number]

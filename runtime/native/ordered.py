@@ -36,7 +36,7 @@ _LOW: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
 _SUMS_MOST: Final = 256
 _FIRST_WORDS: Final = 1 << 12
-"""Initial size of a tree's first chunk, in words."""
+"""Initial size of the first chunk of nodes, in words."""
 
 
 class OrderedIndex(RecordStructure):
@@ -80,7 +80,7 @@ class OrderedIndex(RecordStructure):
     # ---- room -------------------------------------------------------------------------------------------------------
 
     def make_room(self) -> None:
-        """Make the room that the last kernel function that returned -1 lacked."""
+        """Make the room that was missing when a kernel function last returned -1."""
         meta = self._meta
         wanted, key = int(meta[entries.WANTED]), int(meta[entries.WANTED_KEY])
         meta[entries.WANTED] = entries.WANTED_NOTHING
@@ -154,7 +154,7 @@ class OrderedIndex(RecordStructure):
     # ---- building ---------------------------------------------------------------------------------------------------
 
     def _build(self, numbers: Numbers, keys: Words, values: Words) -> None:
-        """Replace the entries, which are sorted by group number and key; the directory must be complete."""
+        """Replace the entries by these, sorted by group number and key; the directory must be complete."""
         meta = self._meta
         for place in (entries.BAD, entries.LARGE, entries.NEGATIVE, entries.EMPTIES, entries.WANTED, entries.DEFERRED):
             meta[place] = 0
@@ -383,7 +383,7 @@ class OrderedIndex(RecordStructure):
         return np.concatenate((groups, keys[:, None], values), axis=1)
 
     def load(self, matrix: Words) -> None:
-        """Replace the entries, which are in any order without repeated keys of a group. Groups get new numbers."""
+        """Replace the entries by these, in any order and without repeated keys in a group; groups get new numbers."""
         matrix = matrix[matrix[:, self.group_words + 1 :].any(axis=1)]
         groups, numbers = np.unique(matrix[:, : self.group_words], axis=0, return_inverse=True)
         if not self.group_words:
@@ -461,7 +461,7 @@ class OrderedIndex(RecordStructure):
     def _check_node(
         self, flat: Words, node: int, depth: int, low: int, high: int, leaves: list[int], taken: list[tuple[int, int]]
     ) -> list[int]:
-        """Assert the invariants below a node whose keys are in a range; return its exact sums."""
+        """Assert the invariants of a node with keys in a range, and of all nodes below it; return its exact sums."""
         count, capacity = int(flat[node + btree.COUNT]), int(flat[node + btree.CAPACITY])
         keys = flat[node + btree.KEYS : node + btree.KEYS + capacity].tolist()
         assert keys[:count] == sorted(keys[:count])

@@ -396,7 +396,7 @@ class HashTable(RecordStructure):
         return [int(word) for word in self.records()[slot, self.key_words :]]
 
     def find_all(self, keys: Words) -> Words:
-        """Return the slots of many keys, shape (keys, key words); all keys must be present."""
+        """Return the slots of ``keys``, an array of shape (keys, key words); all keys must be present."""
         index = self.array(hashing.INDEX)
         if not self.key_words:
             return np.zeros(len(keys), np.int64)

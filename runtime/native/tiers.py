@@ -114,7 +114,7 @@ class Kernels(Protocol):
 
 
 def await_kernels(kernels: Kernels, sources: Sequence[str], rows: int) -> bool:
-    """Wait for kernels before many rows, no longer than interpreting them would take; return whether it waited."""
+    """Wait for kernels before many rows, at most for the time of interpreting the rows; return whether it waited."""
     if rows <= _FEW_ROWS:
         return False
     kernels.wait(sources, min(_LONGEST_WAIT_S, rows * _INTERPRETED_S))

@@ -11,7 +11,7 @@ parts      the maps and views that one view or one lane needs of a program
 notation   text of expressions and maps, for people
 ```
 
-A program is data, never code; its host loads it from the epoch log. This package imports nothing of the project.
+A program is data, never code; its host loads it from the epoch log. This package imports nothing else of the project.
 """
 
 from runtime.plan.algebra import (

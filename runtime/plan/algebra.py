@@ -58,9 +58,9 @@ class Relation(msgspec.Struct, frozen=True):
 EPOCH_TIME: Final = Relation("epoch_time", (Column("t", "int64"), Column("at", "timestamp")))
 """Relation that ``now()`` reads: its only row is the time of the newest epoch, in nanoseconds and as a timestamp.
 
-An epoch's time is the largest event time that its ingest has applied up to its cut. It is sealed as a change of this
-relation, so that every reader of the epoch has the same ``now()``. The relation is empty until a first event time has
-been applied. Every shard of a view gets this row.
+An epoch's time is the largest event time that the ingest has applied up to the epoch's cut. The time is sealed as a
+change of this relation, so that every reader of the epoch has the same ``now()``. The relation is empty until a first
+event time has been applied. Every shard of a view gets this row.
 """
 
 
@@ -166,13 +166,13 @@ def exact_result(op: str, values: Sequence[Any]) -> Any:
         operation = _ARITHMETIC[op]
         return operation(*values) if len(values) < 2 else functools.reduce(operation, values)
     if any(isinstance(value, float) for value in values):
-        # Pairs of whether a value is a NaN, and the value.
+        # Each value becomes a pair: whether it is a NaN, and the value.
         values = [(True, 0.0) if value != value else (False, value) for value in values]  # noqa: PLR0124 (NaN)
     return _COMPARISONS[op](*values)
 
 
 class Term(msgspec.Struct, frozen=True):
-    """``factor × Π columns``, integers."""
+    """Product of integers, ``factor × Π columns``."""
 
     factor: int
     """Constant factor."""
@@ -221,7 +221,7 @@ class Map(msgspec.Struct, frozen=True):
     """A keyed aggregate over one relation; every map also counts its rows as ``weight``."""
 
     id: int
-    """Number within the program; equal maps of several views are one."""
+    """Number within the program; equal maps of several views are one map."""
     relation: str
     """Relation that its deltas come from."""
     where: Expr | None

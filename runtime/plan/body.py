@@ -118,7 +118,7 @@ class Linear(Body, frozen=True, tag="linear"):
 
 
 class Nested(msgspec.Struct, frozen=True):
-    """An aggregate over those keys of a map that are on one side of a value; the map has only this key."""
+    """An aggregate over the groups of a map whose key, the map's only one, is on one side of a value."""
 
     name: str
     """Name; conditions read ``name.sum`` and ``name.weight``.
@@ -159,14 +159,14 @@ class Factor(msgspec.Struct, frozen=True):
 
 
 class Selected(Body, frozen=True, tag="selected"):
-    """Sums over a product of relations, a part of which is selected by conditions on aggregates (as in VWAP, MST, PSP).
+    """Sums over the rows of a product of relations that conditions on aggregates select (as in VWAP, MST, PSP).
 
     The view is evaluated at each version from ordered indexes: first the selected range of each factor's ordered key,
     then each group's sums in that range, then the product over the factors.
     """
 
     factors: tuple[Factor, ...]
-    """Factors, at least one; only their product joins them."""
+    """Factors, at least one; they are combined by a product, without join conditions."""
     scalars: tuple[int, ...]
     """Numbers of keyless base maps that conditions read."""
     keys: tuple[str, ...]
@@ -230,7 +230,7 @@ def _nested(nested: Nested) -> str:
 
 
 class Range(msgspec.Struct, frozen=True):
-    """An interval of an ordered key, counted ``sign`` times; on a side with None as the bound it has no end."""
+    """An interval of an ordered key, counted ``sign`` times; it is unbounded on a side whose bound is None."""
 
     sign: int
     """1 or -1: a disjunction of intervals is their sum less their overlaps."""
@@ -298,7 +298,7 @@ class Occurrence(msgspec.Struct, frozen=True):
 
 
 class Auxiliary(msgspec.Struct, frozen=True):
-    """A map of a join of some of the occurrences, kept by statements."""
+    """A map of a join of some of the occurrences, kept up to date by statements."""
 
     name: str
     """Name, unique in the view."""
@@ -319,7 +319,7 @@ class Auxiliary(msgspec.Struct, frozen=True):
 
 
 class Joined(Body, frozen=True, tag="joined"):
-    """Sums over a join of maps, by equality and ranges, kept by higher-order deltas.
+    """Sums over a join of maps, by equality and ranges, kept up to date by higher-order deltas.
 
     Occurrences are processed one after the other. The statements of an occurrence read the new state of the occurrences
     before it, and the old state of itself and of those after it. Then its delta is applied to its base map and to the
@@ -327,7 +327,7 @@ class Joined(Body, frozen=True, tag="joined"):
     """
 
     occurrences: tuple[Occurrence, ...]
-    """Occurrences, at least two; two of one base map follow one another, and no base map occurs three times."""
+    """Occurrences, at least two; two occurrences of one base map are adjacent, and no base map occurs three times."""
     auxiliaries: tuple[Auxiliary, ...]
     """Auxiliary maps; the last one is the result."""
     outputs: tuple[Expr, ...]

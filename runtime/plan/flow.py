@@ -36,13 +36,11 @@ __all__ = [
 Placing = tuple[bool, ...]
 """A flag for each column of a node: true if its value determines the shard of the row."""
 Placed = tuple[tuple[str, ...], Placing | None]
-"""Names of a node's columns, and flags of the columns that place its rows; None if the node needs rows of several
-shards.
+"""Names of a node's columns, and flags of the columns that place its rows; the flags are None if the node needs rows
+of several shards.
 """
 _EVERYWHERE: Final[Placed] = ((), ())
-"""Placement of a node that only reads `EPOCH_TIME`, of which every shard has all rows, so that every shard has all
-rows of the node.
-"""
+"""Placement of a node that reads only `EPOCH_TIME`: every shard has all rows of that relation, and so of the node."""
 
 _EXACT: Final = frozenset({"int64", "string"})
 """Types whose equal values are equal in every bit, so that rows with equal values are in one shard."""
@@ -71,10 +69,11 @@ class Operator(msgspec.Struct, frozen=True):
 
     @abstractmethod
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
-        """Return the names of the output's columns, and which of them place rows if ``key`` places those of base maps.
+        """Return the names of the output's columns, and which of them place its rows if ``key`` places base-map rows.
 
-        An operator that compares rows works in every shard separately if a placing column is among the compared ones;
-        an operator on single rows always does. ``inputs`` are the results for the nodes that it reads, in order.
+        A column places rows if its value determines their shard. An operator that compares rows works in every shard
+        separately if a placing column is among the compared ones; an operator on single rows always does. ``inputs``
+        are the results for the nodes that it reads, in order.
         """
 
     @abstractmethod
@@ -217,11 +216,11 @@ class BoundNode(_Binary, frozen=True, tag="bound"):
 
 
 class Quantile(msgspec.Struct, frozen=True):
-    """A place among n values in ascending order, as a share of n or of n - 1, which is a fraction of integers."""
+    """A place among n values in ascending order: a fraction ``part / whole`` of n or of n - 1."""
 
     kind: Literal["disc", "floor", "ceil"]
-    """Kind of place; disc: the first value for which the values up to it are at least that share of n; floor and ceil:
-    the value whose number, from 0, is that share of n - 1, rounded down or up.
+    """Kind of place; disc: the first value for which the values up to it are at least that fraction of n; floor and
+    ceil: the value whose number, from 0, is that fraction of n - 1, rounded down or up.
     """
     part: int
     """Numerator, at least 0."""
@@ -230,7 +229,7 @@ class Quantile(msgspec.Struct, frozen=True):
 
 
 class Aggregate(msgspec.Struct, frozen=True):
-    """One aggregate of a `GroupNode`, over a column of its input; NULLs are left out."""
+    """One aggregate of a `GroupNode`, over a column of its input; NULLs are ignored."""
 
     name: str
     """Name of the result's column."""
@@ -362,12 +361,12 @@ class WindowFunction(msgspec.Struct, frozen=True):
 
     @property
     def ahead(self) -> int:
-        """Number of rows before a row whose results depend on that row."""
+        """Number of preceding rows whose results depend on a given row."""
         return self.offset if self.kind == "lead" else max(0, self.frame[1] if self.frame is not None else 0)
 
     @property
     def behind(self) -> int:
-        """Number of rows after a row whose results depend on it directly, not only by the result before theirs."""
+        """Number of following rows whose results depend directly on a given row, not only on the result before them."""
         return self.offset if self.kind == "lag" else max(0, (self.frame[0] or 0) if self.frame is not None else 0)
 
     @property
@@ -487,7 +486,7 @@ class Flow(Body, frozen=True, tag="flow"):
         return "all of it in one" if key is None else f"spread by {key}"
 
     def extremes(self) -> list[str]:
-        """Return names of the functions MIN, MAX and quantiles that the flow keeps."""
+        """Return the names of the aggregates MIN, MAX and quantiles, as far as the flow computes them."""
         groups = (node for node in self.nodes if isinstance(node, GroupNode))
         kinds = dict.fromkeys(each.kind for node in groups for each in node.aggregates)
         words = {"min": "MIN", "max": "MAX", "quantile": "quantiles"}

@@ -13,7 +13,7 @@ _BINARY = {
     "gt": (">", 4), "ge": (">=", 4), "like": ("LIKE", 4), "add": ("+", 5), "sub": ("-", 5), "mul": ("*", 6),
     "floordiv": ("//", 6), "mod": ("%", 6), "div": ("/", 6),
 }  # fmt: skip
-"""Operation → its sign and precedence; an operation binds more strongly the greater this number is."""
+"""Operation → its sign and precedence; operations with a higher precedence bind more strongly."""
 _ASSOCIATIVE = ("or", "and", "add", "mul")
 
 
@@ -25,7 +25,7 @@ def quoted(value: object) -> str:
 
 
 def expression(expr: Expr, outer: int = 0) -> str:
-    """Return the text of an expression, in brackets if its precedence is below ``outer``, that of the one around it."""
+    """Return the text of an expression, in brackets if its precedence is below ``outer``, that of the enclosing one."""
     if isinstance(expr, Col):
         return expr.name
     if isinstance(expr, Lit):

@@ -1,6 +1,6 @@
 """Parts of a program: the maps and views that one view or one lane needs.
 
-A view keeps its compiled body for life. Only the numbers of its maps change; maps that are equal except for their
+The compiled body of a view never changes, except for the numbers of its maps. Maps that are equal except for their
 number are one map.
 """
 
@@ -36,7 +36,7 @@ _replace = msgspec.structs.replace
 
 
 def without_view(program: Program, name: str) -> Program:
-    """Return the program without a view and the maps that no other view reads; raise `KeyError` for an unknown view."""
+    """Return the program without a view and without maps that only it reads; raise `KeyError` for an unknown view."""
     view_of(program, name)
     return _only(program, [view for view in program.views if view.name != name])[0]
 
@@ -94,9 +94,9 @@ def stream_views(program: Program) -> Program:
 
 
 def lane_program(program: Program, lane: Lane) -> Program:
-    """Return the part of a program that one lane keeps, without streams; the same object if nothing is left out.
+    """Return the part of a program that one lane maintains, without streams; the same object if nothing is left out.
 
-    Views keep their homes, and maps their order, so that the state of the lane stays where it is. In the program of the
+    Views keep their homes, and maps their order, so that the state of the lane stays valid. In the program of the
     express lane `View.on_spark` is False, so that the program is the same whether or not Spark also keeps its views.
     """
     if program.streams or program.dropped_streams:
@@ -132,12 +132,12 @@ def new_views(old: Program, new: Program) -> tuple[str, ...]:
 
 
 def readers_of(views: Iterable[View], name: str) -> tuple[str, ...]:
-    """Return the names of those of the views whose SELECT names the view ``name``, in the given order."""
+    """Return the names of the views whose SELECT names the view ``name``, in the given order."""
     return tuple(view.name for view in views if name in view.reads)
 
 
 def columns_of(map_: Map) -> set[str]:
-    """Return the columns of its relation that a map reads."""
+    """Return the names of the columns that a map reads from its relation."""
     exprs = [*(key.expr for key in map_.keys), *(total.expr for total in map_.sums)]
     exprs += [] if map_.where is None else [map_.where]
     return {name for expr in exprs for name in columns_read(expr)}

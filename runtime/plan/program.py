@@ -111,7 +111,7 @@ class View(msgspec.Struct, frozen=True):
     sql: str
     """The SELECT as it was written, for people; never executed."""
     ordered: bool = False
-    """True if the SELECT has an ORDER BY (the rows are kept as a set; a printer sorts them)."""
+    """True if the SELECT has an ORDER BY (the rows are kept without an order; a printer sorts them)."""
     home: int = 0
     """Number that, modulo the number of shards, is the shard of a view that is in one shard; it never changes."""
     lane: Lane = "spark"
@@ -119,8 +119,8 @@ class View(msgspec.Struct, frozen=True):
     on_spark: bool = False
     """True if Spark also keeps this view of the express lane; Spark's version is then the one of record."""
     readers: tuple[str, ...] = ()
-    """Readers that the request for the view named: the view uses only their relations, and they cannot be removed
-    while the view exists.
+    """Readers named in the request for the view: the view uses only their relations, and they cannot be removed while
+    the view exists.
     """
     reads: tuple[str, ...] = ()
     """The relations and views that its SELECT names, in the order of the text; none in records of earlier versions."""
@@ -136,7 +136,7 @@ class Program(msgspec.Struct, frozen=True):
     views: tuple[View, ...]
     """Views in the order of their definition."""
     mode: Literal["sql", "dbtoaster"] = "sql"
-    """Value of SUM over no rows: NULL, or 0."""
+    """Dialect, which determines the value of SUM over no rows: NULL in ``sql``, 0 in ``dbtoaster``."""
     format_version: int = FORMAT_VERSION
     """Format of this record."""
     streams: tuple[DerivedStream, ...] = ()

@@ -28,7 +28,7 @@ _MOST = 64
 _MOST_EXPANDED = 1024
 """Greatest number of products when two sums are multiplied: each further factor multiplies their number."""
 Product = tuple[tuple[str, Expr], ...]
-"""Pairs of relation and factor over its columns, at most one for each, in the order of their names; empty for 1."""
+"""Pairs of a relation and a factor over its columns, at most one per relation, sorted by relation; empty for 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _atoms(expr: Expr) -> tuple[int, list[Expr]]:
 
 
 def _ordered(atoms: list[Expr]) -> Expr:
-    """Return a product in a fixed order, so that equal ones are the same."""
+    """Return a product in a fixed order, so that equal products have the same form."""
     first, *others = sorted(atoms, key=repr)
     for other in others:
         first = Call("mul", (first, other))

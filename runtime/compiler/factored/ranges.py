@@ -33,8 +33,8 @@ def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
     """Return True if the difference of a comparison's sides is monotone in the key: it never falls, or never rises.
 
     ``directions`` has the columns that depend on the key: 1 for a column that rises with the key, -1 for one that
-    falls. A product of one such column with others is monotone, whatever their signs. A sum of several such terms is
-    monotone only if they are known to have the same direction.
+    falls. A product of one such column with columns that do not depend on the key is monotone, whatever their signs. A
+    sum of several such terms is monotone only if they are known to have the same direction.
     """
     if directions.keys().isdisjoint(columns_read(condition)):
         return True
@@ -116,7 +116,7 @@ _EVERYTHING: Final[Intervals] = ((None, None),)
 
 
 def _complement(of: Intervals) -> Intervals:
-    """Return all other integers.
+    """Return all integers that are in none of the intervals.
 
     >>> _complement(((None, 3), (7, 9)))
     ((4, 6), (10, None))
@@ -133,7 +133,7 @@ def _complement(of: Intervals) -> Intervals:
 
 
 def _union(left: Intervals, right: Intervals) -> Intervals:
-    """Return the integers in either; neighbours are joined.
+    """Return the integers in either set; adjacent intervals are joined.
 
     >>> _union(((1, 3),), ((4, 5), (9, None)))
     ((1, 5), (9, None))
@@ -149,7 +149,7 @@ def _union(left: Intervals, right: Intervals) -> Intervals:
 
 
 def _intersection(left: Intervals, right: Intervals) -> Intervals:
-    """Return the integers in both.
+    """Return the integers in both sets.
 
     >>> _intersection(((None, 5),), ((3, None),))
     ((3, 5),)
@@ -158,7 +158,7 @@ def _intersection(left: Intervals, right: Intervals) -> Intervals:
 
 
 def _mirrored(of: Intervals) -> Intervals:
-    """Return minus each integer."""
+    """Return the negative of each integer."""
     return tuple((None if high is None else -high, None if low is None else -low) for low, high in reversed(of))
 
 

@@ -2,8 +2,8 @@
 
 The delta of one relation binds its columns. The other relations of the join then fall into parts that have no unbound
 column in common, and each part is looked up by itself: a single relation in its base map, several relations in an
-auxiliary map of their join. That map is kept in the same way. The recursion ends because each join is smaller than the
-one before it.
+auxiliary map of their join. That map is maintained in the same way. The recursion ends because each join is smaller
+than the one before it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class _Class:
     """Expressions that are equal in every row of the join."""
 
     members: dict[str, Expr]
-    """Expression over the columns of each relation that has one in this class."""
+    """Relation → its expression in this class, over its own columns."""
     type: Type
-    """Type in which they are compared."""
+    """Type in which the expressions are compared."""
 
 
 class JoinGraph:
@@ -46,7 +46,7 @@ class JoinGraph:
         self._tables = tables
         self._classes: list[_Class] = []
         self.conditions: dict[frozenset[str], RangeCondition] = {}
-        """Ranges between two members."""
+        """Pair of members → ranges between them."""
         for part in tables.push_down():
             self._condition(part)
         self.members: dict[str, dict[int, Key]] = {name: {} for name in tables.relations}
@@ -181,7 +181,7 @@ class _Part:
     join: _Join | None
     """Auxiliary map in which it looks; None for a base map."""
     bound: dict[int, str]
-    """Column that the look-up binds, by slot."""
+    """Slot → column that the look-up binds."""
 
 
 class Recursion:

@@ -1,4 +1,4 @@
-"""Sums over a product of relations, a part of which is selected by conditions on aggregates."""
+"""Sums over the rows of a product of relations that conditions on aggregates select."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapS
         if part.find(exp.Query) is None:
             raise NotIncremental("a join besides conditions on aggregates")
         free += _condition(part, tables, subqueries, factors)
-    if free:  # any factor may have conditions that read no relation; without an ordered key it gets a constant as one
+    if free:  # conditions that read no relation fit any factor; a factor without an ordered key gets a constant key
         factor = next((factor for factor in factors.values() if factor.key is not None), next(iter(factors.values())))
         factor.key = factor.key or Lit(0)
         factor.conditions += free

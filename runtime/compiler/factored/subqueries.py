@@ -1,4 +1,4 @@
-"""Subqueries of a condition that aggregate a relation: all of its rows, or those up to the key of the outer row."""
+"""Subqueries of a condition that aggregate a relation: all rows, or those on one side of the outer row's key."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Subqueries:
         return [nested for name in read if (nested := self._placeholders[name][0]) is not None]
 
     def lower(self, node: exp.Expr) -> Lowered:
-        """Return a subquery's value; equal subqueries share one."""
+        """Return a subquery's value; equal subqueries share one value."""
         text = node.sql()
         if text not in self._known:
             self._known[text] = self._lower(node.unnest())

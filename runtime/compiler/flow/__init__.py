@@ -1,4 +1,4 @@
-"""Queries that neither `linear` nor `factored` supports and that incremental operators can keep: a `Flow` body.
+"""Queries that neither `linear` nor `factored` supports, but incremental operators do: a `Flow` body.
 
 A qualified query passes through these modules, each of which adds nodes to one graph::
 

@@ -72,11 +72,11 @@ class Block:
     rows: Rows
     """Rows built so far."""
     resolve: Leaf
-    """Resolver of a part of its expressions: a column or, for groups, a key or an aggregate."""
+    """Resolver of parts of the SELECT's expressions: a column or, for groups, a key or an aggregate."""
     links: list[Link] = field(default_factory=list)
     """Links to the query around the SELECT."""
     defaults: dict[str, Lit] = field(default_factory=dict)
-    """Columns whose value is not NULL where there is no row to aggregate, with that value."""
+    """Column → its value where there is no row to aggregate, if that value is not NULL."""
     known: dict[int, Lowered] = field(default_factory=dict)
     """Subqueries that have been joined, by the identity of their nodes."""
 
@@ -102,7 +102,7 @@ class Result:
     rows: Rows
     """Rows, which may have further columns."""
     outputs: list[tuple[str, Lowered]]
-    """Names of the query's columns, and the columns of the rows."""
+    """Name of each column of the query, and the column of the rows that contains it."""
     links: list[Link]
     """Links to the query around this one."""
 

@@ -1,4 +1,4 @@
-"""Nodes of a flow under construction: equal nodes are one, and base maps apply filters and projections if possible."""
+"""Nodes of a flow under construction: equal nodes are shared, and base maps filter and project where they can."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Bound:
     op: Literal["lt", "le", "gt", "ge"]
     """Comparison of the column with the bound."""
     rows: Rows
-    """The row of the bound, which is the only one of its node."""
+    """Output of a node with a single row, which contains the bound."""
     column: str
     """Column of the bound."""
     rises: bool
@@ -205,7 +205,7 @@ class Graph:
         return self._add(node, self._types[number]).node
 
     def _without_functions(self, number: int, where: Expr | None, outputs: Sequence[Expr]) -> int:
-        """Return the node without window functions that nothing reads; only a node with a limit may have none."""
+        """Return the node without window functions that nothing reads; only a node with a limit may lose all."""
         node = self._nodes[number]
         if not isinstance(node, WindowNode):
             return number
@@ -248,7 +248,7 @@ class Graph:
     # --- other nodes
 
     def apart(self, left: Rows, right: Rows) -> tuple[Rows, dict[str, str]]:
-        """Return the right rows, renamed to have no column name of the left ones, and the new name of each column."""
+        """Return the right rows with no column named as one of the left rows, and the new name of each column."""
         names: dict[str, str] = {}
         for name in right.columns:
             names[name] = free_name(name, {*left.columns, *names.values()})
@@ -257,7 +257,7 @@ class Graph:
         return right, names
 
     def join(self, left: Rows, right: Rows, on: Sequence[tuple[str, str]]) -> Rows:
-        """Return the join of rows whose columns are `apart`."""
+        """Return the join of rows that have no column name in common (see `apart`)."""
         assert not left.columns.keys() & right.columns.keys()
         return self._add(JoinNode(left.node, right.node, tuple(on)), {**left.columns, **right.columns})
 
@@ -362,7 +362,8 @@ _TURNED: Final = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 def _bound_of(condition: Expr) -> tuple[str, int, bool] | None:
     """Return the column that a condition limits, the greatest value that it allows, and whether it is only a limit.
 
-    It is only a limit if every integer from 1 to that value satisfies it. Return None for any other condition.
+    The condition is only a limit if every integer from 1 to that value satisfies it. Return None for a condition that
+    does not limit a column.
     """
     if not isinstance(condition, Call) or condition.op not in _TURNED:
         return None

@@ -109,7 +109,7 @@ class _Extreme:
 
 
 class GroupAggregates(Accumulator):
-    """Accumulator of aggregates as those of a group node."""
+    """Accumulator that turns aggregates into those of a group node."""
 
     def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
         super().__init__(may_be_empty=may_be_empty, zero=zero)
@@ -122,7 +122,7 @@ class GroupAggregates(Accumulator):
 
     @abstractmethod
     def new_name(self, kind: AggregateKind) -> str:
-        """Return a name for an aggregate of a kind that no column and no other aggregate has."""
+        """Return a name for an aggregate of this kind; no column and no other aggregate has the name."""
 
     def _add(
         self, kind: AggregateKind, value: Lowered | None, result: Type, quantile: Quantile | None = None

@@ -253,7 +253,7 @@ def _refuse_clauses(node: exp.Select) -> None:
 
 
 def _order_of(node: exp.Query) -> list[exp.Ordered]:
-    """Return the criteria of ORDER BY if they determine the rows, as there is a LIMIT or OFFSET; else none."""
+    """Return the criteria of ORDER BY if a LIMIT or OFFSET selects rows by them; otherwise none."""
     order = node.args.get("order")
     if order is None or not (node.args.get("limit") or node.args.get("offset")):
         return []

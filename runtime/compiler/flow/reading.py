@@ -1,6 +1,6 @@
 """FROM and WHERE of one SELECT: joins of its sources, with each condition applied where it costs least.
 
-Outer joins are built of inner ones. For a subquery, this module also determines its links to the query around it.
+For a subquery, this module also determines its links to the query around it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Conjunct:
     tables: set[str]
     """Tables of the SELECT that it reads."""
     join: int | None = None
-    """Number of the JOIN whose ON has it; None for WHERE."""
+    """Number of the JOIN in whose ON the conjunct is; None for WHERE."""
     of_outer: bool = False
     """True for ON of an outer, SEMI or ANTI join: it determines which rows match, and does not filter the result."""
     late: bool = False

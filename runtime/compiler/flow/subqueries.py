@@ -164,7 +164,7 @@ class Subqueries:
     def _counts(
         self, around: Block, rows: Rows, links: Sequence[Link], column: str | None = None
     ) -> tuple[Lowered, Lowered]:
-        """Count, for each row around, the rows that are linked to it, and those in which this column is not NULL."""
+        """Count, for each outer row, the rows that are linked to it, and those of them without NULL in this column."""
         graph = self._queries.graph
         parts = [(Aggregate("rows", "count_rows", None, "int64"), INT)]
         if column is not None:
@@ -290,7 +290,7 @@ class Subqueries:
     def _join(
         self, around: Block, rows: Rows, links: Sequence[Link], defaults: dict[str, Lit] | None
     ) -> dict[str, Expr]:
-        """Join at most one row to each row around; with None as ``defaults``, rows without a match are dropped.
+        """Join at most one row to each outer row; with None as ``defaults``, outer rows without a match are dropped.
 
         Return an expression for each of the joined columns.
         """
