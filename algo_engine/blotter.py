@@ -258,7 +258,7 @@ class Blotter:
         if known is None and message.detail not in (Side.BUY, Side.SELL):
             self.unmatched += 1
             return []
-        # An order of this broker that this journal did not send: its fills and its rest count nevertheless.
+        # An order of this broker that is not in this journal: its fills and its remaining lots count nevertheless.
         order = known or Order(
             message.client_id, message.symbol, Side(message.detail), message.volume_lots, message.price_ticks
         )

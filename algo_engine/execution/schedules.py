@@ -25,7 +25,7 @@ __all__ = ["ParticipationOrder", "ScheduledOrder", "Urgency"]
 _NOW: Final = OrderOptions(immediate=True)
 _MS_NS: Final = 1_000_000
 _KEPT_SECONDS: Final = 600
-"""Number of the latest seconds whose volume a participation order remembers at least."""
+"""Least number of latest seconds whose volumes a participation order remembers."""
 _WHOLE_BPS: Final = 10_000
 
 
@@ -119,7 +119,7 @@ class _Paced(Composite):
             # The best price may be that of the order that has just ended: it is not joined before the next quote.
             return None if near == self._left_ticks else ChildOrder(due, near)
         if (near - child.price_ticks) * self.side.sign <= 0 and due < 2 * order.remaining_lots:
-            # A quote that is worse than the order is older than it, or the order is alone at the best price.
+            # A quote with a worse price is older than the order; a quote with the same price may be the order itself.
             return ChildOrder(min(due, order.remaining_lots), child.price_ticks)
         return ChildOrder(due, near)
 
@@ -216,7 +216,7 @@ class ParticipationOrder(_Paced):
 
     The volume is read from the view ``trades_1s``, which the strategy must have among its `views`. It counts from the
     start of the order. At the end of the duration the rest is abandoned. After a restart the order counts the volume
-    traded meanwhile, as far as the view still contains it. It has no pieces, so with `Urgency.JOIN` its lots only rest.
+    traded meanwhile, as far as the view still contains it. The order has no pieces, so with `Urgency.JOIN` its lots only rest.
     """
 
     VIEW: Final = "trades_1s"

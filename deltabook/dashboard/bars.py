@@ -20,7 +20,7 @@ BAR_VIEWS: Final = {"bars_1s": 1, "bars_1m": 60}
 KEPT_S: Final = {1: MOST_SECONDS, 60: MOST_MINUTES * 60}
 """Time in seconds for which bars are kept, by the seconds of a bar."""
 _BACKWARDS_NS: Final = 300 * 10**9
-"""A snapshot that ends more nanoseconds than this before the newest known time belongs to another run of the market."""
+"""Nanoseconds before the newest known time; a snapshot that ends before that belongs to another run of the market."""
 
 
 class TapeTrade(msgspec.Struct, frozen=True):

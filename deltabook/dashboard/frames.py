@@ -99,7 +99,7 @@ class Frames:
         self.number = 1
         """Number of the frame that is being made."""
         self.encoded = 0
-        """Number of frames that were encoded; it is below the number of frames sent, as pages share them."""
+        """Number of frames that were encoded; pages share frames, so it is at most the number of frames sent."""
         self._encoder = msgspec.json.Encoder()
         self._scopes: dict[Scope, dict[str, _Value | _Rows | Series]] = {_ALL: {}}
         self._made: dict[Ask, bytes] = {}

@@ -142,8 +142,8 @@ class Stage:
     role: str
     """Role, which names its log and its status events: dashboard, cluster, exchange, runtime or algo."""
     command: Callable[[Ports], Sequence[str]]
-    """Returns its command line, given the ports of the running processes, and its own previous ports if it is
-    restarted.
+    """Returns the command line of the process; the argument has the ports of the running processes and, for a restart,
+    its own previous ports.
     """
     stop_order: int
     """Position in the order of stopping; lower numbers are stopped first."""
@@ -248,8 +248,8 @@ def make_stages(
         where = ["--peers", str(folder / PEERS_FILE), *port(ports, "--http-port", "dashboard.http")]
         return deltabook("dashboard", *where, *_COMMON)
 
-    # Strategies stop first, so that they can cancel their orders; the runtime stops after the exchange, so that it
-    # receives the feed's end, and its cluster after it.
+    # The strategies stop before the exchange, so that they can cancel their orders. The runtime stops after the
+    # exchange, so that it receives the feed's end, and the cluster stops after the runtime.
     return [
         Stage("dashboard", dashboard, 0, page="http"),
         *([Stage("cluster", cluster, 4)] if spark is not None and spark.workers else []),
