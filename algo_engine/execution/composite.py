@@ -57,8 +57,8 @@ class Composite(abc.ABC):
 
     A subclass returns from `_wanted` the child order that it wants now; this class sends and cancels child orders
     accordingly. A child that differs from the wanted one is cancelled, and the next one is sent when the exchange has
-    reported how much of the cancelled one traded. A replacement would be quicker, but lots that the old order executes meanwhile are
-    additional, so that the composite order could trade too much.
+    reported how much of the cancelled one traded. A replacement would be quicker, but lots that the old order executes
+    meanwhile are additional, so that the composite order could trade too much.
 
     Invariant, at all times: ``filled_lots`` + open lots of the child ≤ ``lots``.
 

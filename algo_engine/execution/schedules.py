@@ -216,7 +216,8 @@ class ParticipationOrder(_Paced):
 
     The volume is read from the view ``trades_1s``, which the strategy must have among its `views`. It counts from the
     start of the order. At the end of the duration the rest is abandoned. After a restart the order counts the volume
-    traded meanwhile, as far as the view still contains it. The order has no pieces, so with `Urgency.JOIN` its lots only rest.
+    traded meanwhile, as far as the view still contains it. The order has no pieces, so its lots only rest with
+    `Urgency.JOIN`.
     """
 
     VIEW: Final = "trades_1s"
