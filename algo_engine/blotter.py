@@ -343,7 +343,7 @@ class Blotter:
         if intent is None:
             return []
         if intent.is_fence:
-            # A retransmitted fence (sequence 0) also has a place in the order of requests.
+            # The refusal of a retransmitted fence has sequence 0, and its place in the order of requests counts too.
             return self._drop_before(intent.client_id)
         return self._end_request(intent, OrderStatus.REJECTED, message.detail, message.time_ns, message.sequence)
 

@@ -66,7 +66,7 @@ class Engine:
             host.on_view_wanted = partial(self._view_wanted, host)
 
     def start(self) -> None:
-        """Request the strategies' own views; the owner of the mirror subscribes to the declared ones."""
+        """Request the strategies' own views; the caller subscribes to the declared ones."""
         for host in self.hosts:
             for view, sql in host.queries.items():
                 self._view_wanted(host, view, sql, "express")

@@ -58,7 +58,7 @@ class VoidTrade(msgspec.Struct, frozen=True, array_like=True, gc=False):
     side: Side
     """Side of the order."""
     fee: int
-    """Fee of the trade, which is given back."""
+    """Fee of the trade, which is refunded."""
     holding: Holding
     """Holding of the symbol as if the trade had never executed."""
 

@@ -212,7 +212,7 @@ class Strategy(Generic[P]):
     views: tuple[str, ...] = ()
     """Views that the strategy needs in addition to ``best_quote``. A strategy may choose them in its constructor."""
     queries: Mapping[str, str] = MappingProxyType({})
-    """Views of the strategy's own, by name, as SQL. They are added, in the express lane, before it starts."""
+    """SQL of the strategy's own views, by name. They are added, in the express lane, before the strategy starts."""
     parameters_type: ClassVar[type[msgspec.Struct]] = NoParameters
     """Frozen struct with a default for every field; ``--param NAME.field=value`` sets one."""
 

@@ -130,10 +130,10 @@ class _Paced(Composite):
 class ScheduledOrder(_Paced):
     """Equal pieces at equal times (TWAP), or pieces by a volume profile (VWAP).
 
-    Of ``n = ceil(duration / interval)`` pieces, piece k is due at k × interval, so that all lots are due at the last
-    one. The unfilled rest of a piece is added to the next. At the end of the duration, or up to one interval later,
-    the rest is abandoned: a limit price may prevent every execution. The schedule continues while the process does not
-    run: lots that became due meanwhile are traded after the restart.
+    Of ``n = ceil(duration / interval)`` pieces, piece k (from 0) is due at k × interval, so that all lots are due with
+    the last one. Lots of a piece that are not filled are added to the next. At (n + 1) × interval, remaining lots are
+    abandoned: a limit price may prevent every execution. The schedule continues while the process does not run: lots
+    that became due meanwhile are traded after the restart.
     """
 
     memory_fields = MappingProxyType(

@@ -38,7 +38,7 @@ class MarketPlayersParameters(msgspec.Struct, frozen=True, forbid_unknown_fields
     symbols: tuple[str, ...] = ()
     """Symbols to trade, empty for all."""
     near_bps: AtLeastZero = 10
-    """Largest distance of the player's displayed offer from the touch, in hundredths of a percent."""
+    """Largest distance of the player's displayed order from the touch, in hundredths of a percent."""
     far_bps: AtLeastOne = 100
     """Largest distance from the touch of orders that are considered, in hundredths of a percent."""
     factor: Factor = 5.0

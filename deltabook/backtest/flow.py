@@ -97,7 +97,7 @@ class Flow:
         """Open the files; raise `ConfigurationError` if one cannot be read or two do not fit together.
 
         Reading ends with `CrossedDataError` if a file's own book is crossed after more than ``max_crossed_percent`` of
-        its records, at the earliest after `_EARLY_RECORDS`; None: the default limit of the file's format.
+        its records, as checked every `_EARLY_RECORDS` records and at the end; None: the default of the file's format.
         """
         if not files:
             raise ConfigurationError("expected data to play, was none")
@@ -168,8 +168,8 @@ class Flow:
         """Return the first time, in nanoseconds, by which every symbol without a book has had a price after
         ``time_ns``.
 
-        Symbols without a further price are ignored; 0 if no symbol has one. Raise `ConfigurationError` for a
-        file that cannot be read.
+        Symbols without a further price are ignored; 0 if no symbol has one. Raise `ConfigurationError` for a file that
+        cannot be read.
         """
         try:
             return max(self._price_after(numbers, time_ns) for numbers in self._streams())

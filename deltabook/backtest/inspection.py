@@ -67,7 +67,7 @@ class SymbolInspection(msgspec.Struct, frozen=True):
     """Records of one symbol."""
 
     symbol: str
-    """Instrument."""
+    """Symbol of the instrument."""
     records: int
     """Number of records."""
     actions: dict[str, int]

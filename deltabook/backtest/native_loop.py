@@ -114,7 +114,7 @@ def step(address):
 _CHUNK: Final = 16_384
 """Number of records that are turned into columns at a time."""
 _PLAIN: Final = (OpenAccount, Reduce, Cancel, Replace, MassCancel)
-"""Requests that the kernel's books support, in addition to `Enter` without attributes."""
+"""Requests that the kernel's books support, in addition to `Enter` of limit, market and immediate orders."""
 
 
 class NativeLoop:

@@ -80,7 +80,7 @@ class Epoch(Mapping[str, ViewDelta]):
 
     def __init__(self, number: int, time_ns: int, records: int, deltas: Mapping[str, ViewDelta]) -> None:
         self.number = number
-        """Number of the epoch, from 1; epochs without an event are not counted."""
+        """Number of the epoch, from 1; spans without a record are no epochs."""
         self.time_ns = time_ns
         """Market time of the last record, in nanoseconds."""
         self.records = records

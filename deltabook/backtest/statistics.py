@@ -1,4 +1,4 @@
-"""Statistics of a backtest: return and risk, hit rate, turnover and exposure, in all and by strategy, symbol and day.
+"""Statistics of a backtest: return and risk, hit rate, turnover and exposure, in total and by strategy, symbol and day.
 
 Money stays an integer, in the smallest unit that all instruments share, until a ratio is computed; every ratio is a
 division of two exact numbers. The same result therefore gives the same statistics, bit by bit, on every machine.
@@ -196,7 +196,7 @@ def statistics_of(
         fills: Executions of the strategies, in the order of their times.
         capital: Capital that returns refer to, as money; by default the largest gross exposure of the run.
         interval_s: Length of the intervals of the returns in seconds; by default the longest of a day, an hour, ten
-            minutes, a minute, 10 s, 1 s and 0.1 s of which the run has 30.
+            minutes, a minute, 10 s and 1 s of which the run has at least 30, or else 0.1 s.
         days_a_year: Trading days in a year: 365 for a market that never closes.
         hours_a_day: Trading hours in a day, for intervals below a day: 24 for a market that never closes.
 
@@ -231,7 +231,7 @@ class _Scope:
         self._net += net
 
     def settle(self) -> None:
-        """Include the present exposure in the maximum; call it after an execution or a sample is entered completely."""
+        """Include the present exposure in the maximum; call it once an execution or a sample is completely entered."""
         self.highest = max(self.highest, self._gross)
 
     def pass_to(self, time_ns: int) -> None:

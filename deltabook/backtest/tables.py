@@ -145,7 +145,7 @@ def pnl_table(result: RunData) -> pa.Table:
 
 
 def positions_table(result: RunData) -> pa.Table:
-    """Return time, strategy, symbol, quantity, the best bid and ask, and the exposure: quantity × the closing price."""
+    """Return time, strategy, symbol, quantity, best bid and ask, and the exposure at the price that would close it."""
     rows = _long_rows(result)
     symbols = [symbol for _, _, symbol, _, _ in rows]
     scales = _Scales(result.instruments)

@@ -30,7 +30,7 @@ _EXCHANGE_ROUND_S: Final = 1.0
 _MOST_PAGES: Final = 10
 """Largest number of pages of the list of symbols."""
 _MOST_NEW: Final = 50
-"""Largest number of symbols whose lot is requested in one round."""
+"""Largest number of symbols whose scale is requested in one round."""
 
 _statistics: Final = msgspec.json.Decoder(Statistics)
 _book: Final = msgspec.json.Decoder(Book)

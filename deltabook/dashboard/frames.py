@@ -1,7 +1,7 @@
 """Frames of pages: made of sections that are encoded once for all pages, and omitted if nothing changed.
 
 A section belongs to a *scope*: it is common to all pages, or belongs to a symbol, a view or a strategy. There are three
-kinds: a value, sent as a whole; rows, of which changed ones are sent under their places; and a `Series`, whose new rows
+kinds: a value, sent as a whole; rows, of which changed ones are sent with their places; and a `Series`, whose new rows
 are sent. Each section remembers the numbers of the frames in which it changed: a page is sent only the changes after
 its own newest frame, and pages that have the same frame share the same bytes.
 """

@@ -33,7 +33,7 @@ MOST_SECONDS: Final = 960
 MOST_MINUTES: Final = 1_440
 """Number of rows that cover a minute each: a day."""
 MOST_MARKS: Final = 2_000
-"""Greatest number of own fills of one symbol."""
+"""Greatest number of marks of own fills of one symbol."""
 DEPTH_EVERY_S: Final = 2
 """Least time between two samples of a book's depth, in seconds."""
 MOST_DEPTHS: Final = 450
@@ -127,7 +127,7 @@ class Gap(msgspec.Struct, frozen=True, array_like=True):
     """Time span in which the runtime was not followed."""
 
     begin_s: int
-    """Market time of the begin in seconds."""
+    """Market time of the beginning in seconds."""
     end_s: int | None
     """Market time of the end in seconds; None while the gap lasts."""
 

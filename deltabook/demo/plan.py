@@ -58,7 +58,7 @@ def _prune(base: Path, kept: int) -> None:
 
 
 def make_run_folder(given: Path | None, *, now: datetime, base: Path = Path("runs"), pid: int | None = None) -> Path:
-    """Return the folder `given`, which must be empty or missing, or else a new one ``BASE/UTC-PID``.
+    """Return the folder `given`, which must be empty or missing; without `given`, a new folder ``BASE/UTC-PID``.
 
     If `base` is not writable, the system's temporary folder is used. Raises `DemoError` if ``given`` has content, or no
     folder can be created.
@@ -193,7 +193,7 @@ def make_stages(
     if `flow` is ``capture``. `feed` is the feed that the runtime reads, by default that of `FEEDS`; orders are text in
     any case. ``run_id`` is the run id of all processes. ``spark`` is the place of Spark; None: the express lane alone
     maintains all views. ``pg_port`` is the runtime's port for clients of PostgreSQL. Raises `DemoError` for a capture
-    as ITCH.
+    with an ITCH feed.
     """
     feed = feed or FEEDS[flow]
     if feed == "itch" and flow == "capture":

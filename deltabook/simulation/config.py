@@ -94,7 +94,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trades_time_s: int = 300
     """Greatest age of trades in TRADES, in seconds."""
     points: int = 2_000
-    """Greatest number of points of the result's curves; they have at least half as many, spread evenly."""
+    """Greatest number of points of the result's curves; with enough data they have at least half as many."""
     orders_kept: int = 100_000
     """Largest number of orders that the result lists, beginning with the first; all orders are counted."""
 
