@@ -73,7 +73,7 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 LinkState = Literal["off", "connecting", "live", "stale", "lost"]
 """State of a connection. off: there is no peer; connecting: it has never answered; stale: it answers with old data."""
 _DELAY_MS: Final = 10_000
-"""Milliseconds by which the computed start of a process may move; a start that is later than that means a restart."""
+"""Milliseconds by which the computed start of a process may be too late; an even later start means a restart."""
 
 
 class LinkLine(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Supervisor of a demo: starts its children one after the other, monitors them and stops them by `stop_order`.
+"""Supervisor of a demo: starts its children in turn, monitors them and stops them in the order of `stop_order`.
 
 ```
 for each stage: start ──▶ wait for "ready" ──▶ next          (bounded; a child that ends here fails the demo)

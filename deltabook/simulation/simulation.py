@@ -368,8 +368,8 @@ def _few_collections() -> Iterator[None]:
     """Exclude present objects from garbage collections, and collect seldom: nearly all objects of a simulation are
     freed by reference counts.
 
-    Before that, all objects are collected if they are a quarter more than after the last such collection. Without this
-    condition, consecutive simulations in a process with many other objects would spend most of their time on it.
+    Before that, all objects are collected if there are a quarter more than after the last such collection. Without this
+    condition, consecutive simulations in a process with many other objects would mostly collect garbage.
     """
     global _kept_objects  # noqa: PLW0603 (of the process, as its collector is)
     before = gc.get_threshold()

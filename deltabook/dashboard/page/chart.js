@@ -81,8 +81,8 @@ function aggregated() {
   return [...byCandle.values()].map((mark) => ({ ...mark, time: mark.begin + widthS / 2, price: price(mark.value / mark.lots) }));
 }
 
-// Return the columns of the plot, with one value for each interval of a candle, even without trades. A line has its last
-// value in each interval.
+// Return the columns of the plot, with one value for each interval of a candle, even without trades. A line has its
+// last value in each interval.
 function data() {
   const count = Math.floor((nowS - beginS) / widthS) + 1;
   const columns = [Array.from({ length: count }, (_, place) => beginS + (place + 0.5) * widthS)];
