@@ -258,7 +258,7 @@ class Blotter:
         if known is None and message.detail not in (Side.BUY, Side.SELL):
             self.unmatched += 1
             return []
-        # An order of this broker that this journal did not send: its fills and its rest count nevertheless.
+        # An order of this broker that is not in this journal: its fills and its remaining lots count nevertheless.
         order = known or Order(
             message.client_id, message.symbol, Side(message.detail), message.volume_lots, message.price_ticks
         )
@@ -343,7 +343,7 @@ class Blotter:
         if intent is None:
             return []
         if intent.is_fence:
-            # A retransmitted fence (sequence 0) also has a place in the order of requests.
+            # The refusal of a retransmitted fence has sequence 0, and its place in the order of requests counts too.
             return self._drop_before(intent.client_id)
         return self._end_request(intent, OrderStatus.REJECTED, message.detail, message.time_ns, message.sequence)
 

@@ -89,7 +89,7 @@ class ViewContents:
                 yield self.as_row(cells)
 
     def select(self, **key: Any) -> list[dict[str, Any]]:
-        """Return the distinct rows with these values, in no order.
+        """Return the distinct rows with these values, in no particular order.
 
         The first call for a set of columns makes an index over them, in O(rows); later calls cost O(rows returned).
         Raise `ValueError` for a column that the view does not have.

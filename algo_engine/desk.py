@@ -9,7 +9,7 @@ strategy ◀─ events ◀──── state (append) ◀─ private stream
 
 `algo_engine.order_sync` describes how durably a request is written before it is sent: *before* waits for the disk,
 *behind* for the operating system, and syncs to disk afterwards. The table has the state after the end of the process or
-a power loss, by the two steps between which it happens:
+a power loss, by the two steps between which the failure happens:
 
 ```
 between                   on disk                   at the exchange  after the restart
@@ -25,7 +25,7 @@ reservation, its fsync    nothing, or the           no request of    request num
 fsync behind, its end     all requests; see (1)     orders           as after the fsync
 compaction, its end       the old or the new        unchanged        the same state
                           journal, complete
-(1) In *behind*, a power loss may take it.
+(1) In *behind*, a power loss may remove the request.
 ```
 
 After a failed fsync in mode *behind*, the desk writes nothing more, and sends only cancellations.
@@ -217,10 +217,10 @@ class Desk:
             self._send_cancellations()
 
     def reduce(self, client_id: int, volume_lots: int) -> None:
-        """Take lots off an order.
+        """Reduce an order by some lots.
 
-        Refuse, by an event, less than one lot, an order without an order id of the exchange, and every
-        reduction while no request can be sent. Raise `TypeError` for lots that are not an integer.
+        An event refuses a reduction by less than one lot, a reduction of an order without an order id of the exchange,
+        and every reduction while no request can be sent. Raise `TypeError` for lots that are not an integer.
         """
         volume_lots = _whole("lots", volume_lots)
         order = self._blotter.order(client_id)
@@ -277,7 +277,7 @@ class Desk:
 
     def opened(self, reply: Accepted, send: Callable[[bytes], None]) -> None:
         """Process an accepted login; raise `LoginRefused` if the exchange's stream does not continue this journal, or
-        leaves it no client ids.
+        if too few client ids are left.
         """
         blotter = self._blotter
         if (blotter.session and reply.session != blotter.session) or reply.sequence != blotter.sequence + 1:
@@ -298,7 +298,7 @@ class Desk:
             self._enter(Noted(last_client_id))
         self._send = send
         if blotter.last_client_id == 0:
-            self._synchronised()  # A broker without earlier requests has no past to wait for.
+            self._synchronised()  # A broker without earlier requests has no answers to wait for.
             return
         self._fence_id = blotter.last_client_id + 1
         self._request(Intent(self._fence_id, "D", 0, 0, ""))

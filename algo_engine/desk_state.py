@@ -193,8 +193,8 @@ class DeskState:
     def _append(self, record: Record, events: Iterable[OrderEvent]) -> None:
         """Write a record and its trades, unless an earlier write failed.
 
-        After a failure nothing more is written: the exchange will resend everything after the last message on disk, so
-        no message before it may be missing.
+        After a failure nothing more is written: the exchange will resend the messages after the last one on disk, so
+        none of the earlier messages may be missing.
         """
         if self._is_broken:
             return

@@ -66,7 +66,7 @@ class Engine:
             host.on_view_wanted = partial(self._view_wanted, host)
 
     def start(self) -> None:
-        """Request the strategies' own views; the owner of the mirror subscribes to the declared ones."""
+        """Request the strategies' own views; the caller subscribes to the declared ones."""
         for host in self.hosts:
             for view, sql in host.queries.items():
                 self._view_wanted(host, view, sql, "express")
@@ -86,7 +86,7 @@ class Engine:
         self._stages.strategies_returned()
 
     def change(self, change: ViewChange | None) -> None:
-        """Pass on the change that the mirror made of a frame; do nothing for None."""
+        """Pass on the change that the mirror made of a frame, if any; then start strategies that are ready."""
         if change is not None:
             self.view_changes += 1
             self._requested.changed(change)
@@ -204,7 +204,7 @@ class Engine:
         self._resume()
 
     def _resume(self) -> None:
-        """Let strategies with current views send orders."""
+        """Accept orders of strategies whose views are all current."""
         for host in self.hosts:
             if host.views <= self._fresh:
                 host.desk.suspended = ""

@@ -138,7 +138,7 @@ class StrategyHost(Context):
             self._notify(self._strategy.on_view_error, view, reason)
 
     def stop(self) -> None:
-        """Notify the strategy, then cancel all its orders and take no new ones."""
+        """Notify the strategy, then cancel all its orders and refuse new ones."""
         if self.is_started and not self.failure:
             self._notify(self._strategy.on_stop)
         self._timers.clear()

@@ -62,7 +62,8 @@ class Journal(Protocol):
         """Begin a journal with one checkpoint, and return the function that durably replaces this journal by it.
 
         The function is called once on any thread; after it has returned, `end_compaction` is called on this journal.
-        Records appended meanwhile are in both journals. Both raise `OSError`: then nothing more may be appended.
+        Records appended meanwhile are in both journals. This method and the function raise `OSError` if the disk fails;
+        then nothing more may be appended.
         """
         ...
 
@@ -169,7 +170,7 @@ class FileJournal(Journal):
         self._new_file: IO[bytes] | None = None
         """Journal that is to replace this one.
 
-        Until then a crash may leave either under the name, so both receive every record and are synced together.
+        Until then a crash may leave either file under the name, so both receive every record and are synced together.
         """
         self._new_bytes = 0
         self._renaming = Lock()

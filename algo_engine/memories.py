@@ -39,8 +39,8 @@ class Recovered(msgspec.Struct, frozen=True):
 class Memories:
     """Memories of one desk, folded from its journal.
 
-    Until `end_recovery` it collects the events of own orders, whose number the journal bounds: it is not compacted
-    meanwhile.
+    Events of own orders are collected until `end_recovery`. The size of the journal bounds their number, because the
+    journal is not compacted meanwhile.
     """
 
     def __init__(self) -> None:

@@ -113,7 +113,7 @@ class Order(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, status=OrderStatus.ACCEPTED, order_id=order_id, reason="")
 
     def executed(self, volume_lots: int, *, last: bool) -> Order:
-        """Return the order after an execution of a part, or with ``last`` of its rest."""
+        """Return the order after the execution of some lots or, with ``last``, of all its remaining lots."""
         filled_lots = self.filled_lots + volume_lots
         whole = last or filled_lots + self.removed_lots >= self.volume_lots
         status = OrderStatus.FILLED if whole else OrderStatus.PARTIALLY_FILLED
@@ -194,7 +194,7 @@ class OrderEvent(msgspec.Struct, frozen=True, gc=False):
     sequence: int = 0
     """Position in the private stream, 0 for steps of the engine."""
     fee: int = 0
-    """Fee of an execution in ticks × lots, negative for a rebate; for a void trade the fee that is given back."""
+    """Fee of an execution in ticks × lots, negative for a rebate; for a void trade the fee that is refunded."""
     order_id: int = 0
     """For a void trade, the order id that the exchange gave its order; otherwise 0."""
 

@@ -20,8 +20,8 @@ properties hold nevertheless:
 A power loss may lose the other options of an accepted order (`OrderOptions`; the exchange still acts on them), the
 events of requests that never arrived, and the count of rejected orders.
 
-The reservation limits how many requests may have been sent that are not on disk yet. `BEHIND_LIMIT_S` limits the time:
-while an fsync has been running for longer, a request waits for the disk as in mode *before*.
+The reservation limits the number of requests that have been sent and are not on disk yet. `BEHIND_LIMIT_S` limits the
+time: while an fsync has been running for longer, a request waits for the disk as in mode *before*.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class OrderSync:
         reserve: Callable[[Reserved], None],
         on_failure: Callable[[OSError], None],
     ) -> None:
-        """Create the durability of a desk.
+        """Create the state for the requests of a desk.
 
         ``background`` syncs requests after they are sent; None syncs before. ``reserve`` enters a reservation into the
         journal; ``on_failure`` receives an error of a later fsync.
@@ -84,7 +84,7 @@ class OrderSync:
         self._running_since_s: float | None = None
 
     def write_down(self, requests: Sequence[Intent], *, must_be_durable: bool = False) -> None:
-        """Write requests to the journal, in the order of their numbers, as is required before they are sent.
+        """Write requests, in the order of their numbers, to the journal as durably as is required before they are sent.
 
         With ``must_be_durable`` they are synced in either mode. Raise `OSError` on failure: then they must not be sent.
         """

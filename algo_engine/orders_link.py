@@ -63,7 +63,7 @@ class OrdersConnection(LineOnlyReceiver):
         self._watchdog.received()
 
     def dataReceived(self, data: bytes) -> None:
-        """Process lines and incomplete lines."""
+        """Process received data, which may end within a line."""
         self._watchdog.received()
         super().dataReceived(data)  # type: ignore[no-untyped-call] # Twisted's own code has no types here
 
@@ -169,7 +169,7 @@ class OrdersLink:
             self._retry.again(self.start, reason)
 
     def failed(self, error: AlgoError) -> None:
-        """Stop for an error that a retry cannot mend."""
+        """Stop for an error that a retry cannot fix."""
         self._is_stopped = True
         self._on_failure(error)
 

@@ -58,7 +58,7 @@ class VoidTrade(msgspec.Struct, frozen=True, array_like=True, gc=False):
     side: Side
     """Side of the order."""
     fee: int
-    """Fee of the trade, which is given back."""
+    """Fee of the trade, which is refunded."""
     holding: Holding
     """Holding of the symbol as if the trade had never executed."""
 
@@ -91,7 +91,7 @@ class Received(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
 
 
 class Opened(msgspec.Struct, frozen=True, tag="o", array_like=True, gc=False):
-    """Session of the exchange to which all numbers belong."""
+    """Session of the exchange; the numbers in all records belong to it."""
 
     session: str
     """Name of the session in the login reply."""

@@ -14,7 +14,7 @@ __all__ = ["NoViewLink", "RequestedViews", "ViewLink", "same_sql"]
 
 
 class ViewLink(Protocol):
-    """Adds views to their host, and follows them: their changes arrive like all other changes.
+    """Adds views to a runtime or a backtest, and follows them: their changes arrive like all other changes.
 
     No call waits. The engine requests a view once, however many strategies want it.
     """
@@ -28,7 +28,7 @@ class ViewLink(Protocol):
         ...
 
     def drop(self, view: str) -> None:
-        """Stop following a view, if it is followed; its host may drop it."""
+        """Stop following a view, if it is followed; the runtime or the backtest may then drop it."""
         ...
 
 

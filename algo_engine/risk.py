@@ -38,8 +38,8 @@ class RiskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_gross_notional: int = 0
     """Largest gross exposure in ticks × lots; 0 is no limit.
 
-    It is the sum of the absolute positions of all symbols, each valued at its mark, with the open orders of one side
-    counted as filled, whichever side makes it larger.
+    It is the sum of the absolute positions of all symbols, each valued at its mark. For each symbol, the open orders of
+    the side that makes the absolute position larger are counted as filled.
     """
     max_net_notional: int = 0
     """Largest net exposure in ticks × lots, long or short; 0 is no limit.
@@ -55,7 +55,7 @@ class RiskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_orders_per_day: int = 0
     """Largest number of new orders and replacements in a UTC day, restarts included; 0 for no limit."""
     price_band_bps: int = 1000
-    """Largest distance of a limit price from the middle of the last quote, in hundredths of a percent of it."""
+    """Largest distance of a limit price from the middle of the last quote, in hundredths of a percent of that price."""
     max_loss: int = 0
     """Loss after fees, in ticks × lots over all symbols, that triggers the kill switch; 0 is no limit."""
 

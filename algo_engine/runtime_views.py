@@ -4,7 +4,7 @@ A view may read views that were requested before it: it is added once the runtim
 before them. An existing view is followed if it has the same SQL, and never dropped, since it belongs to another owner.
 
 A view is written into a file before it is requested, and removed from the file when it is refused or dropped. The run
-after a killed one reads the file, and may therefore replace and drop the views in it that it requests.
+after a killed one reads the file, so that it can replace and drop those of the views that it requests itself.
 """
 
 from __future__ import annotations

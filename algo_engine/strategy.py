@@ -1,4 +1,4 @@
-"""Interface of strategies: the base class of a strategy, and the context that the engine gives it.
+"""Interface of strategies: the base class of a strategy, and the context that the engine passes to it.
 
 A strategy reacts to events and never waits. It sees no sockets, no reactor and no clock but `Context.now_ns`, so the
 same file runs live, on a replay and in a backtest. Prices are integers in ticks, volumes integers in lots, and money is
@@ -123,7 +123,7 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def profit(self, symbol: str | None = None) -> ProfitAndLoss:
-        """Return the profit in ticks × lots of one symbol or of all, after fees.
+        """Return the profit and the fees of one symbol or of all, in ticks × lots.
 
         Open positions are valued at the price that would close them.
         """
@@ -147,7 +147,7 @@ class Context(abc.ABC):
     def add_view(self, name: str, sql: str, lane: Lane = "express") -> None:
         """Add a view to the runtime and follow it.
 
-        A snapshot arrives first, in `Strategy.on_view_change`; a refusal, in `Strategy.on_view_error`. A view that
+        `Strategy.on_view_change` receives a snapshot first, or `Strategy.on_view_error` a refusal. A view that
         another strategy has added under this name is shared if it has the same SQL. When the last strategy that wants
         it stops, the view is dropped.
         """
@@ -184,7 +184,7 @@ class Context(abc.ABC):
 
 
 class Strategy(Generic[P]):
-    """Base class of all strategies; a strategy file holds exactly one subclass.
+    """Base class of all strategies; a strategy file contains exactly one subclass.
 
     The engine calls one method at a time; a method that is not overridden does nothing. Events that a call of the
     context causes are delivered after the method has returned. An exception in a method stops this strategy alone:
@@ -212,7 +212,7 @@ class Strategy(Generic[P]):
     views: tuple[str, ...] = ()
     """Views that the strategy needs in addition to ``best_quote``. A strategy may choose them in its constructor."""
     queries: Mapping[str, str] = MappingProxyType({})
-    """Views of the strategy's own, by name, as SQL. They are added, in the express lane, before it starts."""
+    """SQL of the strategy's own views, by name. They are added, in the express lane, before the strategy starts."""
     parameters_type: ClassVar[type[msgspec.Struct]] = NoParameters
     """Frozen struct with a default for every field; ``--param NAME.field=value`` sets one."""
 

@@ -1,9 +1,9 @@
 """The list of own trades: a spool that grows with every fill, and a CSV or Parquet file of it at any moment.
 
-The spool has one line for each fill, numbered by the private stream. A fill that is declared void gets another line,
-which reverses it (see `algo_engine.void_trades`). After a crash the spool may be ahead of or behind the journal of
-orders. Fills whose numbers it already contains are not written again. Missing fills come again from the journal or from
-the exchange, because the journal drops a fill (by compaction) only after the spool is on disk.
+The spool has one line for each fill, with its number in the private stream. A fill that is declared void gets another
+line, which reverses it (see `algo_engine.void_trades`). After a crash the spool may be ahead of or behind the journal
+of orders. Fills whose numbers it already contains are not written again. Missing fills come again from the journal or
+from the exchange, because the journal drops a fill (by compaction) only after the spool is on disk.
 
 A line ends with ``#`` and the CRC-32 of its fields, continued from the previous line's checksum: a line that was
 changed, moved or removed is detected. A line is written together with its line end, so that a crash leaves at most a
@@ -48,7 +48,7 @@ SPOOL: Final = "trades.spool"
 _ROWS_AT_ONCE: Final = 65_536
 """Number of rows in a batch of a Parquet file."""
 _MARK: Final = b",#"
-"""Separator before a checksum; it occurs last in a line, since the field before it is a number."""
+"""Separator before a checksum; its last occurrence in a line counts, since a checksum does not contain it."""
 _CHECKSUM_DIGITS: Final = 8
 
 
@@ -78,7 +78,7 @@ class Trade(msgspec.Struct, frozen=True, gc=False):
     liquidity: str
     """Liquidity: maker, taker or cross; or void."""
     fee: int
-    """Fee in ticks × lots; for a void trade the fee that is given back, with the opposite sign."""
+    """Fee in ticks × lots; for a void trade the refunded fee, with the opposite sign."""
 
 
 TRADE_COLUMNS: Final = Trade.__struct_fields__
@@ -315,7 +315,7 @@ def _line(trade: Trade) -> str:
 
 
 def _sealed(trade: Trade, before: int) -> tuple[bytes, int]:
-    """Return a line of a spool and its checksum, for the checksum of the line before it."""
+    """Return a line of a spool and its checksum; ``before`` is the checksum of the preceding line."""
     fields = _line(trade).encode()[:-1]
     checksum = crc32(fields, before)
     return b"%b%b%08x\n" % (fields, _MARK, checksum), checksum

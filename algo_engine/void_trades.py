@@ -7,8 +7,8 @@ list of trades ──rows before it──▶ TradeHistory
 
 A void trade is removed completely: the holding is computed again from all other trades of the symbol, so that position,
 cost, realised profit and fees are those of a strategy that never made the trade. The result is part of the record in
-the journal. In the list of trades it is a row of its own with negative lots and a negative fee, so that sums over the
-list are right.
+the journal. In the list of trades, a row with negative lots and the fee with the opposite sign reverses the trade, so
+that sums over the list are right.
 
 An execution has no number of its match in the private stream. If an order was executed more than once with the same
 lots at the same price, the newest of these trades is chosen. The choice changes neither the position nor the money that
@@ -28,8 +28,8 @@ from algo_engine.trades import Trade
 __all__ = ["NEWEST_TRADES", "TradeHistory"]
 
 NEWEST_TRADES: Final = 60_000
-"""Number of later executions of accounts' orders after which the exchange declares a trade void no more to its
-owners.
+"""Number of later executions of accounts' orders after which the exchange no longer reports to a trade's owners that it
+is void.
 """
 
 

@@ -1,5 +1,5 @@
-"""Composite orders, carried out by a strategy's own logic: pairs that exclude each other, brackets, trails, pegs,
-schedules.
+"""Composite orders, carried out by a strategy's own logic: pairs that exclude each other, brackets, trailing
+stops, pegs, schedules.
 
 ```
 strategy ──buys, sells──▶ CompositeOrders ──▶ Composite (exits, pegs, schedules) ──one child order each──▶ Context

@@ -57,8 +57,8 @@ class Composite(abc.ABC):
 
     A subclass returns from `_wanted` the child order that it wants now; this class sends and cancels child orders
     accordingly. A child that differs from the wanted one is cancelled, and the next one is sent when the exchange has
-    reported how much of it traded. A replacement would be quicker, but lots that the old order executes meanwhile are
-    additional, so that the composite order could trade too much.
+    reported how much of the cancelled one traded. A replacement would be quicker, but lots that the old order executes
+    meanwhile are additional, so that the composite order could trade too much.
 
     Invariant, at all times: ``filled_lots`` + open lots of the child ≤ ``lots``.
 
@@ -216,7 +216,7 @@ class Composite(abc.ABC):
         return composite
 
     def wake(self) -> None:
-        """Resume after a restart, when the events since its memory were counted."""
+        """Resume after a restart, once the events since the order's memory was written have been counted."""
         order = self._context.order(self._child_id)
         if order is None or not order.is_open:
             # A limit of the engine refused the child: refusals are in no journal.
@@ -323,7 +323,7 @@ class Composite(abc.ABC):
 
 
 def _kinds(base: Any = Composite) -> Iterator[type[Composite]]:
-    """Return the subclasses in this package."""
+    """Yield the direct and indirect subclasses in this package."""
     for kind in base.__subclasses__():
         if kind.__module__.startswith(f"{__package__}."):
             yield kind

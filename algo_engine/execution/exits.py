@@ -139,7 +139,7 @@ class OneCancelsOther(_Stopping):
 
 
 class TrailingStop(_Stopping):
-    """A stop that follows the best price at a distance while it moves in the position's favour, and never moves back.
+    """A stop that follows favourable moves of the best price at a distance, and never moves back.
 
     The stop order rests at the exchange. It is moved when it would be at least ``step_ticks`` better; while it is moved
     the best price is watched here.

@@ -52,11 +52,11 @@ class PeggedOrder(Composite):
         step_ticks: int = 1,
         options: OrderOptions = PLAIN,
     ) -> None:
-        """Raise `ValueError` for a step below 1 tick or a negative limit.
+        """Create an order; raise `ValueError` for a step below 1 tick or a negative limit.
 
         * ``offset_ticks``: distance from the reference; above 0 is farther from the other side.
         * ``limit_ticks``: worst price, which a purchase never exceeds and a sale never falls below; 0 for none.
-        * ``step_ticks``: smallest move that is made.
+        * ``step_ticks``: smallest change of the price for which the order is moved.
         """
         if step_ticks < 1 or limit_ticks < 0:
             raise ValueError(

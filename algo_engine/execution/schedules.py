@@ -25,7 +25,7 @@ __all__ = ["ParticipationOrder", "ScheduledOrder", "Urgency"]
 _NOW: Final = OrderOptions(immediate=True)
 _MS_NS: Final = 1_000_000
 _KEPT_SECONDS: Final = 600
-"""Number of the latest seconds whose volume a participation order remembers at least."""
+"""Least number of latest seconds whose volumes a participation order remembers."""
 _WHOLE_BPS: Final = 10_000
 
 
@@ -119,7 +119,7 @@ class _Paced(Composite):
             # The best price may be that of the order that has just ended: it is not joined before the next quote.
             return None if near == self._left_ticks else ChildOrder(due, near)
         if (near - child.price_ticks) * self.side.sign <= 0 and due < 2 * order.remaining_lots:
-            # A quote that is worse than the order is older than it, or the order is alone at the best price.
+            # A quote with a worse price is older than the order; a quote with the same price may be the order itself.
             return ChildOrder(min(due, order.remaining_lots), child.price_ticks)
         return ChildOrder(due, near)
 
@@ -130,10 +130,10 @@ class _Paced(Composite):
 class ScheduledOrder(_Paced):
     """Equal pieces at equal times (TWAP), or pieces by a volume profile (VWAP).
 
-    Of ``n = ceil(duration / interval)`` pieces, piece k is due at k × interval, so that all lots are due at the last
-    one. The unfilled rest of a piece is added to the next. At the end of the duration, or up to one interval later,
-    the rest is abandoned: a limit price may prevent every execution. The schedule continues while the process does not
-    run: lots that became due meanwhile are traded after the restart.
+    Of ``n = ceil(duration / interval)`` pieces, piece k (from 0) is due at k × interval, so that all lots are due with
+    the last one. Lots of a piece that are not filled are added to the next. At (n + 1) × interval, remaining lots are
+    abandoned: a limit price may prevent every execution. The schedule continues while the process does not run: lots
+    that became due meanwhile are traded after the restart.
     """
 
     memory_fields = MappingProxyType(
@@ -216,7 +216,8 @@ class ParticipationOrder(_Paced):
 
     The volume is read from the view ``trades_1s``, which the strategy must have among its `views`. It counts from the
     start of the order. At the end of the duration the rest is abandoned. After a restart the order counts the volume
-    traded meanwhile, as far as the view still contains it. It has no pieces, so with `Urgency.JOIN` its lots only rest.
+    traded meanwhile, as far as the view still contains it. The order has no pieces, so its lots only rest with
+    `Urgency.JOIN`.
     """
 
     VIEW: Final = "trades_1s"

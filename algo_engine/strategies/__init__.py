@@ -2,7 +2,7 @@
 
 ```
 sobi.py            trades when one side's volume is much nearer to the last price              ─┐
-volatile_sobi.py   the same, measured by how far the price moves anyway                         ├ take at the touch
+volatile_sobi.py   the same, with a threshold relative to the volatility                        ├ take at the touch
 timed_sobi.py      trades when one side's best orders are much older than the other's          ─┘
 market_players.py  places orders in front of a broker that hides its volume                    ─┐ rest in the book
 market_maker.py    quotes both sides around the middle, shifted against its inventory          ─┘

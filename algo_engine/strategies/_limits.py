@@ -37,7 +37,7 @@ def order_lots(given: Mapping[str, int], percent: int, quote: Quote) -> int:
 
 
 def room_lots(side: Side, position_lots: int, size_lots: int, position_orders: int) -> int:
-    """Return the lots of an order that a position limit of ``position_orders`` orders leaves room for.
+    """Return the lots of an order that a position limit of ``position_orders`` orders permits.
 
     >>> room_lots(Side.BUY, 95, 10, 10), room_lots(Side.SELL, 95, 10, 10)
     (5, 10)

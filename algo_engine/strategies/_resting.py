@@ -54,9 +54,9 @@ class RestingOrders:
     def move(self, context: Context, place: Hashable, target: Target, *, within: int = 1) -> bool:
         """Move the order of a place to its target; return True if a request was sent.
 
-        An order that is closer than ``within`` ticks and not too large keeps its place in the queue. Any other order is
-        replaced if ``most_lots`` allows that both the old and the new one execute; otherwise it is cancelled, and the
-        new one is sent by the first call for the place after the old one has ended.
+        An order less than ``within`` ticks from the target and not too large keeps its place in the queue. Any other
+        order is replaced if ``most_lots`` allows that both the old and the new one execute; otherwise it is cancelled,
+        and the new one is sent by the first call for the place after the old one has ended.
         """
         t = target
         old = context.order(self._orders[place]) if place in self._orders else None

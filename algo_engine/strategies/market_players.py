@@ -1,10 +1,10 @@
 """Market players: finds a broker that hides its intention, and places orders in front of the broker's.
 
-A broker that sells a little just above the market and at the same time bids much below it wants to buy: its small offer
-keeps the price down while its bids wait. A purchase in front of these bids has a limited risk, because the lots can be
-sold to the broker again. So the strategy bids one tick above the largest of these bids, and offers the lots that it
-bought one tick below the small offer. When the broker's orders have ended, the price has no more support, and the
-strategy sells at the market. It does the reverse for a broker that bids a little and offers much.
+A broker that offers a few lots just above the market and at the same time bids for many lots below it wants to buy: its
+small offer keeps the price down while its bids wait. A purchase in front of these bids has a limited risk, because the
+lots can be sold to the broker again. So the strategy bids one tick above the largest of these bids, and offers the lots
+that it bought one tick below the small offer. When the broker's orders have ended, the price has no more support, and
+the strategy sells at the market. It does the reverse for a broker that bids for a few lots and offers many.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class MarketPlayersParameters(msgspec.Struct, frozen=True, forbid_unknown_fields
     symbols: tuple[str, ...] = ()
     """Symbols to trade, empty for all."""
     near_bps: AtLeastZero = 10
-    """Largest distance of the player's displayed offer from the touch, in hundredths of a percent."""
+    """Largest distance of the player's displayed order from the touch, in hundredths of a percent."""
     far_bps: AtLeastOne = 100
     """Largest distance from the touch of orders that are considered, in hundredths of a percent."""
     factor: Factor = 5.0
@@ -81,7 +81,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         self._orders = RestingOrders()
         self._pace = Pace(parameters.interval_ms)
         self._exits: dict[tuple[str, Side], int] = {}
-        """Last market order, by the side of the position that it closes."""
+        """Client id of the last immediate order that closes a position, by symbol and side of the position."""
 
     def on_start(self, context: Context) -> None:
         """Read the levels of all brokers, and cancel the orders of an earlier run."""
@@ -159,9 +159,9 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         return order is not None and order.is_open
 
     def _player(self, quote: Quote, side: Side, behind_ticks: int) -> Player | None:
-        """Return a broker with a wall on this side, ``behind_ticks`` or more from the touch, that shows the other side.
+        """Return a broker with a wall on this side, ``behind_ticks`` or more from the touch, and an order on the other.
 
-        With several such brokers it is the one whose wall is nearest to the market.
+        If there are several such brokers, return the one whose wall is nearest to the market.
         """
         brokers = {key[1] for key in self._ladders if key[0] == quote.symbol and key[2] == side.value}
         others = sorted(brokers - {self.context.broker_id})

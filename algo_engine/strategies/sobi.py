@@ -1,7 +1,7 @@
 """Simple static order book imbalance (SOBI).
 
 The volume-weighted mean price of all bids, and that of all asks, each have a distance from the last price. If the
-distance of the asks is at least ``factor`` times that of the bids, the strategy takes the buyers to be more serious and
+distance of the asks is at least ``factor`` times that of the bids, the strategy regards the buyers as more serious and
 buys at the current price; in the reverse case it sells. After Kearns and Ortiz, *The Penn-Lehman Automated
 Trading Project* (2003).
 

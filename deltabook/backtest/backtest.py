@@ -225,7 +225,7 @@ class Backtest:
         self.recorder.sample()
 
     def seen_rows(self) -> list[Delta]:
-        """See `deltabook.backtest.views.ViewedRun`; from now on the pure-Python market plays the records."""
+        """See `deltabook.backtest.views.ViewedRun`; from this call on, the pure-Python market plays the records."""
         self.simulation.use_python()
         self.encoder.gives_time = True
         unseen = [(relation, row, -number) for relation, row, number in self.simulation.unseen]
@@ -275,8 +275,8 @@ class Backtest:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Collect garbage less often: with Python's default, searching for cycles takes a fifth of a backtest's time, and
-    its objects live either shortly or to its end.
+    """Collect garbage less often: with Python's default threshold, the search for cycles takes a fifth of a backtest's
+    time, although the backtest's objects are either short-lived or needed to its end.
     """
     before = gc.get_threshold()
     gc.set_threshold(_COLLECT_AFTER, *before[1:])

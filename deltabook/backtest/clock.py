@@ -42,8 +42,8 @@ class _Call:
 
 
 class SimulatedClock:
-    """Clock that stands still until it is moved; calls are made in the order of their times, and calls of one time in
-    the order in which they were scheduled.
+    """Clock whose time changes only when it is moved; calls are made in the order of their times, and calls of one time
+    in the order in which they were scheduled.
 
     A call that is scheduled after 0 seconds belongs to the next turn: `run_turn` makes these calls, and those that they
     schedule after 0 seconds. Times are integers of nanoseconds; `seconds` counts from the clock's start, because a
@@ -111,7 +111,7 @@ class SimulatedClock:
                 function(*call.arguments)
 
     def advance(self, until_ns: int) -> None:
-        """Make all calls that are due until ``until_ns``, each at its time and with its turn; then set the time to
+        """Make all calls that are due by ``until_ns``, each at its time and followed by its turn; then set the time to
         ``until_ns``.
         """
         calls = self._calls

@@ -109,8 +109,8 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trades_time_s: int = 300
     """Age in seconds after which a trade leaves TRADES."""
     points: int = 2_000
-    """Largest number of points of the result's curves; with enough data they have at least half as many. The end of
-    each UTC day is always a point, even if there are more days than points.
+    """Largest number of points of the result's curves; with enough data the curves have at least half as many. The end
+    of each UTC day is always a point, even if there are more days than points.
     """
     orders_kept: int = 100_000
-    """Greatest number of orders listed in the result, the first ones; all orders are counted."""
+    """Largest number of orders that the result lists, beginning with the first; all orders are counted."""

@@ -35,7 +35,7 @@ class DeltaEncoder(Silence):
                  "retention", "trades")  # fmt: skip
 
     def __init__(self, rules: MarketRules, now: Now, retention: Retention | None = None) -> None:
-        """Make an encoder; ``retention`` limits number and age of the trades that stay, whenever a trade is added."""
+        """Make an encoder; ``retention`` limits number and age of retained trades, whenever a trade is added."""
         self._now = now
         self._symbols = ("", *(instrument.symbol for instrument in rules.instruments))
         self._rows: dict[int, tuple[str, tuple[Any, ...]]] = {}
@@ -143,7 +143,7 @@ class DeltaEncoder(Silence):
             self.deltas.append((EPOCH_TIME.name, now, 1))
 
     def rows(self) -> list[Delta]:
-        """Return all rows of the relations, as deltas from nothing."""
+        """Return all rows of the relations, each as an insertion."""
         rows: list[Delta] = [(relation, row, 1) for relation, row in self._rows.values()]
         if self.gives_time:
             self._time = self._time or _time_row(self._now.time_ns)

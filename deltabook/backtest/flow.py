@@ -97,7 +97,7 @@ class Flow:
         """Open the files; raise `ConfigurationError` if one cannot be read or two do not fit together.
 
         Reading ends with `CrossedDataError` if a file's own book is crossed after more than ``max_crossed_percent`` of
-        its records, at the earliest after `_EARLY_RECORDS`; None: the default limit of the file's format.
+        its records, as checked every `_EARLY_RECORDS` records and at the end; None: the default of the file's format.
         """
         if not files:
             raise ConfigurationError("expected data to play, was none")
@@ -168,8 +168,8 @@ class Flow:
         """Return the first time, in nanoseconds, by which every symbol without a book has had a price after
         ``time_ns``.
 
-        Symbols without a further price are ignored; 0 if there is no symbol with one. Raise `ConfigurationError` for a
-        file that cannot be read.
+        Symbols without a further price are ignored; 0 if no symbol has one. Raise `ConfigurationError` for a file that
+        cannot be read.
         """
         try:
             return max(self._price_after(numbers, time_ns) for numbers in self._streams())
@@ -218,7 +218,7 @@ class Flow:
             yield record
 
     def _read(self, loader: Loader) -> Iterator[Record]:
-        # Records are read ahead in columns, and would be counted although they are beyond the limit.
+        # Columns are read ahead, so that records beyond the limit would be counted.
         if self._limit or not loader.reads_columns:
             return loader.records()
         return chain.from_iterable(batch.records() for batch in loader.batches())
@@ -317,7 +317,7 @@ def _coarser(record: Record, units: int, loader: Loader) -> Record:
 
 
 def _digest(loader: Loader) -> str:
-    """Return the SHA-256 of a file's bytes, or for a folder that of its parts' names and digests."""
+    """Return the SHA-256 of a file's bytes, or for a folder the SHA-256 of its parts' names and digests."""
     if not loader.path.is_dir():
         with loader.path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,6 +1,7 @@
-"""A strategy on a simulated clock: its host and engine, which are the live ones but write no files; its connection.
+"""Host, engine and connection of a strategy on a simulated clock.
 
-The connection carries the bytes of the text protocol in both directions, with their latencies.
+Host and engine are the live ones, but write no files. The connection carries the bytes of the text protocol in both
+directions, with their latencies.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ def source_lines(source: SourceFigures) -> Iterator[str]:
 
 
 def book_lines(source: SourceFigures) -> Iterator[str]:
-    """Yield lines about the order of a file's records, and about the book that they make by themselves; none if the
-    order is that of their times and the book is never crossed.
+    """Yield lines about a file's records that are out of order, about its order book file, about how orders are filled
+    if it has no recorded book, and about crossed prices in the book of its records alone.
     """
     if source.earlier:
         yield f"{source.earlier:,} records were earlier than the one before them, and are played at its time"
@@ -67,7 +67,7 @@ class SymbolInspection(msgspec.Struct, frozen=True):
     """Records of one symbol."""
 
     symbol: str
-    """Instrument."""
+    """Symbol of the instrument."""
     records: int
     """Number of records."""
     actions: dict[str, int]

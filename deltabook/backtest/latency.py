@@ -49,7 +49,7 @@ _LONGEST_NS: Final = 3600 * 1_000_000_000
 
 
 class Latency:
-    """Latency of one way: gives the time when a message arrives, never before the arrival of an earlier message."""
+    """Latency of one way: computes the time when a message arrives, never before the arrival of an earlier message."""
 
     def __init__(self, draw_ns: Callable[[], int] | None) -> None:
         """Make a way whose latencies ``draw_ns`` returns; None: messages take no time."""
@@ -88,7 +88,7 @@ class NextPriceLatency(Latency):
 
 def parse_latency(text: str, seed: int = 1, made: int = 0) -> dict[Way, Callable[[], Latency]]:
     """Return a factory of latencies for each way, since each strategy has ways of its own; raise `ConfigurationError`
-    for other text.
+    for text that describes no latency.
 
     The seed, the way and the number of a latency determine its draws. Numbers begin after ``made``, the number of
     latencies of each way that exist already.

@@ -251,7 +251,7 @@ class Books(Structure):
         self._is_id_stale = True
 
     def request(self, operation: int, side: int, slot: int = 0, volume: int = 0) -> None:
-        """Carry out an operation on the order in a slot."""
+        """Carry out an operation of the kernel on the order in a slot, or on a new order if it is `ENTER`."""
         n = self.numbers
         n[m.SIDE], n[m.SLOT], n[m.VOLUME] = side, slot, volume
         n[m.TIME] = self._market.now.time_ns
@@ -330,7 +330,7 @@ class Books(Structure):
                 slot = orders[slot * m.STRIDE + m.O_NEXT]
 
     def hand_over(self) -> None:
-        """Return matching to the Python market: give it and the encoder the state that they would have without the
+        """Return matching to the Python market: set its state and the encoder's to what they would be without the
         kernel."""
         assert not self.numbers[m.PENDING], "expected no pending rows"
         market, orders = self._market, self.views[m.ORDERS]
@@ -402,8 +402,8 @@ class NativeBook:
     """Adapter with the interface of `exchange_server.matching.book.Book` over one book of `Books`.
 
     The market applies the strategies' requests to it: limit, market and immediate orders, reductions, cancellations and
-    replacements. It has no stops, auctions, collars or other special orders: before such a request, `NativeLoop` calls
-    `Books.hand_over`.
+    replacements. It has no stops, auctions, collars or other special orders: before a request for one of these,
+    `NativeLoop` calls `Books.hand_over`.
     """
 
     is_special = is_followed = False

@@ -13,7 +13,7 @@ own orders ──────▶ └──────────────�
 
 The pure-Python market is the reference: both give the same bytes, which a property test compares. The kernel supports
 neither stops, icebergs, hidden orders and auctions, nor views that DuckDB computes or that are added during the run.
-With these the run continues on the pure-Python market, with the state that it would have had.
+For these the run continues on the pure-Python market, in the state that it would have had without the kernel.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def step(address):
 _CHUNK: Final = 16_384
 """Number of records that are turned into columns at a time."""
 _PLAIN: Final = (OpenAccount, Reduce, Cancel, Replace, MassCancel)
-"""Requests that the kernel's books support, in addition to `Enter` without attributes."""
+"""Requests that the kernel's books support, in addition to `Enter` of limit, market and immediate orders."""
 
 
 class NativeLoop:

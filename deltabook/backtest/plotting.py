@@ -1,6 +1,7 @@
 """Pictures of a result and of a sweep, drawn by matplotlib (`pip install 'deltabook[plot]'`).
 
-Figures are made without pyplot: nothing global changes, no window opens, and a notebook shows one as its value.
+Figures are made without pyplot: no global state changes, no window opens, and a notebook shows a figure that a cell
+returns.
 """
 
 from __future__ import annotations

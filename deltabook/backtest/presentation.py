@@ -57,7 +57,7 @@ def section(title: str, body: str, *, kind: str = "", beside: str = "") -> str:
 
 
 def figure(name: str, words: str) -> str:
-    """Return the place of a chart as HTML, with a description for readers who do not see it."""
+    """Return the container of a chart as HTML, with a description for readers who do not see the chart."""
     return f'<figure aria-label="{escaped(words)}"><div class="chart" id="{name}"></div></figure>'
 
 
@@ -98,7 +98,7 @@ class Money:
         return f"{money:,f}".rstrip("0").rstrip(".") if money != int(money) else f"{int(money):,}"
 
     def column(self, values: Sequence[int]) -> list[str]:
-        """Return several sums for one column: all with as many decimals as one of them needs.
+        """Return several sums for one column: all with as many decimals as the most precise one needs.
 
         >>> Money([Instrument("ACME", "0.01", "1")]).column([150, -1234567, 0])
         ['1.50', '-12,345.67', '0.00']

@@ -19,7 +19,7 @@ _FIRST_STEP_NS: Final = 1_000_000
 """Least time between two samples at first, in nanoseconds."""
 _DAY_NS: Final = 86_400 * 10**9
 _LONGEST_STEP_NS: Final = 366 * _DAY_NS
-"""Greatest interval between samples, in nanoseconds; then the samples of the ends of days may exceed the limit."""
+"""Greatest interval between samples, in nanoseconds; at this interval, samples of days' ends may exceed the limit."""
 _NUMBER: Final = re.compile(r"-?\d+")
 _FIRST_KINDS: Final = frozenset({EventKind.SUBMITTED, EventKind.REFUSED})
 """Kinds of the first event of an order; events of other orders, from before the run, are ignored."""
@@ -103,7 +103,7 @@ class OrderStatistics(msgspec.Struct):
     volume: int = 0
     """Executed volume in ticks × lots."""
     edge: int = 0
-    """Sum of how much better than the middle of the last quote the executions were, in half ticks × lots."""
+    """Sum of the executions' price advantage over the middle of the last quote, in half ticks × lots."""
     rest_ns: int = 0
     """Time from acceptance to the end, in nanoseconds, summed over all orders that ended."""
     most_open: int = 0
@@ -117,9 +117,10 @@ class OrderStatistics(msgspec.Struct):
 class Recorder:
     """Follows the orders of all strategies, and takes a sample whenever one is due.
 
-    When the number of samples reaches the limit, the interval between them doubles until fewer are left. So their
-    number stays between half the limit and the limit, whatever the length of the data. They are spread evenly over the
-    data, and are the same in every run. The state at the end of each UTC day is a further sample, which always stays.
+    When the number of samples reaches the limit, the interval between samples is doubled until their number is below
+    the limit. From then on it stays between half the limit and the limit, whatever the length of the data. The samples
+    are spread evenly over the data, and are the same in every run. The state at the end of each UTC day is a further
+    sample, which always stays.
     """
 
     def __init__(
@@ -133,8 +134,8 @@ class Recorder:
         self.next_ns = 0
         """Market time when the next sample is due, in nanoseconds."""
         self.day_end_ns = 0
-        """End of the UTC day, in nanoseconds: `close_day` is due before the first change from then on; 0 before the
-        beginning.
+        """End of the UTC day, in nanoseconds: `close_day` is due before the first change at or after it; 0 before
+        `begin`.
         """
         self.samples: list[Sample] = []
         """Samples in the order of their times."""

@@ -80,7 +80,7 @@ class Epoch(Mapping[str, ViewDelta]):
 
     def __init__(self, number: int, time_ns: int, records: int, deltas: Mapping[str, ViewDelta]) -> None:
         self.number = number
-        """Number of the epoch, from 1; epochs without an event are not counted."""
+        """Number of the epoch, from 1; spans without a record are no epochs."""
         self.time_ns = time_ns
         """Market time of the last record, in nanoseconds."""
         self.records = records
@@ -168,7 +168,7 @@ class _Player:
         encoder.gives_time = self._views.reads_time
         self._names = names
         self._number = 0
-        # A view may have rows before there is any record: a COUNT over no rows is 0. They come with the first epoch.
+        # A view may have rows before there is any record: a COUNT over no rows is 0. The first epoch adds such rows.
         self._first_rows = {name: self._rows(name) for name in names}
 
     def epochs(self, epoch_ns: int) -> Iterator[Epoch]:
@@ -205,7 +205,7 @@ class _Player:
 
 
 def _table(columns: Sequence[Column], counts: Counts) -> pa.Table:
-    """Return rows as often as they are counted, sorted, as an Arrow table with decimals for numbers with a fraction."""
+    """Return a sorted Arrow table with each row as often as its count; numbers with a fraction are decimals."""
     values = list(zip(*counts, strict=True)) or [()] * len(columns)
     arrays = [pa.array(each, ARROW_TYPES[column.type]) for each, column in zip(values, columns, strict=True)]
     weights = pa.array(counts.values(), pa.int64())

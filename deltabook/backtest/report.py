@@ -40,7 +40,7 @@ _OPTIONS: Final = {
     "broker": "first_broker_id",
     "max-crossed": "max_crossed_percent",
 }
-"""Option of the command line, and the field whose value it takes unchanged."""
+"""Field for each option of the command line whose value is written unchanged."""
 
 
 def write_report(path: Path, result: RunData) -> Path:
@@ -289,7 +289,7 @@ _FIGURES: Final = ("profit", "max_drawdown", "fees", "fills", "orders")
 def write_sweep_report(path: Path, strategies: Sequence[str], axes: Sequence[Axis], points: Sequence[Point]) -> Path:
     """Write the page of a sweep; return its path.
 
-    The fields of its heat map are links to the points' reports that are in the folder ``points`` beside the page.
+    The cells of its heat map are links to the points' reports, if these are in the folder ``points`` beside the page.
     """
     keys = [key for key, _ in axes]
     best = best_of(points)

@@ -37,7 +37,7 @@ _NAMES: Final = {"order_lives": "orders", "fills": "trades"}
 
 
 class Result(RunData, frozen=True):
-    """Complete result; `to_json` gives the same bytes for the same inputs, in every process.
+    """Complete result; `to_json` returns the same bytes for the same inputs, in every process.
 
     `orders`, `trades`, `pnl`, `positions` and `daily` are Arrow tables; `stats` computes statistics, `plot` draws. A
     notebook shows a summary.
@@ -108,7 +108,7 @@ class Result(RunData, frozen=True):
 
 
 class StrategyStopped(BacktestError):
-    """A run ended early; ``result`` is its result until then, and the cause is the strategy's error."""
+    """A run ended early; ``result`` is the run's result up to its end, and the cause is the strategy's error."""
 
     def __init__(self, reason: str, result: Result) -> None:
         super().__init__(reason)
@@ -132,7 +132,7 @@ def _write_orders(path: Path, orders: Sequence[OrderLife]) -> None:
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Counts that the parts of a run have: see `Figures`."""
+    """Counts from the parts of a run; `Figures` describes each of them."""
 
     records: int
     feed_messages: int

@@ -24,7 +24,7 @@ class StrategyFigures(msgspec.Struct, frozen=True):
     name: str
     """Name under which the strategy ran."""
     broker_id: int
-    """Broker as which the strategy ran."""
+    """Broker number under which the strategy ran."""
     parameters: dict[str, Any]
     """All parameters, including those that were not set."""
     profit: int
@@ -51,7 +51,7 @@ class Figures(msgspec.Struct, frozen=True):
     """Figures of the whole run."""
 
     records: int
-    """Number of the files' records that were played."""
+    """Number of the files' records that were played; for a simulation, number of the exchange's inputs."""
     feed_messages: int
     """Number of feed messages that the market published for the records and the strategies' orders."""
     market_trades: int
@@ -61,7 +61,7 @@ class Figures(msgspec.Struct, frozen=True):
     view_changes: int
     """Number of view changes sent to strategies."""
     begin_ns: int
-    """Market time of the first record, in nanoseconds."""
+    """Market time when the strategies connected, after the warm-up, in nanoseconds."""
     end_ns: int
     """Market time at the end, in nanoseconds."""
     profit: int

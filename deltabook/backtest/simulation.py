@@ -75,7 +75,7 @@ class BacktestLoop:
         self._in_flight: deque[list[Delta]] = deque()
         self._receivers: dict[int, Callable[[bytes], None]] = {}
         self.last_ns = 0
-        """Latest time that was given to an input, in nanoseconds."""
+        """Latest time that was assigned to an input, in nanoseconds."""
         self._native: NativeMarket | None = None
         self._unplayed: list[Record] = []
 
@@ -84,7 +84,7 @@ class BacktestLoop:
         self._receivers[account.index] = receive
 
     def next_time_ns(self, count: int = 1) -> int:
-        """Return the time of the next input: now, or later if needed so that it is after all earlier ones; reserve
+        """Return the time of the next input, which is now, or later if an earlier input already has that time; reserve
         ``count`` times.
         """
         time_ns = max(self.clock.now_ns, self.last_ns + 1)

@@ -1,4 +1,4 @@
-"""Statistics of a backtest: return and risk, hit rate, turnover and exposure, in all and by strategy, symbol and day.
+"""Statistics of a backtest: return and risk, hit rate, turnover and exposure, in total and by strategy, symbol and day.
 
 Money stays an integer, in the smallest unit that all instruments share, until a ratio is computed; every ratio is a
 division of two exact numbers. The same result therefore gives the same statistics, bit by bit, on every machine.
@@ -18,9 +18,9 @@ exposure             position × price; gross: the sum of the sizes, net: the su
 ===================  =================================================================================================
 
 The grid has a point every interval from the first sample of each UTC day to its last, so that the hours in which a
-market is closed add no returns of 0; what happens between two days belongs to the first interval of the later one. An
-interval of a day or more has a point at the last sample of each day. A price is the bid of a long position and the ask
-of a short one, at the samples, and that of the execution in between.
+market is closed add no returns of 0; a change between two days belongs to the first interval of the later day. With
+an interval of a day or more, the grid has a point at the last sample of each day. At a sample, a long position is
+valued at the bid and a short one at the ask; at an execution, the position is valued at the price of that execution.
 
 >>> falls([3, 1, 4, -1])
 [0, -2, 0, -5]
@@ -102,7 +102,7 @@ class Measures(msgspec.Struct, frozen=True):
     maker_share: float | None
     """Share of own executions that were of resting orders."""
     closing_fills: int
-    """Number of executions that closed some of a position."""
+    """Number of executions that closed a position or a part of it."""
     hit_rate: float | None
     """Share of the closing executions that earned more than their fee."""
     turnover: Decimal
@@ -118,8 +118,8 @@ class Measures(msgspec.Struct, frozen=True):
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """Statistics of one run. Strategies, symbols and days have the capital of the whole, so their returns add up to its
-    return.
+    """Statistics of one run. The returns of strategies, symbols and days refer to the capital of the whole run, so they
+    add up to the run's return.
     """
 
     capital: Decimal
@@ -163,7 +163,7 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 def falls(profits: Iterable[int]) -> list[int]:
-    """Return how far each profit is below the highest one so far, as numbers up to 0; the highest one begins at 0."""
+    """Return each profit minus the highest profit so far, which is 0 at first; no result is above 0."""
     highest, drops = 0, []
     for profit in profits:
         highest = max(highest, profit)
@@ -196,7 +196,7 @@ def statistics_of(
         fills: Executions of the strategies, in the order of their times.
         capital: Capital that returns refer to, as money; by default the largest gross exposure of the run.
         interval_s: Length of the intervals of the returns in seconds; by default the longest of a day, an hour, ten
-            minutes, a minute, 10 s, 1 s and 0.1 s of which the run has 30.
+            minutes, a minute, 10 s and 1 s of which the run has at least 30, or else 0.1 s.
         days_a_year: Trading days in a year: 365 for a market that never closes.
         hours_a_day: Trading hours in a day, for intervals below a day: 24 for a market that never closes.
 
@@ -231,7 +231,7 @@ class _Scope:
         self._net += net
 
     def settle(self) -> None:
-        """Include the present exposure in the maximum; call it after an execution or a sample is entered completely."""
+        """Include the present exposure in the maximum; call it once an execution or a sample is completely entered."""
         self.highest = max(self.highest, self._gross)
 
     def pass_to(self, time_ns: int) -> None:
@@ -432,7 +432,7 @@ class _Run:
         spans = {self._days[begin]: (begin, end) for begin, end in self._spans()}
         base, grid = 0, 0
         for day, scope in self._by_day.items():
-            # A day of executions without a sample has the profit of the end of the day before.
+            # A day with executions and without a sample has the profit at the end of the day before.
             begin, end = spans.get(day, (0, 0))
             own = self._grid[grid : bisect_left(self._grid, end, grid)] if end else []
             start = self._grid[grid - 1] if grid else None

@@ -62,7 +62,7 @@ class Experiment(Protocol):
 
     @staticmethod
     def run(config: Any, classes: Classes) -> Result:
-        """Run a configuration once; an error that it raises fails the point alone."""
+        """Run a configuration once; an error that is raised fails only this point of the sweep."""
         ...
 
     @staticmethod
@@ -314,7 +314,7 @@ def _in_this_process(
 
 
 def _in_processes(tasks: Sequence[bytes], jobs: int, on_progress: Callable[[int, int], None]) -> list[Point]:
-    """Run tasks in new processes, which inherit nothing: a fork would inherit locks of threads that it does not
+    """Run tasks in spawned processes; a forked process would inherit locks held by threads that it does not
     have.
     """
     points: list[Point] = []

@@ -1,7 +1,7 @@
 """Orders, trades, profits and positions of a run, as Arrow tables and as the lists that charts draw.
 
-Prices, quantities and money are exact decimals with the digits of the instruments; lots and ticks are columns of
-integers as well. Times are nanoseconds in UTC, and NULL for events that have not happened. `pyarrow.Table.to_pandas`
+Prices, quantities and money are exact decimals with the digits of the instruments; further columns have lots and ticks
+as integers. Times are nanoseconds in UTC, and NULL for events that have not happened. `pyarrow.Table.to_pandas`
 makes a pandas frame of a table, and `polars.from_arrow` a polars one.
 """
 
@@ -37,7 +37,7 @@ _SIDES: Final = {"B": "buy", "S": "sell"}
 
 
 class _Scales:
-    """Decimal columns over several instruments: with as many digits after the point as one of them needs."""
+    """Decimal columns over several instruments: with as many digits after the point as the most precise one needs."""
 
     def __init__(self, instruments: Sequence[Instrument]) -> None:
         self._instruments = {instrument.symbol: instrument for instrument in instruments}
@@ -145,7 +145,7 @@ def pnl_table(result: RunData) -> pa.Table:
 
 
 def positions_table(result: RunData) -> pa.Table:
-    """Return time, strategy, symbol, quantity, the best bid and ask, and the exposure: quantity × the closing price."""
+    """Return time, strategy, symbol, quantity, best bid and ask, and the exposure at the price that would close it."""
     rows = _long_rows(result)
     symbols = [symbol for _, _, symbol, _, _ in rows]
     scales = _Scales(result.instruments)
@@ -168,8 +168,9 @@ def positions_table(result: RunData) -> pa.Table:
 def daily_table(result: RunData) -> pa.Table:
     """Return a row for each UTC day, strategy and symbol: the profit and the trading of the day.
 
-    A day's profit is that of its last sample less that of the day before it, with the position at its closing price on
-    both; the first day begins at 0. A day without a sample or an own execution has no row.
+    A day's profit is the profit at its last sample minus that at the last sample of the day before; both value the
+    position at the price that would close it. The first day begins at 0. A day without a sample or an own execution
+    has no row.
     """
     fills: dict[tuple[int, str, str], list[int]] = {}
     for fill in result.fills:
@@ -238,7 +239,7 @@ def _times(times_ns: Sequence[int]) -> pa.Array:
 
 _NS: Final = 1_000_000_000
 _FILLS: Final = 5_000
-"""Largest number of fills of a symbol that are drawn, evenly chosen."""
+"""Largest number of fills that are drawn for a symbol; if it has more, every nth fill is drawn."""
 
 
 def chart_data(result: RunData) -> dict[str, Any]:

@@ -304,7 +304,7 @@ class ViewedRun(Protocol):
         """Return the rows of all relations as the views have seen them, as additions, without changes that have not
         arrived yet.
 
-        `EPOCH_TIME` is among the relations from now on.
+        `EPOCH_TIME` is among the relations from this call on.
         """
         ...
 
@@ -316,8 +316,8 @@ class ViewedRun(Protocol):
 class RunViews:
     """Adds views to a run, filled with the rows that the other views have seen; the requested lane is ignored.
 
-    Views that belong to a strategy exist from the beginning, and stay. The answer comes in the next turn, because that
-    of a live service never comes within the call either.
+    Views that belong to a strategy exist from the beginning, and stay. ``done`` is called in the next turn and never
+    within the call that requests a view, as with a live service.
     """
 
     def __init__(self, backtest: ViewedRun) -> None:

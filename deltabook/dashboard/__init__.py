@@ -8,11 +8,11 @@
     strategies ──▶ AlgoFollower ───────────────────────┤   └─▶ sections ─┘                └─▶ page
     exchange ──▶ ExchangeFollower: phases, scales ─────┘
 
-`deltabook.dashboard.followers` has a follower of each of the three, which sends requests through
-`deltabook.dashboard.peers`. Peers are followed and histories kept whether a page is open or not. A page *pulls*: it
-requests the next frame when it has drawn the last. A frame has the changes since the page's last frame. Each part is
+`deltabook.dashboard.followers` has a follower for each of the three peers, which sends requests through
+`deltabook.dashboard.peers`. Peers are followed and histories recorded whether a page is open or not. A page *pulls*:
+it requests the next frame when it has drawn the last. A frame has the changes since the page's last frame. Each part is
 encoded once for all pages (`deltabook.dashboard.frames`), and a part that does not change costs nothing. Figures come
-from a peer. In texts they are formatted here, exactly; in charts they are ticks and lots.
+from a peer. In texts they are formatted here, exactly; charts receive prices and quantities in ticks and lots.
 """
 
 from deltabook.dashboard.app import Dashboard, DashboardConfig

@@ -160,7 +160,7 @@ class Dashboard:
         self._are_lists_stale = True
 
     def _try_sample(self) -> None:
-        """Take a sample; log an error, whatever a peer has sent, so that later samples are still taken."""
+        """Take a sample; log any error, so that later samples are taken whatever a peer has sent."""
         try:
             self._sample()
         except Exception:  # noqa: BLE001 - see above
@@ -187,7 +187,7 @@ class Dashboard:
                 depth = self._panels.depth(symbol, time_s) if charted.wants_depth(time_s) else None
                 if depth is not None:
                     charted.depth.put(number, time_s, depth)
-        if self.algos is not None and self._market_time_ns:  # before that, the place of a fill is unknown
+        if self.algos is not None and self._market_time_ns:  # without it, the time of a fill on the chart is unknown
             for symbol, mark in self._panels.marks(self.algos.take_placed(self._market_ns() / 1e9)):
                 charted = self._history.of(symbol)
                 if charted is not None:
@@ -259,7 +259,7 @@ class Dashboard:
 
     def _put_symbol(self, scope: Scope, symbol: str) -> None:
         panels, frames = self._panels, self._frames
-        # A page may request any name, which must not take the place of a symbol in the histories.
+        # A page may request any name; an unknown one must not use up one of the places in the histories.
         charted = self._history.of(symbol) if self._market.has(symbol) else None
         frames.put(scope, "book", panels.book(symbol))
         frames.put(scope, "scale", panels.scale(symbol))

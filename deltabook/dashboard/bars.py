@@ -20,7 +20,7 @@ BAR_VIEWS: Final = {"bars_1s": 1, "bars_1m": 60}
 KEPT_S: Final = {1: MOST_SECONDS, 60: MOST_MINUTES * 60}
 """Time in seconds for which bars are kept, by the seconds of a bar."""
 _BACKWARDS_NS: Final = 300 * 10**9
-"""A snapshot that ends more nanoseconds than this before the newest known time belongs to another run of the market."""
+"""Nanoseconds before the newest known time; a snapshot that ends before that belongs to another run of the market."""
 
 
 class TapeTrade(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Bar(msgspec.Struct, frozen=True, array_like=True):
     """Bar of the trades of one second or minute."""
 
     begin_s: int
-    """Market time of its begin in seconds."""
+    """Market time of its beginning in seconds."""
     open: int
     """Price of the first trade in ticks."""
     high: int
@@ -67,7 +67,7 @@ class _Width:
     def __init__(self, width_s: int, series: Series) -> None:
         self._width_s, self._series = width_s, series
         self._sealed_s = -1
-        """Begin of the newest bar of a stream, in seconds; -1 before the first."""
+        """Beginning of the newest bar of a stream, in seconds; -1 before the first."""
         self._made: Bar | None = None
 
     def clear(self, number: int) -> None:

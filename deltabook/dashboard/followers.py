@@ -30,7 +30,7 @@ _EXCHANGE_ROUND_S: Final = 1.0
 _MOST_PAGES: Final = 10
 """Largest number of pages of the list of symbols."""
 _MOST_NEW: Final = 50
-"""Largest number of symbols whose lot is requested in one round."""
+"""Largest number of symbols whose scale is requested in one round."""
 
 _statistics: Final = msgspec.json.Decoder(Statistics)
 _book: Final = msgspec.json.Decoder(Book)
@@ -112,7 +112,7 @@ class AlgoFollower:
         self.fills: deque[FillLine] = deque(maxlen=MOST_FILLS)
         """Fills, oldest first."""
         self._unplaced: deque[tuple[FillLine, bool]] = deque(maxlen=MOST_FILLS)
-        """Fills that `take_placed` has not returned yet, each with True if it came while this process was followed."""
+        """Fills that `take_placed` has not returned yet, each with True if it came while its process was followed."""
         self._asker, self._on_round = asker, on_round
         self._run, self._after, self._round_number = "", 0, 0
         self._rounds = Rounds(clock, _ALGO_ROUND_S, self._round, self._failed)
@@ -151,7 +151,7 @@ class AlgoFollower:
         self._on_round()
 
     def take_placed(self, market_s: float) -> list[tuple[FillLine, float]]:
-        """Return the fills since the last call whose market time is known, oldest first, each with its time in seconds.
+        """Return the new fills that have a known market time, oldest first, each with this time in seconds.
 
         ``market_s`` is the market time of the runtime's views. If it counts from midnight, and the exchange's time does
         not, a fill that has just come gets ``market_s``, and the time of an older fill is unknown.
@@ -278,7 +278,7 @@ class ResultsFollower:
         self.views: tuple[ViewDescription, ...] = ()
         """Views in the runtime's order."""
         self.missing: dict[str, str] = {}
-        """Reason why a view that a panel needs is missing; empty before the first answer."""
+        """Reason, by view, why a view that a panel needs is missing; empty before the first answer."""
         self._asker = asker
         self._on_round = on_round
         self._changes: dict[str, _Changes] = {}

@@ -1,7 +1,7 @@
 """Frames of pages: made of sections that are encoded once for all pages, and omitted if nothing changed.
 
 A section belongs to a *scope*: it is common to all pages, or belongs to a symbol, a view or a strategy. There are three
-kinds: a value, sent as a whole; rows, of which changed ones are sent under their places; and a `Series`, whose new rows
+kinds: a value, sent as a whole; rows, of which changed ones are sent with their places; and a `Series`, whose new rows
 are sent. Each section remembers the numbers of the frames in which it changed: a page is sent only the changes after
 its own newest frame, and pages that have the same frame share the same bytes.
 """
@@ -99,7 +99,7 @@ class Frames:
         self.number = 1
         """Number of the frame that is being made."""
         self.encoded = 0
-        """Number of frames that were encoded; it is below the number of frames sent, as pages share them."""
+        """Number of frames that were encoded; pages share frames, so it is at most the number of frames sent."""
         self._encoder = msgspec.json.Encoder()
         self._scopes: dict[Scope, dict[str, _Value | _Rows | Series]] = {_ALL: {}}
         self._made: dict[Ask, bytes] = {}

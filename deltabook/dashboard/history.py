@@ -1,7 +1,7 @@
 """Histories of a dashboard: candles, lines, depth, fills, money and engine figures, kept whether a page is open or not.
 
-A history is a `Series`: rows under ascending keys, of which only the newest may change. A row is encoded when it is
-entered. It has the number of the first frame that contains it, so that a page is sent only rows that it does not have.
+A history is a `Series`: rows by key, in the order of their last change. A row is encoded when it is entered. It has
+the number of the first frame that contains it, so that a page is sent only rows that it does not have.
 Prices and quantities are ticks and lots, because the worth of a tick may become known after the first row.
 """
 
@@ -33,7 +33,7 @@ MOST_SECONDS: Final = 960
 MOST_MINUTES: Final = 1_440
 """Number of rows that cover a minute each: a day."""
 MOST_MARKS: Final = 2_000
-"""Greatest number of own fills of one symbol."""
+"""Greatest number of marks of own fills of one symbol."""
 DEPTH_EVERY_S: Final = 2
 """Least time between two samples of a book's depth, in seconds."""
 MOST_DEPTHS: Final = 450
@@ -69,7 +69,7 @@ class Depth(msgspec.Struct, frozen=True, array_like=True):
     bids: tuple[int, ...]
     """Levels, best first, as a flat sequence: price in ticks, quantity in lots, price, quantity, and so on."""
     asks: tuple[int, ...]
-    """Levels of the asks, as those of the bids."""
+    """Levels of the asks, in the form of `bids`."""
 
 
 class FillMark(msgspec.Struct, frozen=True, array_like=True):
@@ -114,7 +114,7 @@ class EnginePoint(msgspec.Struct, frozen=True, array_like=True):
     lag_ms: float | None
     """Lag of the Spark lane in milliseconds."""
     batch_ms: float | None
-    """Duration of the latest batch on Spark; without Spark, the median duration of a barrier. In milliseconds."""
+    """Milliseconds that the latest batch on Spark took; without Spark, the median duration of a barrier."""
     memory_bytes: float | None
     """Memory of the process."""
     live_orders: float | None
@@ -127,13 +127,16 @@ class Gap(msgspec.Struct, frozen=True, array_like=True):
     """Time span in which the runtime was not followed."""
 
     begin_s: int
-    """Market time of the begin in seconds."""
+    """Market time of the beginning in seconds."""
     end_s: int | None
     """Market time of the end in seconds; None while the gap lasts."""
 
 
 class Series:
-    """Rows of a bounded number; the oldest leave. Entering a row costs O(1), reading O(rows returned)."""
+    """Bounded number of rows by key; beyond the bound, the row that has not changed for the longest time is removed.
+
+    Entering a row costs O(1), reading O(rows returned).
+    """
 
     def __init__(self, most: int) -> None:
         self.begun = 0

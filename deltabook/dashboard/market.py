@@ -86,7 +86,7 @@ class DisplayedMarket:
         self.known: set[str] = set()
         """Views whose snapshot has been received."""
         self.changed: set[str] = set()
-        """Symbols that have changed; the code that shows them removes them."""
+        """Symbols that have changed since they were last displayed; the code that displays a symbol removes it."""
         self._symbols: dict[str, None] = {}
         self._enter: dict[str, Callable[[_Row], None]] = {
             "best_quote": self._enter_quote,

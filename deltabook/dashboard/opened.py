@@ -26,7 +26,7 @@ MOST_CHANGES: Final = 200
 MOST_VIEWS: Final = 20
 """Greatest number of views that are followed at a time."""
 _ROUND_S: Final = 0.5
-"""Interval at which open views that are not followed are looked for, in seconds."""
+"""Time between two rounds, which begin to follow the views that pages have opened, in seconds."""
 _INTEREST_S: Final = 3.0
 """Seconds without a page's request after which a view is not followed any more."""
 _LONGEST_TEXT: Final = 100_000
@@ -51,7 +51,7 @@ class Counts(msgspec.Struct, frozen=True):
     removed: int
     """Number of rows removed since the view was opened."""
     problem: str
-    """Reason why there are no newer changes; empty if there is none."""
+    """Reason why no newer changes arrive; empty while they arrive."""
 
 
 class OpenView(Protocol):

@@ -73,7 +73,7 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 LinkState = Literal["off", "connecting", "live", "stale", "lost"]
 """State of a connection. off: there is no peer; connecting: it has never answered; stale: it answers with old data."""
 _DELAY_MS: Final = 10_000
-"""Greatest delay of an answer, in milliseconds, after which its process does not yet count as restarted."""
+"""Milliseconds by which the computed start of a process may be too late; an even later start means a restart."""
 
 
 class LinkLine(msgspec.Struct, frozen=True):

@@ -46,7 +46,7 @@ _COUNTED: Final = (
     ("frames_encoded", "Frames that were encoded; pages with the same state share one."),
     ("bytes_sent", "Bytes of the frames that were sent."),
 )
-"""Figures, which are also metrics' names, with their help texts."""
+"""Names of figures that are counters, with the help texts of their metrics."""
 _PEERS: Final = ("results", "algo", "exchange")
 
 
@@ -136,7 +136,7 @@ class _Root(Resource):
         self._clock = clock
 
     def render(self, request: Request) -> bytes | int:
-        """Answer with a file, the status, a socket, or one line with the expected and the actual value."""
+        """Answer with a file, the status, the metrics, a socket, or one line with the expected and the actual value."""
         path = request.path.decode("ascii", "replace")
         if request.method not in {b"GET", b"HEAD"}:
             request.setHeader("allow", "GET, HEAD")

@@ -5,7 +5,7 @@ plan.py ─ folder, stages ─▶ supervisor.py ── starts, stops ──▶ c
 captures.py ─ file ──▶    │   ▲                              │
                           │   └──────── status events ───────┘
                           ▼
-                      figures.py ──▶ screen.py (live on a terminal, else a line a second) ──▶ the last line
+                      figures.py ──▶ screen.py (live on a terminal, else a line every 5 s) ──▶ the last line
 ```
 """
 

@@ -30,7 +30,7 @@ _DOWNLOAD_TIMEOUT_S: Final = 180.0
 
 
 def pip_download(requirement: str, folder: Path) -> None:
-    """Put the wheel of `requirement` alone into `folder`; raise `CaptureError` if pip cannot."""
+    """Download the wheel of `requirement`, without dependencies, to `folder`; raise `CaptureError` if pip cannot."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary", ":all:", "--dest", str(folder), requirement]
     try:

@@ -74,7 +74,7 @@ class Child:
         return self._process.poll()
 
     def read(self) -> bool:
-        """Read the data on standard output; return False if no more can come."""
+        """Read the data on standard output; return False at the end of the output."""
         try:
             data = os.read(self.stdout.fileno(), _READ_BYTES)
         except BlockingIOError:

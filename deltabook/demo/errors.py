@@ -4,7 +4,7 @@ __all__ = ["CaptureError", "ChildError", "DemoError", "InterruptedDemoError"]
 
 
 class DemoError(RuntimeError):
-    """The demo failed; the message is the reason that its last line gives."""
+    """The demo failed; the message is the reason that the demo's last line reports."""
 
 
 class CaptureError(DemoError):

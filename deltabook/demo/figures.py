@@ -22,7 +22,7 @@ _PROCESS_COUNTS: Final = frozenset({"view_updates"})
 _MOMENTARY: Final = ("lag_ms", "express_lag_ms", "rows_per_s")
 """Figures of the runtime that are frozen when the demo's seconds are over."""
 _RATE_SPAN_S: Final = 0.5
-"""Least time in seconds over which rates are taken, so that a burst of status lines does not distort them."""
+"""Least time in seconds over which rates are computed, so that a burst of status lines does not distort them."""
 
 
 class DemoFigures:

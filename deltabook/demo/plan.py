@@ -58,7 +58,7 @@ def _prune(base: Path, kept: int) -> None:
 
 
 def make_run_folder(given: Path | None, *, now: datetime, base: Path = Path("runs"), pid: int | None = None) -> Path:
-    """Return the folder `given`, which must be empty or missing, or else a new one ``BASE/UTC-PID``.
+    """Return the folder `given`, which must be empty or missing; without `given`, a new folder ``BASE/UTC-PID``.
 
     If `base` is not writable, the system's temporary folder is used. Raises `DemoError` if ``given`` has content, or no
     folder can be created.
@@ -142,8 +142,8 @@ class Stage:
     role: str
     """Role, which names its log and its status events: dashboard, cluster, exchange, runtime or algo."""
     command: Callable[[Ports], Sequence[str]]
-    """Returns its command line, given the ports of the running processes, and its own previous ports if it is
-    restarted.
+    """Returns the command line of the process; the argument has the ports of the running processes and, for a restart,
+    its own previous ports.
     """
     stop_order: int
     """Position in the order of stopping; lower numbers are stopped first."""
@@ -193,7 +193,7 @@ def make_stages(
     if `flow` is ``capture``. `feed` is the feed that the runtime reads, by default that of `FEEDS`; orders are text in
     any case. ``run_id`` is the run id of all processes. ``spark`` is the place of Spark; None: the express lane alone
     maintains all views. ``pg_port`` is the runtime's port for clients of PostgreSQL. Raises `DemoError` for a capture
-    as ITCH.
+    with an ITCH feed.
     """
     feed = feed or FEEDS[flow]
     if feed == "itch" and flow == "capture":
@@ -248,8 +248,8 @@ def make_stages(
         where = ["--peers", str(folder / PEERS_FILE), *port(ports, "--http-port", "dashboard.http")]
         return deltabook("dashboard", *where, *_COMMON)
 
-    # Strategies stop first, so that they can cancel their orders; the runtime stops after the exchange, so that it
-    # receives the feed's end, and its cluster after it.
+    # The strategies stop before the exchange, so that they can cancel their orders. The runtime stops after the
+    # exchange, so that it receives the feed's end, and the cluster stops after the runtime.
     return [
         Stage("dashboard", dashboard, 0, page="http"),
         *([Stage("cluster", cluster, 4)] if spark is not None and spark.workers else []),

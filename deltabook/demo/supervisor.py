@@ -1,4 +1,4 @@
-"""Supervisor of a demo: starts its children one after the other, monitors them and stops them in their order.
+"""Supervisor of a demo: starts its children in turn, monitors them and stops them in the order of `stop_order`.
 
 ```
 for each stage: start ──▶ wait for "ready" ──▶ next          (bounded; a child that ends here fails the demo)
@@ -38,7 +38,7 @@ __all__ = ["DemoTimeouts", "Supervisor"]
 
 _MOST_EARLY_DEATHS: Final = 3
 _SETTLED_S: Final = 20.0
-"""Age of a part, in seconds, from which on its death is not early."""
+"""Age of a part, in seconds, at and above which its death is not early."""
 
 
 class RestartLimit:

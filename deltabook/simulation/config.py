@@ -80,7 +80,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     latencies: dict[str, str] = {}
     """Latency models of single strategies, by name."""
     compute: str = "0us"
-    """Computation delay of strategies: time that one takes for each event."""
+    """Computation delay: time that a strategy takes for each event."""
     computes: dict[str, str] = {}
     """Computation delays of single strategies, by name."""
     step_us: int = 0
@@ -94,7 +94,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trades_time_s: int = 300
     """Greatest age of trades in TRADES, in seconds."""
     points: int = 2_000
-    """Greatest number of points of the result's curves; they have at least half as many, spread evenly."""
+    """Greatest number of points of the result's curves; with enough data they have at least half as many."""
     orders_kept: int = 100_000
     """Largest number of orders that the result lists, beginning with the first; all orders are counted."""
 
@@ -177,7 +177,7 @@ _OPTIONS: Final = {
 
 
 def checked(config: SimulationConfig) -> SimulationConfig:
-    """Return the configuration with every value converted to its field's type, as 2 or ``2`` hours to 2.0; raise
+    """Return the configuration with every value converted to its field's type (2 or ``2`` hours to 2.0); raise
     `ConfigurationError` if that is not possible.
     """
     try:

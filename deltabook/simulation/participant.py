@@ -41,14 +41,14 @@ from exchange_server.text.protocol import PROTOCOL, account_name, input_of
 __all__ = ["Delays", "Participant"]
 
 _INBOX_EVENTS: Final = 100_000
-"""Greatest number of events that wait for a strategy that computes."""
+"""Greatest number of events that wait while a strategy computes."""
 
 
 class Delays(msgspec.Struct, frozen=True):
     """Latencies and computation time of one participant."""
 
     latency: Mapping[Way, Callable[[], Latency]]
-    """Factories of each way's latency."""
+    """Factory of the latency of each way."""
     compute_ns: int = 0
     """Time that the strategy takes for each event, in nanoseconds."""
 
@@ -87,7 +87,7 @@ class _WaitingCall:
 
 
 class _ComputingClock:
-    """Clock of a strategy that computes: a timer that is due waits in its inbox like any other event."""
+    """Clock of a strategy with a computation delay: a due timer waits in the strategy's inbox like any other event."""
 
     def __init__(self, clock: SimulatedClock, receive: Callable[..., None]) -> None:
         self._clock, self._receive = clock, receive

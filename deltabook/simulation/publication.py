@@ -29,7 +29,7 @@ class Subscriber(Protocol):
 class Publication:
     """Updates the views for all subscribers, with each batch of requests or on a grid of market time.
 
-    The views are those of the market itself; a subscriber receives their changes after the latency of its own feed.
+    The views follow the market without latency; a subscriber receives their changes after the latency of its own feed.
     """
 
     def __init__(self, views: BacktestViews, encoder: DeltaEncoder, clock: SimulatedClock, step_ns: int) -> None:
@@ -46,7 +46,7 @@ class Publication:
         return [*self._pending, *self.encoder.deltas]
 
     def publish(self) -> None:
-        """Step the views by the feed since the last call, or at the next point of the grid if there is one."""
+        """Step the views with the feed since the last call: now, or at the next point of the grid if there is one."""
         deltas = self.encoder.deltas
         if not deltas:
             return

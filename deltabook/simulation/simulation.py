@@ -231,7 +231,7 @@ class Simulation:
     def run(self, on_progress: Callable[[float, float], None] = lambda done_s, of_s: None) -> Result:
         """Run the whole day and return its result.
 
-        ``on_progress`` is called with the seconds of market time that have passed, and with all of them. Raises
+        ``on_progress`` is called with the seconds of market time that have passed, and with the day's length. Raises
         `SimulationError` if a journal cannot be written.
         """
         begin_s = time.perf_counter()
@@ -327,7 +327,7 @@ class Simulation:
 
     @property
     def agent_turns(self) -> int:
-        """Number of turns that background agents have taken: each reads the books, and may send requests."""
+        """Number of turns of the background agents; in a turn, an agent reads the books and may send requests."""
         return sum(flow.turns for flow in self._flows)
 
     # -- called by the parts -------------------------------------------------------------------------------------
@@ -368,8 +368,8 @@ def _few_collections() -> Iterator[None]:
     """Exclude present objects from garbage collections, and collect seldom: nearly all objects of a simulation are
     freed by reference counts.
 
-    All objects are collected first only if there are a quarter more than after the last such collection: simulations
-    one after another, in a process with many other objects, would otherwise spend most of their time on collections.
+    Before that, all objects are collected if there are a quarter more than after the last such collection. Without this
+    condition, consecutive simulations in a process with many other objects would mostly collect garbage.
     """
     global _kept_objects  # noqa: PLW0603 (of the process, as its collector is)
     before = gc.get_threshold()

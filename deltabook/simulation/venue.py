@@ -39,7 +39,7 @@ class Venue(Protocol):
         ...
 
     def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
-        """Return the first of ``count`` times, later than all before."""
+        """Return the first of ``count`` consecutive times, all later than any earlier time."""
         ...
 
     def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:

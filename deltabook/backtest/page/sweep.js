@@ -1,4 +1,4 @@
-// The heat map of a sweep over two axes: each field shows the best of the points that have its two values.
+// The heat map of a sweep over two axes: each cell shows the best of the points that have its two values.
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);

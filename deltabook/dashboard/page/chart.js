@@ -81,8 +81,8 @@ function aggregated() {
   return [...byCandle.values()].map((mark) => ({ ...mark, time: mark.begin + widthS / 2, price: price(mark.value / mark.lots) }));
 }
 
-// Return the columns of the plot: a place for each interval of a candle, with trades or without; a line has its last
-// value of each interval.
+// Return the columns of the plot, with one value for each interval of a candle, even without trades. A line has its
+// last value in each interval.
 function data() {
   const count = Math.floor((nowS - beginS) / widthS) + 1;
   const columns = [Array.from({ length: count }, (_, place) => beginS + (place + 0.5) * widthS)];
@@ -102,7 +102,7 @@ function data() {
 }
 
 // Return the lowest and the highest price of the chart, with room for marks. The height is at least 6 ticks, so that
-// small moves look small. Averages far away from all candles are outside, so that candles keep their height.
+// small moves look small. Averages far from all candles are cut off, so that candles keep their height.
 function span(columns) {
   const near = candles.flatMap(({ high, low }) => [price(high), price(low)]).concat(marks.map((mark) => mark.price));
   const lines = LINES.flatMap(({ name }, line) => (isShown(name) ? columns[line + 2] : []));
@@ -161,7 +161,7 @@ function drawGaps(chart) {
   });
 }
 
-// A candle that closed below its open is full, any other is hollow, so that both differ without their colours.
+// A candle that closed below its open is full, any other is hollow, so that the two differ without colours too.
 function drawCandles(chart) {
   const body = Math.max(1, (chart.bbox.width * widthS) / (chart.scales.x.max - chart.scales.x.min) - 2 * devicePixelRatio);
   const half = Math.min(body, 14 * devicePixelRatio) / 2;

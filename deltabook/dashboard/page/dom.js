@@ -81,7 +81,7 @@ export function day(seconds) {
 
 export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// Return whole ticks or lots, a number or text, times the worth of one: exact, with all decimals of the worth.
+// Multiply whole ticks or lots, given as a number or text, by the worth of one: exact, with all decimals of the worth.
 export function times(count, size) {
   const [whole, decimals = ""] = size.split(".");
   const product = BigInt(count) * BigInt(whole + decimals);
@@ -90,8 +90,8 @@ export function times(count, size) {
   return `${product < 0n ? "-" : ""}${digits.slice(0, point)}${decimals && `.${digits.slice(point)}`}`;
 }
 
-// Return a function that calls `act` in an animation frame, at most once in so many milliseconds; a call that comes too
-// early is delayed.
+// Return a function that calls `act` in an animation frame, at most once in this number of milliseconds; a call that
+// comes too early is delayed.
 export function seldom(milliseconds, act) {
   let last = -Infinity;
   let waits = false;

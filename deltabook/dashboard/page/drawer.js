@@ -161,7 +161,7 @@ export function openView(name) {
   at("view-dialog").showModal();
 }
 
-// Enter the part of a frame for the open view, which has only the new rows and changes, and draw it.
+// Enter and draw the part of a frame for the open view; it has only new rows and changes.
 export function drawView(part, known, market) {
   scales = known ?? {};
   marketS = market;

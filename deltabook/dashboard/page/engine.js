@@ -1,4 +1,4 @@
-// The runtime's figures, each with a small line of its last minutes.
+// The runtime's figures, each with a sparkline of the last minutes.
 
 import { at, color, grouped, seldom, write } from "./dom.js";
 

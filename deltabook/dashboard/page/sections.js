@@ -7,7 +7,7 @@ const SERIES = {
 };
 const LISTS = new Set(["symbols", "views", "strategies", "bids", "asks"]);
 
-// Rows in ascending order of their first element; only the last ones change.
+// Rows in ascending order of their first element; mostly the last ones change.
 class Series {
   constructor(most) {
     this.most = most;
