@@ -86,7 +86,7 @@ class Operator(ABC):
         return iter(())
 
     def watermark(self, bound: int) -> int:
-        """Return the time before which no row of the output will be after `advance` to this bound."""
+        """Return the time before which there will be no output row after a call of `advance` with this bound."""
         return bound
 
     def held_rows(self) -> int:

@@ -62,7 +62,8 @@ class Project(Operator):
 
 
 class Flatten(Operator):
-    """Operator that yields one column per field of each struct, at any depth, named with dots after the path to it."""
+    """Operator that yields one column per field of each struct, at any depth; its name is the dotted path to the field.
+    """
 
     def __init__(self, schema: pa.Schema, *, most_rows: int = MOST_ROWS) -> None:
         super().__init__(flattened(schema))
