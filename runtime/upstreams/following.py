@@ -99,7 +99,7 @@ class Follower:
     def _follow(self, sink: UpstreamSink) -> None:
         try:
             self._read(sink)
-        except Exception as error:  # noqa: BLE001 (any failure is reported, because it must not look like a quiet market)
+        except Exception as error:  # noqa: BLE001 (any failure is reported: it must not look like a quiet market)
             if not self._stopped:
                 names_place = isinstance(error, (EpochLogError, OSError))
                 sink.failed(str(error) if names_place else f"upstream {self.log.name}: {type(error).__name__}: {error}")

@@ -1,5 +1,4 @@
-"""Inlets, through which the buffers of origins enter the plan; each is a source of the engine that its owner may shut.
-"""
+"""Inlets, through which origins' buffers enter the plan; each is a source of the engine that its owner may shut."""
 
 from __future__ import annotations
 

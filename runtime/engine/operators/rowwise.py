@@ -62,8 +62,7 @@ class Project(Operator):
 
 
 class Flatten(Operator):
-    """Operator that yields one column per field of each struct, at any depth; its name is the dotted path to the field.
-    """
+    """Operator that yields one column per field of each struct, at any depth, named with the path to it: ``a.b.c``."""
 
     def __init__(self, schema: pa.Schema, *, most_rows: int = MOST_ROWS) -> None:
         super().__init__(flattened(schema))
