@@ -221,7 +221,10 @@ class Admission:
             self._windows.discard(window)
 
     def _grant(self, calls: list[Callable[[], None]]) -> None:
-        """Grant room to sources that wait for the common bounds, in order; to the first always if none is in use."""
+        """Grant room, in order, to sources that wait for the common bounds.
+
+        The first one gets room in any case if no input is in flight.
+        """
         inputs, size = self._inputs, self._size
         while self._refused:
             window = next(iter(self._refused))

@@ -47,7 +47,7 @@ _LEAST_SWEPT: Final = 256
 _SWEEP_FACTOR: Final = 2
 """Number of items that a sweep saves for each changed one; it ends after half as many changes as there are items."""
 _COMPRESSION: Final = 4
-"""Assumed ratio of uncompressed to stored size; a chain with a lower ratio is only swept more often."""
+"""Assumed ratio of uncompressed to stored size; a lower ratio has no effect except more frequent sweeps."""
 _MOST_DROPPED: Final = 256
 """Greatest number of old runs that one checkpoint deletes; as each checkpoint adds one run, their number falls."""
 _CHECKSUM: Final = struct.Struct("<I")

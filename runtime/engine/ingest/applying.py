@@ -156,7 +156,7 @@ class Applying(Pipeline):
             raise EngineError("; ".join(self._failures))
 
     def _emit(self, deltas: Deltas | None, context: Context) -> None:
-        """Emit deltas to views and the epoch sink, and the relations that derived streams may read to these streams."""
+        """Emit deltas to views and the epoch sink; emit to derived streams the relations that they may read."""
         if deltas is None:
             return
         if self._streams is None:

@@ -157,9 +157,9 @@ def largest_time(column: pa.Array) -> int | None:
 class EpochTime:
     """Largest event time that was applied; owned by the applying step.
 
-    It is the largest time of any message of a market's feed, any epoch of an upstream, and any value of the time
-    columns that the ingest was given. It never decreases, and does not advance without input. Its value at the last cut
-    is in the object space, so that a restart resumes with it.
+    It is the largest time of any message of a market's feed, any epoch of an upstream, and any value in the time
+    columns of other relations that advance it. It never decreases, and does not advance without input. Its value at the
+    last cut is in the object space, so that a restart resumes with it.
     """
 
     def __init__(self, space: ObjectSpace, times: Mapping[str, str]) -> None:

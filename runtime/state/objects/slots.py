@@ -26,7 +26,7 @@ class Schema(msgspec.Struct, frozen=True):
     """Version that is stored with the object; an object of a lower version is migrated when it is read."""
     migrate: Callable[[int, Any], Any] | None = None
     """Function (stored version, item) → item of this version; an item of a dictionary is a (key, value) pair. Stored
-    items are given as plain Python values, because their types may not exist any more."""
+    items are passed as plain Python values, because their types may not exist any more."""
 
 
 PLAIN: Final = Schema()

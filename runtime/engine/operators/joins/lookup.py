@@ -69,7 +69,7 @@ class TableIndex:
         self._sorted = None
 
     def look_up(self, keys: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Integers, Integers]:
-        """Return the rows of the table in order of key, and for each of ``keys`` its first row and number of rows."""
+        """Return the rows of the table, grouped by key, and for each of ``keys`` its first row and number of rows."""
         rows = self._indexed()
         codes = self._coded(keys, len(keys[0]))
         starts = np.searchsorted(self._codes, codes, side="left")

@@ -269,7 +269,7 @@ def united(steps: Sequence[Step]) -> Step:
 
 
 def limited(step: Step, count: int, offset: int) -> Step:
-    """Return a step with ``count`` rows after the first ``offset`` in order of time; raise `PlanError` if one is < 0."""
+    """Return a step with ``count`` rows after the first ``offset`` in time order; raise `PlanError` if one is < 0."""
     if count < 0 or offset < 0:
         raise PlanError(f"expected a limit and an offset from 0, were {count} and {offset}")
     time, lag = _expected_time(step, "LIMIT")

@@ -174,7 +174,7 @@ class Sources:
         return (node.right, node.left) if sides == ("right", "left") else None
 
     def _side(self, node: exp.Expr, right: SqlScope) -> str:
-        """Return the side of an expression's columns: "left", "right", "both"; "none" for those of a later table."""
+        """Return the side of an expression's columns: "left", "right", "both"; "none" if they are of later tables."""
         sides = set()
         for column in node.find_all(exp.Column):
             mine, theirs = bool(self.scope.find(column)), bool(right.find(column))
