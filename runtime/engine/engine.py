@@ -128,7 +128,7 @@ class QueryEngine:
             self._publisher.ignored(query_id, "stop", "the query is ending already")
 
     def request_barrier(self, query_id: str, payload: object = None) -> BarrierFuture:
-        """Request a barrier, which executes all input before it and drains all pipelines; return its future.
+        """Request a barrier, by which all earlier input is executed and all pipelines are drained; return its future.
 
         Meanwhile, input waits at the sources, or at the plan's cut points. Requests without a payload share a barrier;
         see `BarrierCycle`. The future is done at once if the query is not running. Raises BarrierError if a pipeline

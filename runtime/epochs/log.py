@@ -64,7 +64,7 @@ def program_name(epoch: int) -> str:
 
 
 class EpochLogReader:
-    """Reader of a log's published segments. Epochs are consecutive, so that new ones are found by their next number.
+    """Reader of a log's published segments. Epochs are consecutive, so a newer one is found under the next number.
 
     The only state of a reader is the newest epoch that it has seen. It has one owner at a time, but any thread may call
     `latest`. A log may have any number of readers.

@@ -20,7 +20,7 @@ __all__ = ["AsofJoin"]
 Integers = npt.NDArray[np.int64]
 
 _SWEEP_FACTOR: Final = 4
-"""Rows past the tolerance are searched for once the held rows are at most this many times the new ones."""
+"""Greatest ratio of held rows to new ones at which rows past the tolerance are searched for."""
 
 
 class AsofJoin(Operator):

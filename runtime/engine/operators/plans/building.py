@@ -116,7 +116,7 @@ def in_sessions(step: Step, time: str, start: str, keys: Sequence[str], gap: int
 
 
 def with_previous(step: Step, time: str, keys: Sequence[str], columns: On) -> Step:
-    """Return a step with the rows and values of the previous row of the same key.
+    """Return a step with the rows, each with values of the previous row of its key.
 
     ``columns`` pairs each column with the name of its previous value.
     """
