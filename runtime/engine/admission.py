@@ -42,7 +42,7 @@ class Window:
         self.is_refused = False
         """True if an input was refused by the source's own bounds."""
         self.is_granted = False
-        """True if the source waited for the common bounds, was resumed, and has offered nothing yet."""
+        """True if the source waited for the common bounds, was resumed, and has offered nothing since."""
         self.is_withdrawn = False
         """True if the source has ended."""
 
@@ -134,7 +134,7 @@ class Admission:
             call()
 
     def share(self, tickets: Sequence[Ticket], count: int) -> Ticket | None:
-        """Return the ticket for ``count`` items derived from inputs with these tickets, which have been executed."""
+        """Return the ticket for ``count`` items derived from the executed inputs that had these tickets."""
         if not count:
             self.leave(tickets)
             return None
@@ -201,7 +201,7 @@ class Admission:
         return touched
 
     def _advance(self, window: Window, calls: list[Callable[[], None]]) -> None:
-        """Remove the oldest inputs that have left; append to ``calls`` what this allows."""
+        """Remove the oldest inputs that have left; append to ``calls`` the callbacks that are now due."""
         tickets = window.tickets
         while tickets and tickets[0].window is None:
             size = tickets.popleft().size
@@ -221,7 +221,10 @@ class Admission:
             self._windows.discard(window)
 
     def _grant(self, calls: list[Callable[[], None]]) -> None:
-        """Grant room to sources that wait for the common bounds, in order; grant one in any case if no room is used."""
+        """Grant room, in order, to sources that wait for the common bounds.
+
+        The first one gets room in any case if no input is in flight.
+        """
         inputs, size = self._inputs, self._size
         while self._refused:
             window = next(iter(self._refused))

@@ -108,8 +108,8 @@ class BarrierCycle:
                           └──────── stop, failure ────────────────┴──▶ idle
     ```
 
-    Requests without a payload share a barrier. If the current one has begun at a cut point, input that has come since
-    is not before it; such a request then waits for the next one. Requests with a payload have a barrier each.
+    Requests without a payload share a barrier. If the current barrier has begun at a cut point, it does not cover input
+    that has come since, so a new request waits for the next barrier. Each request with a payload has its own barrier.
     """
 
     def __init__(self, now_s: Callable[[], float], *, shares_begun: bool) -> None:
@@ -161,7 +161,7 @@ class BarrierCycle:
         return self._begin(self._next.popleft())
 
     def begin_at_once(self, payload: object) -> Barrier:
-        """Begin a barrier at once; without a payload, the requested one that is next, if there is one."""
+        """Begin a barrier at once: the next requested one if ``payload`` is None and one waits, otherwise a new one."""
         if payload is None and self._next:
             return self._begin(self._next.popleft())
         return self._begin(_Request(payload, None))

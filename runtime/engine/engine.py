@@ -47,7 +47,7 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class QueryEngine:
     """Executor of plans, each as a query with an id, on workers that all queries share.
 
-    Its methods may be called from any thread and do not wait, `shutdown` excepted; workers do the work and notify the
+    All methods except `shutdown` may be called from any thread and do not wait; workers do the work and notify the
     listeners. `_queries` and `_delayed` are accessed with `_lock` held.
     """
 
@@ -105,7 +105,7 @@ class QueryEngine:
             if is_free and plan.query_id in self._delayed:
                 self._delayed[plan.query_id].append(StartQueryTask(query))
             elif is_free:
-                self.queue.put(StartQueryTask(query))  # with the lock: the stop task of a shutdown comes later
+                self.queue.put(StartQueryTask(query))  # lock held: the stop task of a shutdown is put later
         if is_shut_down:
             self._publisher.ignored(plan.query_id, "start", "the engine is shut down")
         elif not is_free:
@@ -128,9 +128,9 @@ class QueryEngine:
             self._publisher.ignored(query_id, "stop", "the query is ending already")
 
     def request_barrier(self, query_id: str, payload: object = None) -> BarrierFuture:
-        """Cut a query's input, have everything before the cut executed and all pipelines drained; return the future.
+        """Request a barrier, by which all earlier input is executed and all pipelines are drained; return its future.
 
-        Input is held meanwhile at the sources, or at the plan's cut points. Requests without a payload share a barrier,
+        Meanwhile, input waits at the sources, or at the plan's cut points. Requests without a payload share a barrier;
         see `BarrierCycle`. The future is done at once if the query is not running. Raises BarrierError if a pipeline
         cannot drain (the error names its node), if all sources have ended, or if too many requests wait.
         """
@@ -171,8 +171,8 @@ class QueryEngine:
     def shutdown(self, timeout_s: float) -> None:
         """End every query at once, without `Pipeline.stop`, and end the workers.
 
-        It may be called twice, but not by a worker. Raises EngineError if a worker has not ended in time: a call of a
-        source or a pipeline has not returned.
+        It may be called twice, but not by a worker. Raises EngineError if a worker has not ended in time because a call
+        of a source or a pipeline has not returned.
         """
         with self._lock:
             self._is_shut_down = True

@@ -17,4 +17,4 @@ class PlanError(ValueError):
 
 
 class BarrierError(EngineError):
-    """Refusal of a barrier; the message has the reason and, if one is the cause, the node."""
+    """Refusal of a barrier; the message has the reason and, if a node is the cause, its name."""

@@ -36,7 +36,7 @@ class QueryStatus(Enum):
     REGISTERED = "registered"
     """The engine has accepted the query."""
     RUNNING = "running"
-    """All its pipelines are started and all its sources open."""
+    """All pipelines of the query have been started, and all its sources are open."""
     STOPPED = "stopped"
     """The query's sources have ended, or it was stopped; nothing of it runs any more."""
     FAILED = "failed"
@@ -50,7 +50,7 @@ class StatusListener:
         """Called when a query has a new status; ``reason`` is that of a failure, or of the engine's shutdown."""
 
     def on_ignored(self, query_id: str, request: str, reason: str) -> None:
-        """Called when a ``request``, "start" or "stop", is ignored, for example because of an id in use or unknown."""
+        """Called when a ``request``, "start" or "stop", is ignored, for example because the id is in use or unknown."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -163,7 +163,7 @@ class Publisher:
         self._status = status
         self._statistics = statistics
         self.has_statistics = statistics is not None
-        """True if there is a listener for events, so that they must be made."""
+        """True if there is a listener for events, so that they must be created."""
         self.has_starts = statistics is not None and statistics.reads_starts
         """True if the listener needs events of tasks that start."""
 
@@ -192,7 +192,7 @@ class Publisher:
             self._log.failure("the statistics listener failed at {event}", event=type(event).__name__)
 
     def failing(self, query_id: str, reason: str) -> None:
-        """Log that a query is about to be torn down; its listeners are notified afterwards."""
+        """Log that a query is about to be torn down; the listeners are notified afterwards."""
         self._log.error("query {query} fails: {reason}", query=query_id, reason=reason)
 
     def broke(self, query_id: str, what: str, reason: str) -> None:

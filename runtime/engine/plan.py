@@ -44,7 +44,7 @@ class Emitter(Protocol):
 
     @property
     def in_flight(self) -> int:
-        """Number of inputs that were admitted and are not executed yet, with all items derived from them."""
+        """Number of inputs in flight; each counts until it and all items derived from it are executed."""
 
     def when_drained(self, call: Callable[[], None]) -> None:
         """Call ``call`` once no input is in flight: at once, or on the worker that executes the last one."""
@@ -59,8 +59,8 @@ class Emitter(Protocol):
 class Source(ABC):
     """Source of a query's input, with its own thread or on a reactor.
 
-    `open`, `resume` and `close` are called by workers, never while a lock of the engine is held, and never on the
-    source's own thread unless that thread is itself within a call of the emitter (`resume` only).
+    Workers call `open`, `resume` and `close` without a lock of the engine held. None of them is called on the source's
+    own thread, except `resume`, which may be called there within a call of the emitter.
     """
 
     @abstractmethod
@@ -112,9 +112,9 @@ class Context(ABC):
         """Repeat inputs of this call, or the rest of them, in a later call, at least ``after_s`` seconds later.
 
         The method may be called in `execute` and `end_of_input`. If one call is made at a time (`Pipeline.concurrency`
-        of 1), the repeated inputs precede all other input, which preserves the order. Otherwise they follow the inputs
-        that wait, once another call has executed something or no other is running. A call that has executed nothing is
-        repeated after the input of other sources.
+        of 1), the repeated inputs precede all other input, which preserves the order. Otherwise they follow the waiting
+        inputs, once another call has executed something or no other call is running. A call that has executed nothing
+        is repeated after the input of other sources.
         """
 
     @abstractmethod
@@ -122,8 +122,8 @@ class Context(ABC):
         """Begin a barrier at a cut point, in `execute`, `end_of_input` or `start_drain`, and return it.
 
         When the call returns, the barrier follows everything that was emitted up to then; the pipeline gets no input
-        until the barrier has completed. If ``barrier`` is None, the requested one begins, or else a new one with this
-        payload.
+        until the barrier has completed. If ``barrier`` is None, the next requested one begins, or a new one with this
+        payload if none was requested.
         """
 
     @abstractmethod
@@ -156,8 +156,8 @@ class Pipeline(ABC):
 
     For each barrier `start_drain` is called as soon as no other call is in progress, even if input waits. The pipeline
     calls `Context.begin_barrier` there or in a later call; it may also begin a barrier that was not requested. If a
-    plan has several cut points, each must begin the barrier in `start_drain`: input that one waits for may never arrive
-    while another rests. See `Plan`.
+    plan has several cut points, each must begin the barrier in `start_drain`: input that one of them waits for may
+    never arrive while the barrier pauses another. See `Plan`.
     """
 
     def start(self, context: Context) -> None:  # noqa: B027 (many have nothing to set up)
@@ -223,9 +223,9 @@ class Plan:
     """DAG of sources and pipelines under a query's id. Built on one thread; the engine only reads it.
 
     Barriers begin at the sources, unless all paths from a source to a sink lead through a cut point; then they begin at
-    the cut points. A barrier begins at all of its sources and cut points, and completes when every node after them has
-    passed it on. A plan is refused if some paths from a source lead through a cut point and others do not, or if a path
-    leads through two.
+    the cut points. A barrier begins at all of these places, and completes when every node after them has passed it on.
+    A plan is refused if some paths from a source lead through a cut point and others do not, or if a path leads through
+    two cut points.
     """
 
     def __init__(self, query_id: str) -> None:
@@ -272,7 +272,7 @@ class Plan:
         return node
 
     def __str__(self) -> str:
-        """Return the plan as text: a line for each node, indented by its distance from its first source."""
+        """Return the plan as text: a line for each node, indented by its greatest distance from a source."""
         lines = [f"plan {self.query_id}"]
         depth: dict[int, int] = {}
         for node in self.nodes:

@@ -74,7 +74,7 @@ class Figures(msgspec.Struct, frozen=True):
     busiest: NodeFigures | None
     """The node of a running query whose tasks took the most time; None if there is none."""
     nodes: tuple[NodeFigures, ...]
-    """Figures of the nodes of all queries that run or have begun to run."""
+    """Figures of the nodes of all queries that have not ended."""
 
 
 class _Rate:

@@ -128,7 +128,7 @@ class StartQueryTask(EngineTask):
 
 
 class StopQueryTask(EngineTask):
-    """Task that stops a query on request from outside; no query may have the requested id."""
+    """Task that stops a query on request from outside."""
 
     __slots__ = ("_stop",)
 
@@ -137,7 +137,7 @@ class StopQueryTask(EngineTask):
         self._stop = stop
 
     def run(self) -> bool:
-        """Stop the query that has the id now."""
+        """Stop the query that the request named, or have the listeners notified that there is none."""
         self._stop()
         return True
 

@@ -70,7 +70,7 @@ class Workers:
                 return
             try:
                 task()
-            except Exception as error:  # noqa: BLE001 (whatever a task raises belongs to its owner)
+            except Exception as error:  # noqa: BLE001 (the owner handles every exception of a task)
                 self._on_error(error)
             finally:
                 del task  # a waiting worker must not keep anything alive

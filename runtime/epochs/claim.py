@@ -3,7 +3,7 @@
 A lock keeps a second process out as long as the file system keeps the lock. A file system may drop the lock of a
 machine that was disconnected or paused for too long; then two processes use the directory. Therefore each start
 increments a *term*, which is in a file, in the state and in every epoch's footer. Before it writes, a writer checks
-that the file still has its own term: the older process finds another one there, writes nothing more, and ends.
+that the file still has its own term: the older process finds another term there, writes nothing more, and ends.
 
 The older process can still write if it loses the directory between the check and the write. This gap is some
 microseconds, not the whole time for which the process was paused. Only a file system that keeps its locks, or

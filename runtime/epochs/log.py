@@ -64,7 +64,7 @@ def program_name(epoch: int) -> str:
 
 
 class EpochLogReader:
-    """Reader of a log's published segments. Epochs are consecutive, so that the newest is found by checking the next.
+    """Reader of a log's published segments. Epochs are consecutive, so a newer one is found under the next number.
 
     The only state of a reader is the newest epoch that it has seen. It has one owner at a time, but any thread may call
     `latest`. A log may have any number of readers.
@@ -133,7 +133,7 @@ class EpochLogReader:
     def control_before(self, epoch: int) -> bytes:
         """Return the newest control record up to an epoch; empty if none remains.
 
-        Costs reading every epoch down to it.
+        The call reads every epoch down to that of the record.
         """
         first = self.first()
         for number in range(epoch, first - 1, -1):
@@ -145,7 +145,7 @@ class EpochLogReader:
     def controls(self, begin: int, end: int) -> list[int]:
         """Return the epochs from ``begin`` to ``end``, both included, whose control records remain, ascending.
 
-        An epoch may be retired during the call; its control record is then included, unless it is not needed any more.
+        An epoch may be retired during the call; its control record is then included if it is still needed.
         """
         remaining = range(max(begin, self.first()), end + 1)
         # Listed after the first epoch was read: what is retired from now on is among the remaining epochs.
@@ -177,7 +177,7 @@ class EpochLogReader:
         return self.directory / f".{_name(epoch)}"
 
     def published(self) -> list[int]:
-        """Return the epochs whose segments exist, ascending; leftovers of retired ones too."""
+        """Return the epochs whose segments exist, ascending, including leftovers of retired epochs."""
         return self._numbered(self.directory, _SUFFIX)
 
     def leftovers(self) -> list[int]:

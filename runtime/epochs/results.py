@@ -202,7 +202,7 @@ class ResultLog:
         """Remove the results before the newest ``bases`` full results, oldest first; return the number of bytes freed.
 
         ``passed`` is the newest version whose batch is never run again; newer full results do not count. With two
-        ``bases``, the older one can be used if the newer one is torn. Nothing is removed if there are fewer.
+        ``bases``, the older one can be used if the newer one is torn. Nothing is removed if fewer are whole.
         """
         self._disk.sync_directory(self.directory)  # the name of a full result may not be durable yet
         intact = [full for full in self._fulls() if full <= passed and self._intact(full) is not None][:bases]

@@ -16,8 +16,8 @@ crash                                            what the next start finds, and 
 control records copied, mark not moved           programs/… above the mark: ignored, written again
 mark moved, segments not removed, or only some   segments below the mark: the next call removes them
 name renamed, the sync of its directory failed   a power loss may take the name: retiring syncs the directory first
-snapshots or results retired in part             the newer ones: continues, as the oldest go first
-results before a full one retired, some back     results that do not reach the full one: removes them
+snapshots or results retired in part             the newer ones: continues, as the oldest are removed first
+results before a full one retired, some reappear results that do not reach the full one: removes them
 ```
 """
 

@@ -39,7 +39,7 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
     """Place at which an origin's input was cut: all input before it is in the epoch or in an earlier one."""
 
     session: str
-    """Session of the feed; the path of a file."""
+    """Session of the feed, or path of the file."""
     sequence: int
     """Number of the last message before the cut (feed), or of messages so far (file)."""
     offset: int

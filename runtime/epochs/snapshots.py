@@ -84,7 +84,7 @@ class SnapshotDirectory:
         return True
 
     def pin(self, owner: int, at_most: int) -> Path | None:
-        """Give the newest whole snapshot a second name, which stays until `unpin`; return its path.
+        """Give the newest whole snapshot up to ``at_most`` a second name, which stays until `unpin`; return its path.
 
         ``owner`` is the epoch for which the snapshot is needed. If a snapshot is pinned for it already, return that
         one. Return None if there is no whole snapshot.
@@ -151,9 +151,10 @@ class SnapshotDirectory:
         return freed
 
     def complete(self, at_most: int) -> list[int]:
-        """Return the epochs of whole snapshots of all relations that are not past this epoch, the newest first.
+        """Return the epochs up to ``at_most`` that have a whole snapshot of all relations, the newest first.
 
-        Every byte of them is checked, and their names are made durable, because the sync in `take` may have failed.
+        Every byte of the snapshots is checked, and their names are made durable, because the sync in `take` may have
+        failed.
         """
         if self.epochs():
             self._disk.sync_directory(self.directory)

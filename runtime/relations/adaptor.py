@@ -26,7 +26,7 @@ class FeedGapError(AdaptorError):
 
 
 Offsets = RowEnds | npt.NDArray[np.int64]
-"""One byte offset per row; the engine gives a `RowEnds`, which is computed when it is first read."""
+"""One byte offset per row; the engine passes a `RowEnds`, which is computed only when it is read."""
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -39,8 +39,8 @@ _HEARTBEAT: Final = ord("H")
 class FeedAdaptor(MarketAdaptor):
     """Adaptor of sequenced feed messages, which checks that no message is missing.
 
-    An epoch may end before a heartbeat, which means that all requests before it are complete, and between two messages
-    with different times, because the messages of one request have the same time.
+    An epoch may end before a heartbeat, because a heartbeat means that all requests before it are complete. It may also
+    end between two messages with different times, because the messages of one request have the same time.
     """
 
     def __init__(

@@ -6,10 +6,10 @@ The types of messages have these effects:
 A, F     an order is added; F names its broker, for A the broker is 0
 E        an order is executed at its own price
 C        an order is executed at the price of the message; no trade if not printable, as in a cross
-X, D     an order is reduced; an order ends
+X, D     X reduces an order; D ends it
 U        an order ends, and a new one with its side, symbol and broker is added
 P        a trade without a displayed order
-Q        the trade of a cross as a whole; none if it has no shares
+Q        one trade for the whole cross; none if the cross has no shares
 others   none; B (broken trade) has none either, since the trade did take place
 ======== ==============================================================================================
 
@@ -59,7 +59,7 @@ _NEEDED: Final = (
     "cross_price",
     "new_order_reference_number",
 )
-# Each message has one of these columns; the others are NULL in its row.
+# A message has at most one column of each of these groups; the others are NULL in its row.
 _VOLUMES: Final = ("shares", "executed_shares", "canceled_shares", "cross_shares")
 _PRICES: Final = ("price", "execution_price", "cross_price")
 _SEQUENCE: Final = pa.field("sequence", pa.int64())
@@ -254,7 +254,7 @@ def _other_broker(text: str) -> int:
 
 
 def _merged(rows: pa.RecordBatch, names: Iterable[str]) -> Integers:
-    """Return for each row the value in the one of these columns that is not NULL; 0 if there is none."""
+    """Return for each row the value of whichever of these columns is not NULL; 0 if all are."""
     merged = np.zeros(rows.num_rows, np.int64)
     for name in names:
         if rows.column(name).null_count < rows.num_rows:

@@ -31,7 +31,7 @@ class LiveOrders:
     """
 
     def __init__(self, space: ObjectSpace, name: str) -> None:
-        """Restore the orders of this name; raise `CorruptStateError` that names the object."""
+        """Restore the orders of this name; raise `CorruptStateError`, which names the object, if they are damaged."""
         self.table = HashTable(1, kernel.WORDS - 1, is_result=True)
         """Words of each order by its number, for the kernel."""
         self.edits = Structure(4)

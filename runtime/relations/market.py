@@ -45,7 +45,7 @@ class BookAdaptor(Adaptor):
     """Adaptor whose relations are filled from one order book, with TOUCHES while its rows are switched on."""
 
     def __init__(self, book: OrderBookAdaptor, relations: Sequence[Relation], *, gives_touches: bool) -> None:
-        """Prepare the adaptor; raise the error of `switch_touches` if ``gives_touches``."""
+        """Prepare the adaptor; raise `AdaptorError` in the cases in which `switch_touches` does."""
         self._book = book
         self._relations = tuple(relations)
         self.switch_touches(gives_touches)

@@ -81,7 +81,7 @@ class Dialect(msgspec.Struct, frozen=True):
     """Effects of the actions of a message format on orders."""
 
     reduces: bytes
-    """Actions that take volume away."""
+    """Actions that reduce the volume of an order."""
     kills: bytes
     """Actions that end an order."""
     trades: bytes
@@ -112,9 +112,9 @@ class Messages(msgspec.Struct, frozen=True):
     action: npt.NDArray[np.uint8]
     """ASCII code of the action letter."""
     volume: Integers
-    """Volume in lots."""
+    """Volume, in the unit of the feed."""
     price: Integers
-    """Price in ticks."""
+    """Price, in the unit of the feed."""
     symbol: Integers
     """Number of the symbol in the pool."""
     number: Integers

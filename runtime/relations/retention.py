@@ -33,7 +33,7 @@ _KEPT: Final = b"kept"
 _JOINED: Final = 32
 """Number of added batches at which they are joined to one, so that there are few of them when an epoch ends."""
 _CHUNK_ROWS: Final = 1 << 14
-"""Greatest number of times in a chunk."""
+"""Greatest number of time values in a chunk of `_Times`."""
 
 
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +67,7 @@ class Retained:
         self._fresh = 0  # number of rows at the end of these batches that are in no run
         self._added: list[pa.RecordBatch] = []  # batches since the last `expire`
         self._joined = 0  # number of joined batches among these, at the beginning
-        self._count = 0  # number of rows of both
+        self._count = 0  # number of rows in all of these batches
         self._held_bytes = 0
         self._times = _Times()  # times of the stored rows, if their age is limited
         self._runs: deque[int] = deque()  # row count of each run that may contain retained rows, oldest first
@@ -165,7 +165,7 @@ class Retained:
                 f"expected a run with columns {self._schema.names} after rows of {self._name}, "
                 f"was one with {rows.schema.names} after {kept}"
             )
-        self._drop(max(0, self._count - kept))  # fewer rows if runs were deleted when all of their rows had expired
+        self._drop(max(0, self._count - kept))  # the count is below ``kept`` if fully expired runs were deleted
         self._hold(rows)
         self._count += rows.num_rows
         self._runs.append(rows.num_rows)

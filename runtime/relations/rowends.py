@@ -1,4 +1,4 @@
-"""Byte offsets of the ends of rows in their stream, computed only for batches of which one is read."""
+"""Byte offsets of the ends of rows in their stream, computed only for batches of which an offset is read."""
 
 from __future__ import annotations
 

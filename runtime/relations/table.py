@@ -1,6 +1,6 @@
 """Adaptors of plain streams and tables: every tuple is an inserted row, or a deleted row if it has a flag.
 
-The rows of `RecentRows` expire by their number, and by a time in a column of their own.
+The rows of `RecentRows` expire by their number, and by the time in one of their columns.
 """
 
 from __future__ import annotations

@@ -68,9 +68,9 @@ class TraceAdaptor(BookAdaptor):
     ) -> None:
         """Prepare the adaptor.
 
-        ``brokers`` is the number of brokers, and ``messages`` that of messages before the first one. ``schema`` is that
-        of the trace, possibly with other policies. Without ``kernels`` the book's kernel is interpreted. Raise
-        `AdaptorError` for a stream with too many columns or none.
+        ``brokers`` is the number of brokers, and ``messages`` the number of messages that precede the first one.
+        ``schema`` is that of the trace, possibly with other policies. Without ``kernels`` the book's kernel is
+        interpreted. Raise `AdaptorError` for a stream with too many columns or none.
         """
         for stream in streams:
             if not 0 < len(stream.relation.columns) <= _MOST_COLUMNS:

@@ -1,4 +1,4 @@
-"""Durable state: named objects, of which a checkpoint writes the edits since the one before.
+"""Durable state: named objects. A checkpoint writes their edits since the previous checkpoint.
 
 ```
 operators and views ──┬─▶ objects:  the ten persisted types ──edits──────────────────┐

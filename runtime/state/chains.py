@@ -3,8 +3,8 @@
 A chain is compacted when its runs are larger than the live state, so that the size of the chain and the cost of a
 checkpoint follow the live state and the changes, never the history. There are three ways:
 
-* A `Chain` replaces its runs by a *base*, a run of the whole state. This cost is in proportion to the edits before it,
-  but one checkpoint has all of it.
+* A `Chain` replaces its runs by a *base*, a run of the whole state. The cost of a base is in proportion to the edits
+  before it, but falls on a single checkpoint.
 * A `SweptChain`, whose holder can save its state part by part, adds a part of the unchanged state to each checkpoint,
   in proportion to the changes. When all parts have been written, the runs before the first part are useless. So no
   checkpoint costs more than some three times its edits.
@@ -45,15 +45,15 @@ _SMALLEST_BASE_BYTES: Final = 64 * 1024
 _LEAST_SWEPT: Final = 256
 """Least number of slots that a checkpoint sweeps while a sweep is in progress."""
 _SWEEP_FACTOR: Final = 2
-"""Number of items that a sweep saves for each changed item: it ends after half as many changes as there are items."""
+"""Number of items that a sweep saves for each changed one; it ends after half as many changes as there are items."""
 _COMPRESSION: Final = 4
-"""Assumed ratio of uncompressed to stored size; a chain with a lower ratio is only swept more often."""
+"""Assumed ratio of uncompressed to stored size; a lower ratio has no effect except more frequent sweeps."""
 _MOST_DROPPED: Final = 256
 """Greatest number of old runs that one checkpoint deletes; as each checkpoint adds one run, their number falls."""
 _CHECKSUM: Final = struct.Struct("<I")
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-"""Options of compressed runs. As words mostly have leading zeros, a compressed run is a quarter as long, and SQLite's
-log would take longer to write the rest than the compression takes.
+"""Options of compressed runs. As words mostly have leading zeros, a compressed run is a quarter as long. Compression
+takes less time than SQLite's log would take to write the other three quarters.
 """
 
 
@@ -101,7 +101,7 @@ class SweptHolder(RunHolder, Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Approximate size of `save_all`."""
+        """Approximate size in bytes of the run of `save_all`."""
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
         """Return the run of `save`, to which a part of the unchanged state is added, and the next start.
@@ -190,7 +190,7 @@ class TableRuns:
 
 
 class _Plan(msgspec.Struct):
-    """Effect on a chain of a save whose outcome is open."""
+    """Effect on a chain of a save whose outcome is not known yet."""
 
     key: int
     """Key of the new run."""
@@ -241,7 +241,7 @@ class Chain:
         self._planned: _Plan | None = None
 
     def save(self, *, full: bool = False) -> list[Edit | LateEdit]:
-        """Return the edits that store the changes; `on_saved` or `on_failed` must follow before the next.
+        """Return the edits that store the changes; `on_saved` or `on_failed` must follow before the next call.
 
         With ``full`` a new base replaces all runs, even if nothing has changed.
         """

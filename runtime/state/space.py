@@ -1,8 +1,8 @@
 """Object space: named objects over one store, with their index of names and their string pools.
 
 `ObjectSpace.capture` returns the changes since the last commit. The owner makes them durable, on another thread if
-need be, together with other data of the same moment, such as an epoch's cut and its segment's checksum. If the commit
-fails, the next commit also has its edits. Edits made while a commit is in progress belong to the next commit.
+need be, together with other data of the same moment, such as an epoch's cut and its segment's checksum. If a commit
+fails, the next one includes its edits. Edits made while a commit is in progress belong to the next commit.
 
 The store has a table ``index`` of names and kinds. An object of the ten persisted types has a table ``metadata/NAME``
 and a table ``items/NAME`` with a key for each slot; an object of a columnar kind has one table ``object/NAME``.
@@ -230,8 +230,9 @@ class ObjectSpace:
         """Return the object of this name, the same each time; its slots are read when they are first used.
 
         Raise `KeyError` if there is none, `KindError` (a `TypeError`) if it is of another kind or other types,
-        `UnknownKindError` if this version does not support its kind, and `SchemaVersionError`. An object of a lower
-        schema version is read and migrated at once.
+        `UnknownKindError` if this version does not support its kind, and `SchemaVersionError` if its schema version is
+        higher, or lower and ``schema`` has no migration. An object of a lower schema version is read and migrated at
+        once.
         """
         entry = self._entry(name)
         if entry.kind != kind.kind:
@@ -365,7 +366,7 @@ class ObjectSpace:
     def move_to(self, store: Store) -> None:
         """Write a full checkpoint into an empty store, which the space uses from then on.
 
-        Raise `StateError` if there are objects in it; an error of the store leaves the space with the old one.
+        Raise `StateError` if there are objects in the store. After an error of the store, the space uses the old one.
         """
         if len(Index(store)):
             raise StateError("expected an empty store to move to, was one with objects")

@@ -92,7 +92,7 @@ class Store(ABC):
         """Yield all (key, value) of a table by ascending key."""
 
     def keys(self, table: str) -> Iterator[int]:
-        """Yield all keys of a table, ascending; faster than a scan if values need not be read."""
+        """Yield all keys of a table, ascending; a store may do this faster than `scan`, without reading values."""
         for key, _ in self.scan(table):
             yield key
 
@@ -140,7 +140,7 @@ def sealed(seed: int, key: int, data: bytes) -> bytes:
 
 
 def opened(seed: int, table: str, key: int, data: bytes) -> bytes:
-    """Return the value without its checksum; raise `CorruptStateError`, with the table and the key, if they differ."""
+    """Return the value without its checksum; raise `CorruptStateError`, with table and key, for a wrong checksum."""
     value = data[_CHECKSUM.size :]
     checksum = zlib.crc32(value, zlib.crc32(_KEY.pack(key), seed))
     if len(data) < _CHECKSUM.size or _CHECKSUM.unpack_from(data)[0] != checksum:

@@ -4,17 +4,17 @@
 run directory of an upstream                         the runtime that reads it
 epochs/000000000007.segment ──mapped──▶ UpstreamLog ──▶ Follower ──UpstreamEpoch──▶ ingest, which cuts
 snapshots/…                   read once, if the beginning of the log is retired
-beat                        ──read_beat──▶ the time of its last sign of life
+beat                        ──read_beat──▶ the time of its last heartbeat
 consumers/18c3f2a9.json     ◀──Consumers.put── newest epoch committed here
                             ──SessionClaims.take──▶ claims/…: the log into which each session of a feed goes
 ```
 
 ```
 crash                                            effect
-upstream ends, its epoch not committed           the reader waits, other origins continue; it reads its feed again
+upstream ends, its epoch not committed           only this origin waits; the upstream reads its feed again
 epoch committed, not read by the reader          its segment is kept until the consumer has passed it
 read by the reader, not committed there          the same: it is read again, after the reader's own cut
-committed by the reader, its mark not written    the mark is too low: more is kept for a while
+committed by the reader, its file not written    the epoch in the file is too low: more is kept for a while
 reader begins with a log whose beginning is      it begins with the rows of the upstream's snapshot, which is retained
 retired                                          from the moment at which the consumer's file is written
 ```

@@ -40,11 +40,11 @@ class Consumer(msgspec.Struct, frozen=True):
     name: str
     """Name that the consumer uses for this upstream."""
     epoch: int = -1
-    """Newest epoch that it has committed, with all before it, and never reads again; -1 for none yet."""
+    """Newest epoch that it has committed; it reads neither this one nor an earlier one again. -1 for none yet."""
     written_ns: int = 0
     """Time of writing, in nanoseconds since the UTC epoch."""
     checksum: int | None = None
-    """CRC-32 of the other fields as JSON, in a file; None in files of earlier releases."""
+    """CRC-32 of the other fields as JSON; None outside of a file, and in files of earlier releases."""
 
     def sealed(self) -> Consumer:
         """Return the consumer with its checksum."""

@@ -14,7 +14,7 @@ from runtime.upstreams.log import UpstreamEpoch, UpstreamLog
 __all__ = ["Follower", "FollowerFigures", "UpstreamSink"]
 
 _POLL_SECONDS: Final = 0.002
-"""Poll interval in seconds while epochs arrive; to look up a missing name takes some microseconds."""
+"""Poll interval in seconds while epochs arrive; a look-up of a missing name takes some microseconds."""
 _IDLE_SECONDS: Final = 0.02
 """Poll interval in seconds while no epoch arrives."""
 _ACTIVE_SECONDS: Final = 1.0
@@ -99,7 +99,7 @@ class Follower:
     def _follow(self, sink: UpstreamSink) -> None:
         try:
             self._read(sink)
-        except Exception as error:  # noqa: BLE001 (any failure ends the reading, which must not look like a quiet market)
+        except Exception as error:  # noqa: BLE001 (any failure is reported: it must not look like a quiet market)
             if not self._stopped:
                 names_place = isinstance(error, (EpochLogError, OSError))
                 sink.failed(str(error) if names_place else f"upstream {self.log.name}: {type(error).__name__}: {error}")

@@ -102,8 +102,8 @@ class UpstreamLog:
 
         ``directory`` is the upstream's run directory, ``start`` the position after the last epoch read. If ``start`` is
         None, reading begins with the first epoch, or with the newest snapshot if that epoch is retired. ``on_found`` is
-        called when there is a log, before its first remaining epoch is looked up: a consumer that it registers keeps
-        the epochs from there on.
+        called when there is a log, before its first remaining epoch is looked up: if it registers the consumer, the
+        epochs from there on are retained.
         """
         self.origin_id = origin_id
         self.name = name

@@ -1,6 +1,6 @@
 """State of the express lane: the program, its one shard, and every view's full result as of the end of an epoch.
 
-A restart first publishes the full results. They are updated when an epoch is committed, as no step needs them.
+A restart first publishes the full results. No step needs them, so they are updated only when an epoch is committed.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class ExpressState:
 
 
 _SPARE_STRINGS: Final = 4096
-"""Number of strings, in addition to twice the number that rows can have, above which a base rebuilds the pool."""
+"""Number of strings above which a base rebuilds the pool, in addition to twice the number that the rows can contain."""
 
 
 class ResultsRun(msgspec.Struct, frozen=True):
@@ -258,7 +258,7 @@ class Results:
             closed.rows()
 
     def save(self, *, is_base: bool) -> ResultsRun:
-        """Return the changes since the last save that was followed by `on_saved`, or everything."""
+        """Return the changes since the last save that was followed by `on_saved`, or everything if ``is_base``."""
         self.settle()
         first = 0 if is_base else self._saved_strings
         if is_base:

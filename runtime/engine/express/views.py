@@ -150,7 +150,8 @@ class ExpressViews(Pipeline):
 
         ``publish`` is called on a worker with every version, in order; it must not block.
 
-        ``is_compared`` is True if epochs get the checksums of the views, for another lane that maintains them too.
+        ``is_compared`` is True if epochs get checksums of the views, for comparison with another lane that has the same
+        views.
         ``has_streams`` is True if derived streams add rows to an epoch after the deltas that close it; then only the
         barrier ends the epoch.
         """
@@ -186,7 +187,7 @@ class ExpressViews(Pipeline):
         return self._state
 
     def rows(self) -> dict[str, pa.Table]:
-        """Return every view's latest rows and weights, also in the open epoch; failed views are left out."""
+        """Return every view's latest rows and weights, including the open epoch; failed views are left out."""
         tables: dict[str, pa.Table] = {}
         for name, result in self._state.results.views.items():
             if name not in self._state.failed:

@@ -33,9 +33,9 @@ _JOINED_TUPLES: Final = 1 << 14
 """Number of tuples up to which batches are joined for an adaptor; copying larger batches costs more than joining
 saves."""
 _GO_ON: Final = "what an epoch's end has left"
-"""Input that the step has repeated when it begins a barrier in the middle of another input, to continue after it."""
+"""Input that the step repeats if it begins a barrier in the middle of another input, to continue after the barrier."""
 _DONE: Final = object()
-"""Value that `next` returns for an input that is applied whole; another value means that the epoch is full."""
+"""Value that `next` returns for an input that is completely applied; another value means that the epoch is full."""
 _TOUCHES: Final = TOUCHES.name
 _SEALED_TIMES: Final = {TRADES.name: MARKET_TIMES[TRADES.name]}
 """Relations whose watermarks are sealed, for runtimes that read the log."""
@@ -63,10 +63,10 @@ class ApplyingConfig(msgspec.Struct, frozen=True):
     """Limit of an epoch's size, and the callbacks of `Applying`."""
 
     most_messages: int
-    """Messages after which an epoch is closed, at the next place where it may be cut."""
+    """Number of messages after which an epoch is closed at the next place where it may be cut."""
     settle: Callable[[], int]
-    """Function that waits until no commit is in progress, and returns the newest epoch; called while no barrier is in
-    progress."""
+    """Function that waits until no commit is in progress, and returns the newest epoch; called when all earlier
+    barriers have completed."""
     on_failed_origin: Callable[[int, str], None]
     """Function that is called with the number of an origin that has failed, and the reason, if the ingest continues."""
     now_s: Callable[[], float] = time.monotonic
@@ -156,7 +156,7 @@ class Applying(Pipeline):
             raise EngineError("; ".join(self._failures))
 
     def _emit(self, deltas: Deltas | None, context: Context) -> None:
-        """Emit deltas to views and the epoch sink, and the relations that derived streams may read to these streams."""
+        """Emit deltas to views and the epoch sink; emit to derived streams the relations that they may read."""
         if deltas is None:
             return
         if self._streams is None:
@@ -241,7 +241,7 @@ class Applying(Pipeline):
             if (origin := self._table.origins.get(origin_id)) is not None:
                 origin.failure = reason
                 origin.inlet.close_source()
-                # Comes after the earlier input of the origin, which is still in flight.
+                # The mark comes after the earlier input of the origin, which is still in flight.
                 origin.inlet.end(MarkKind.FAILED, reason)
         for mark in completed.marks:
             origin = self._table.origins.get(mark.origin_id)
@@ -251,7 +251,7 @@ class Applying(Pipeline):
     def _upstream_steps(self, sealed: UpstreamEpoch) -> Iterator[None]:
         """Apply all of an upstream's epoch, or none of it.
 
-        Yield if the open epoch is full: the next upstream epoch may begin another one.
+        Yield if the open epoch is then full, because an epoch may end after each epoch of an upstream.
         """
         upstream, _ = self._table.upstreams[sealed.origin_id]
         upstream.check(sealed)
@@ -314,7 +314,7 @@ class Applying(Pipeline):
     def _over(self, origin: Origin) -> None:
         origin.ended = True
         if (self._streams is not None and self._streams.times) or self._may_have_delayed(origin):
-            # Its watermark lets streams complete pending rows, here and in runtimes that read the log.
+            # The end moves a watermark, so that streams complete pending rows, here and in runtimes that read the log.
             self._open.must_close()
         origin.inlet.retire()
         if origin.is_own:

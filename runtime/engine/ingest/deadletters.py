@@ -2,8 +2,8 @@
 
 Lines are written before their epoch commits; the commit stores the length of the file and its checksum. Lines of an
 epoch that did not commit before a crash are cut off at the next start, and their tuples are read again with the input.
-A file that lacks committed content is damaged. It cannot be rebuilt, and no result depends on it, so that it is renamed
-and a new file begins.
+A file that lacks committed content is damaged. It cannot be rebuilt, and no result depends on it, so it is renamed and
+a new file begins.
 """
 
 from __future__ import annotations

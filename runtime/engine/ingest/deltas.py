@@ -38,8 +38,8 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     messages: int = 0
     """Number of well-formed messages in these deltas."""
     cuts: Mapping[str, Cut] = {}
-    """Cut of each origin after these deltas; only origins with input in them are included, in the last deltas of an
-    epoch all origins."""
+    """Cut of each origin after these deltas. The last deltas of an epoch include all origins, other deltas only those
+    with input in the deltas."""
     letters: tuple[DeadLetter, ...] = ()
     """Descriptions of malformed tuples that the cuts have passed; not every tuple has one."""
     malformed: int = 0

@@ -1,7 +1,7 @@
 """Event time: the progress of each relation that derived streams read, and the time of each epoch, sealed with it.
 
-The time of an epoch is the only row of the relation `epoch_time`, over which a view's `now()` is a subquery. Every
-shard of a view that is spread over shards keeps the whole of that relation.
+The time of an epoch is the only row of the relation `epoch_time`, over which a view's `now()` is a subquery. If a view
+is spread over shards, every shard has that whole relation.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class EventTimes:
         """Return the watermark of each relation, and the relations that have ended.
 
         The watermark of a relation is the smallest of the times that its origins and upstreams have reached; it is left
-        out if one of them has reached no time. An origin that has ended does not count. If all have ended, the
-        relation has ended, too; its watermark stays the time that they have reached, because a restart may find more
-        rows.
+        out if one of them has reached no time. An origin that has ended without a failure does not count. If all have
+        so ended, the relation has ended, too; its watermark is then the smallest time that they have reached, and not
+        later, because a restart may find more rows.
         """
         reached: dict[str, list[int | None]] = {name: [] for name in times}
         reached_at_end: dict[str, list[int | None]] = {name: [] for name in times}
@@ -107,8 +107,8 @@ class EventTimes:
     def sealed(self, origins: Iterable[Origin], upstreams: Iterable[Upstream]) -> dict[str, int]:
         """Return the watermarks that the epoch seals for readers of the log: that of TRADES, if it is known.
 
-        An origin that has ended does not delay the watermark. The end itself is not sealed, as the next start may read
-        more rows: if all origins have ended, the watermark is the largest of their times.
+        An origin that has ended without a failure does not delay the watermark. The end itself is not sealed, because
+        the next start may read more rows: if all origins have ended, the watermark is the largest of their times.
         """
         ended: list[int | None] = []
         others = [self._latest.get((upstream.name, TRADES.name)) for upstream in upstreams]
@@ -157,9 +157,9 @@ def largest_time(column: pa.Array) -> int | None:
 class EpochTime:
     """Largest event time that was applied; owned by the applying step.
 
-    It is the largest time of any message of a market's feed, any epoch of an upstream, and any value of the time
-    columns that the ingest was given. It never decreases, and does not advance without input. Its value at the last cut
-    is in the object space, so that a restart resumes with it.
+    It is the largest time of any message of a market's feed, any epoch of an upstream, and any value in the time
+    columns of other relations that advance it. It never decreases, and does not advance without input. Its value at the
+    last cut is in the object space, so that a restart resumes with it.
     """
 
     def __init__(self, space: ObjectSpace, times: Mapping[str, str]) -> None:

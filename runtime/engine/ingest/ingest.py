@@ -116,7 +116,7 @@ class GuardedView(Pipeline):
 
 
 _MOST_IN_FLIGHT: Final = IN_ORDER_CAPACITY // 2
-"""Greatest number of raw buffers of an origin in flight: each may complete two batches, a spanning tuple and a body."""
+"""Greatest number of raw buffers of an origin in flight; each may complete two batches (a spanning tuple, a body)."""
 
 
 class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,7 +134,7 @@ class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     admitted: int = 65_536
     """Greatest number of raw buffers of all origins in flight."""
     epoch_messages: int = 0
-    """Number of messages at which an epoch is closed, or at the next place where it may be cut; 0 for no such limit."""
+    """Number of messages after which an epoch is closed at the next place where it may be cut; 0 for no such limit."""
     epoch_most_messages: int = 1_000_000
     """The same limit if `epoch_messages` is 0: an epoch that is closed by time has at most about this many messages."""
 
@@ -286,7 +286,7 @@ class Ingest:
         self._engine.start(self.plan)
 
     def stop(self) -> None:
-        """Close sources and end workers; input that no epoch has is discarded, and read again after a restart.
+        """Close sources and end workers; input that is in no epoch is discarded, and read again after a restart.
 
         Must not be called on a worker, not even by a listener. Raises `EngineError` if a worker does not end.
         """
@@ -374,12 +374,12 @@ class Ingest:
 
     @property
     def holds_any(self) -> bool:
-        """True if anything has been applied that no closed epoch has yet."""
+        """True if anything has been applied that is in no closed epoch yet."""
         return self._applying.holds_any
 
     @property
     def backlog(self) -> int:
-        """Number of raw buffers and marks in flight: admitted, and not yet executed with all derived items."""
+        """Number of raw buffers and marks in flight; each counts until it and all derived items are executed."""
         return sum([origin.inlet.in_flight for origin in self._table.origins.values()])
 
     @property
@@ -403,10 +403,8 @@ class Ingest:
         return {origin.name: origin.counters() for origin in self._table.origins.values()}
 
     def when_drained(self, origin_id: int, call: Callable[[], None]) -> None:
-        """Call ``call`` once all input that the origin's source has given so far is executed."""
+        """Call ``call`` once all input that the origin's source has delivered so far is executed."""
         self._table.origins[origin_id].inlet.when_drained(call)
-
-    # Called by the engine
 
     def _request(self, payload: object) -> BarrierFuture | None:
         if self._engine is None:
@@ -415,6 +413,8 @@ class Ingest:
             return self._engine.request_barrier(INGEST, payload)
         except BarrierError:  # refused after the end of all input, at which the last epoch is sealed anyway
             return None
+
+    # Called by the engine
 
     def on_status(self, status: QueryStatus, reason: str) -> None:
         """Handle a change of the query's status; called on a worker."""

@@ -1,4 +1,4 @@
-"""Inlets of origins' buffers into the plan: one source of the engine for each origin, which its owner may shut."""
+"""Inlets, through which origins' buffers enter the plan; each is a source of the engine that its owner may shut."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Inlet(Source, BufferSink):
 
     @property
     def in_flight(self) -> int:
-        """Number of admitted buffers that are not executed yet, with all items derived from them."""
+        """Number of buffers in flight; each counts until it and all items derived from it are executed."""
         return 0 if self._emit is None else self._emit.in_flight
 
     @property
@@ -185,7 +185,7 @@ class Inlet(Source, BufferSink):
         self._open_source()
 
     def when_drained(self, call: Callable[[], None]) -> None:
-        """Call ``call`` once all buffers that the source has given so far are formatted, applied and executed."""
+        """Call ``call`` once all buffers that the source has delivered so far are formatted, applied and executed."""
         if self._emit is None:
             call()
         else:

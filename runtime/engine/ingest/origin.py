@@ -212,7 +212,7 @@ class Origin:
             ends = self._waiting_ends + ends
             self._waiting = None
         prepared = self.adaptor.prepare(rows, ends)
-        # The usual case of adaptors other than those of feeds: nothing is sliced, which takes time with many sources.
+        # The usual case of adaptors other than those of feeds. It avoids slicing, which takes time with many sources.
         if prepared.cuttable.all():
             self._ready = prepared if len(prepared.cuttable) else None
             return

@@ -14,8 +14,8 @@ from runtime.epochs import Cut
 __all__ = ["AtCut", "OnSealed", "OriginTable", "Turnover"]
 
 AtCut = Callable[[], Mapping[str, pa.RecordBatch]]
-"""Function that is called once, on the worker that cuts, when every origin is where it may be cut and no commit is in
-progress. The epoch that closes there is the one after the writer's newest. The function may change the object space,
+"""Function that is called once, on the worker that cuts, when every origin may be cut and no commit is in progress.
+The epoch that closes there is the one after the writer's newest. The function may change the object space,
 and returns deltas; both belong to that epoch."""
 OnSealed = Callable[[int | None], None]
 """Function that is called once, on any thread, with the number of the epoch that has the sealed content, or with None

@@ -1,12 +1,12 @@
 """Upstreams in an ingest: how their epochs enter the plan, and how each upstream is cut.
 
 ```
-Follower ──UpstreamEpoch──▶ UpstreamInlet ──▶ Applying        no formatter, no adaptor: deltas are deltas already
+Follower ──UpstreamEpoch──▶ UpstreamInlet ──▶ Applying        no formatter, no adaptor: the input is deltas already
 ```
 
-An epoch of this runtime has an epoch of an upstream as a whole or not at all, so that the number of the newest upstream
-epoch is the whole position. This number is in the cuts, with the cuts of the upstream's own origins. In the same
-transaction it is stored in the object space, with the checksum that the next epoch must follow.
+An epoch of this runtime contains all of an upstream's epoch or none of it, so the number of the newest upstream epoch
+is the whole position. This number is in the cuts, with the cuts of the upstream's own origins. In the same transaction
+it is stored in the object space, with the checksum that the next epoch must follow.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class KeptUpstream(msgspec.Struct, frozen=True):
     """State of an upstream in the object space."""
 
     position: UpstreamPosition | None = None
-    """Position after the last epoch that was applied; None if none was."""
+    """Position after the last epoch that was applied; None before the first."""
     cuts: dict[str, Cut] = {}
     """Cuts of the upstream's origins at that position."""
 
 
 def kept_position(space: ObjectSpace, name: str) -> UpstreamPosition | None:
-    """Return the position after the last epoch of an upstream that was applied; None if none was."""
+    """Return the position after the last applied epoch of an upstream; None before the first."""
     return _kept(space, name).value.position
 
 

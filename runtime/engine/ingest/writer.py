@@ -2,12 +2,12 @@
 
 The commit has the order of `runtime.epochs.log`: the segment is written and synced; one transaction stores the
 operators' edits, the cuts and the segment's checksum; then the segment is renamed. A crash before the transaction
-leaves nothing of the epoch; a crash after it leaves all of it. The edits are encoded while the segment is written and
-synced, after the sections have been made: they were captured at the barrier, do not depend on the segment, and are
-stored by the transaction only.
+leaves nothing of the epoch; a crash after it leaves all of it. The edits were captured at the barrier and do not depend
+on the segment, so they are encoded while it is written and synced; but not before the sections have been computed,
+because these may use the same objects.
 
 Closing an epoch detaches its content; a committer may make it durable while the next epoch fills. There is at most one
-commit at a time: an epoch is closed only when the epoch before is durable.
+commit at a time: an epoch is closed only when the previous epoch is durable.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TERM: Final = 1
 TERM: Final = "term"
 """Attribute of a segment with the term of the directory in which it was written."""
 _JOINED_BATCHES: Final = 64
-"""Number of small batches of a relation from which they are joined into one."""
+"""Number of small batches of a relation at which they are joined into one."""
 _SMALL_ROWS: Final = 4_096
 """Number of rows below which a batch is small."""
 
@@ -138,7 +138,7 @@ class _RelationRows:
 
 
 class EpochWriter:
-    """Owner of a runtime's state database, object space and epoch log; the database's lock allows one per directory.
+    """Owner of a runtime's state database, object space and epoch log; the database's lock allows one for a directory.
 
     Not thread-safe: one owner at a time. While an ingest runs, the owner is its sink; other threads may then only call
     `settle`, and read `recovered`, `epoch` and `dead_letters`. If a commit fails, the writer must be closed and opened
@@ -375,12 +375,12 @@ class EpochWriter:
 
 
 class EpochSink(Pipeline):
-    """Closes the epoch on the barrier, and has it committed; see `EpochWriter`.
+    """Sink of the plan, which closes the epoch on the barrier and has it committed; see `EpochWriter`.
 
-    The barrier arrives when the applying step and all views have drained; they rest until it has completed. So their
-    state in the object space does not change, and belongs to the epoch. If a commit raises, the ingest fails: only the
-    next start can determine whether the epoch is committed. The futures of a control record, a turnover and the end are
-    done when the epoch is durable.
+    The barrier arrives when the applying step and all views have drained; they process nothing until it has completed.
+    So their state in the object space does not change, and belongs to the epoch. If a commit raises, the ingest fails:
+    only the next start can determine whether the epoch is committed. A barrier with a payload, such as a control
+    record, completes when the epoch is durable.
 
     Only the worker that makes the call accesses the writer and the state here; there is one call at a time.
     """

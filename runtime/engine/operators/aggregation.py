@@ -146,7 +146,7 @@ class Cells:
         return self.of_rows(batch, *group_codes([batch.column(key) for key in self.keys], batch.num_rows))
 
     def merged(self, cells: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the cells merged to one row per group, where earlier rows count as the first."""
+        """Return the cells merged to one row per group; FIRST and LAST follow the order of the rows."""
         codes, first = group_codes([cells.column(key) for key in self.keys], cells.num_rows)
         if len(first) == cells.num_rows:
             return cells
@@ -188,7 +188,7 @@ _CELLS: Final[dict[str, tuple[str, ...]]] = {
     "first": ("first",),
     "last": ("last",),
 }
-"""Merge of two cells of a group into one, by name, for each cell of an aggregate."""
+"""Operation that merges two cells of a group, for each cell of an aggregate, by the aggregate's kind."""
 
 
 def _cell_fields(number: int, part: WindowAggregate, schema: pa.Schema) -> list[pa.Field]:

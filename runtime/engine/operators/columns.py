@@ -43,7 +43,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with every column in a type that operators have; raise `PlanError` for a column without one."""
+    """Return the schema with types that operators support; raise `PlanError` for a column that has no such type."""
     return pa.schema([pa.field(f.name, _canonical_type(f.name, f.type), f.nullable) for f in schema])
 
 
@@ -141,7 +141,7 @@ def outward(array: pa.Array, kind: pa.DataType) -> pa.Array:
 def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch from outside converted to the order and types of this schema.
 
-    Raise `OperatorError` if it cannot be.
+    Raise `OperatorError` if that is impossible.
     """
     if batch.schema.equals(schema):
         return batch

@@ -1,4 +1,4 @@
-"""Operators that count all rows that they ever took: limit and row number. Their counters stay across barriers."""
+"""Operators that count all their input rows: limit and row number. Their counters stay across barriers."""
 
 from __future__ import annotations
 

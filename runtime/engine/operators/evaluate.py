@@ -60,7 +60,7 @@ def evaluate(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array
 
 
 def mask(where: Expr | None, columns: Mapping[str, pa.Array], rows: int) -> pa.Array | None:
-    """Return a flag for each row, true where a condition is true (not false, not NULL); None for all rows."""
+    """Return a flag for each row, true where a condition is true (not false, not NULL); None without a condition."""
     if where is None:
         return None
     return pc.fill_null(evaluate(where, columns, rows).cast(pa.bool_()), False)
@@ -82,7 +82,7 @@ def _typed(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array |
     if expr.op == "add" and pa.types.is_timestamp(args[0].type):
         return _moved(*args)
     if expr.op in _ARITHMETIC and any(pa.types.is_decimal(a.type) for a in args):
-        raise OverflowError  # Arrow's decimals change their scale, and are refused at 38 digits
+        raise OverflowError  # Arrow changes the scale of decimals, and refuses 38 digits
     if expr.op in ("floordiv", "mod"):
         return _divide(expr, args)
     if expr.op in ("and", "or", "not"):
@@ -171,7 +171,7 @@ def _coalesce(*args: Any) -> Any:
 
 
 def _case(*args: Any) -> Any:
-    """Return the value of CASE: later branches are computed first, and earlier ones replace their values."""
+    """Return the value of CASE: later branches are applied first, so that earlier ones override them."""
     *values, result = _alike((*args[1::2], args[-1]))
     for condition, value in zip(reversed(args[:-1:2]), reversed(values), strict=True):
         result = pc.if_else(pc.fill_null(pc.cast(condition, pa.bool_()), False), value, result)
@@ -184,7 +184,7 @@ def _least(*args: Any) -> Any:
 
 def _greatest(*args: Any) -> Any:
     values = _alike(args)
-    greatest = pc.max_element_wise(*values, skip_nulls=True)  # which treats NaN as missing
+    greatest = pc.max_element_wise(*values, skip_nulls=True)  # it treats NaN as missing
     for value in values:
         if pa.types.is_floating(value.type):
             greatest = pc.if_else(pc.fill_null(pc.is_nan(value), False), value, greatest)
@@ -192,7 +192,7 @@ def _greatest(*args: Any) -> Any:
 
 
 def _like(text: Any, pattern: Any) -> Any:
-    """Return SQL's LIKE; Arrow's own match_like takes a backslash for an escape, which SQL does not."""
+    """Return SQL's LIKE; Arrow's own match_like treats a backslash as an escape, which SQL does not."""
     pattern_text = pattern.as_py()
     if pattern_text is None:
         return pc.cast(pc.if_else(pc.is_null(text), None, None), pa.bool_())
@@ -210,7 +210,7 @@ def _with_digits(value: Any, most: Any) -> Any:
 
 
 def _part(part: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function for a part of a timestamp, which for a date takes the part of its midnight."""
+    """Return a function that computes a part of a timestamp; a date counts as its midnight."""
     return lambda moment: pc.cast(part(pc.cast(moment, pa.timestamp("us"))), pa.int64())
 
 

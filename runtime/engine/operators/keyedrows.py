@@ -18,7 +18,7 @@ __all__ = ["KeyedRows"]
 Words = npt.NDArray[np.int64]
 
 _SPARE_STRINGS: Final = 4096
-"""Number of strings, in addition to twice the number that live rows can have, above which the pool is rebuilt."""
+"""Number of strings above which the pool is rebuilt, in addition to twice the number that live rows can contain."""
 
 
 class KeyedRows:
@@ -71,7 +71,7 @@ class KeyedRows:
         return words
 
     def values(self, slots: Words) -> Words:
-        """Return the words of the columns of live slots that are not keys, shape (words, slots)."""
+        """Return the words of the columns that are not keys, for live slots; shape (words, slots)."""
         return self._table.get(slots)
 
     def delete_at(self, slots: Words) -> None:
@@ -117,7 +117,7 @@ class KeyedRows:
 
 
 def _state_column(field: pa.Field) -> KeyColumn:
-    """Return the layout of a column in the state; raise `PlanError` for a column that cannot be kept."""
+    """Return the layout of a column in the state; raise `PlanError` for a column that cannot be stored."""
     if pa.types.is_decimal(field.type):
         return KeyColumn(field.name, "int128", field.nullable)
     if pa.types.is_timestamp(field.type):

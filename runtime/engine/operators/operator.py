@@ -53,7 +53,7 @@ class Operator(ABC):
     the output of input that expands a thousandfold is never held as a whole. The caller exhausts the iterator before
     the next call. An operator is owned by one caller at a time and has no locks.
 
-    Operators that only read single rows (filter, project, unnest, windows) take rows as they arrive. All others take
+    Operators that read one row at a time (filter, project, unnest, windows) take rows as they arrive. All others take
     rows in order of event time, then arrival, after the watermark has passed them; `advance` follows at each barrier.
     So their output depends on the rows and their order alone, not on where epochs are cut. Their state is in the object
     space.
@@ -86,7 +86,7 @@ class Operator(ABC):
         return iter(())
 
     def watermark(self, bound: int) -> int:
-        """Return the time before which no row of the output will be after `advance` to this bound."""
+        """Return the time before which there will be no output row after a call of `advance` with this bound."""
         return bound
 
     def held_rows(self) -> int:

@@ -62,7 +62,7 @@ class Project(Operator):
 
 
 class Flatten(Operator):
-    """Operator that yields one column per field of each struct, at any depth, named with dots after the path to it."""
+    """Operator that yields one column per field of each struct, at any depth, named with the path to it: ``a.b.c``."""
 
     def __init__(self, schema: pa.Schema, *, most_rows: int = MOST_ROWS) -> None:
         super().__init__(flattened(schema))

@@ -1,4 +1,4 @@
-"""Execution of a plan: the state that the engine keeps of it, and the locks that guard that state.
+"""Execution of a plan: the state of the running plan, and the locks that guard that state.
 
 ```
 RunningQuery ──▶ RunningSource ──Edge──▶ RunningNode ──Edge──▶ RunningNode …      each keeps its successors from ending

@@ -272,7 +272,7 @@ class RunningContext(Context):
     ) -> tuple[Ticket | None, list[Entry], list[tuple[float, Entry]]]:
         """Return the ticket of emitted items, and the inputs to repeat now and later.
 
-        Inputs to repeat keep their tickets; new ones get the ticket of emitted items.
+        Repeated inputs of the call keep their tickets; other objects get the ticket of emitted items.
         """
         executed: dict[int, list[Entry]] = {}  # by identity, as one item may be among the inputs twice
         for entry in entries:

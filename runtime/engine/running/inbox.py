@@ -77,7 +77,7 @@ class Inbox:
         return self._waiting.popleft()[0]
 
     def take(self) -> tuple[list[Entry], int]:
-        """Take and return the next inputs, at least one, adjacent and of one port, and the sum of their sizes."""
+        """Take the next inputs, at least one and all of one port; return them and the sum of their sizes."""
         waiting, most_size = self._waiting, self._most_size
         first = waiting.popleft()
         entries, size, port = [first], first[2], first[0]
@@ -111,7 +111,7 @@ class Inbox:
         self._return(due)
 
     def _return(self, entries: list[Entry]) -> None:
-        """Put entries after all waiting inputs, but before the end of a port."""
+        """Put entries after all waiting entries, or before the first end of a port if there is one."""
         at = len(self._waiting)
         if self.ends:
             at = next(i for i, entry in enumerate(self._waiting) if entry[1] is END_OF_PORT)

@@ -91,7 +91,7 @@ class RunningNode(Consumer):
         with self._lock:
             if self._is_over or self._is_stopping or not self._gate.open_ports.get(port):
                 return None
-            # A producer that has not ended holds both references, and cannot release them without this lock.
+            # The port has a producer that has not ended, so neither reference can be released while this lock is held.
             self._gate.add(port)
             return self._owner.refer(), self._termination.copy()
 

@@ -66,7 +66,7 @@ def barrier_places(plan: Plan) -> BarrierPlaces:
 def check_part(part: Plan, query_id: str) -> None:
     """Raise `PlanError` unless a plan can be added before a cut point of a query.
 
-    The plan must have sources and pipelines, which can drain, one node without successors, and no cut point.
+    The plan must have sources, pipelines that can drain, exactly one node without successors, and no cut point.
     """
     places = barrier_places(part)
     sinks = [node for node in part.nodes if not node.successors]

@@ -36,7 +36,7 @@ __all__ = ["QueryCounters", "RunningQuery"]
 
 
 class _State(Enum):
-    """State of a query; from RUNNING on it changes only to a later one, and at last to ENDED."""
+    """State of a query; it changes only to a later one, and at last to ENDED."""
 
     REGISTERED = 0
     STARTING = 1
@@ -66,8 +66,8 @@ class QueryCounters(msgspec.Struct, frozen=True):
 class RunningQuery:
     """Execution of a plan; one instance for each start. It ends once, and notifies the listeners once.
 
-    Its methods are called by workers, `request_barrier` and `counters` by any thread. All mutable state is accessed
-    with `_lock` held. The query lists its nodes until they have ended, but does not keep them from ending: the
+    Workers call its methods; any thread may call `request_barrier`, `grow` and `counters`. All mutable state is
+    accessed with `_lock` held. The query lists its nodes until they have ended, but does not keep them from ending: the
     producers that feed a node have references to it, and a node ends when the last reference is released.
     """
 
@@ -85,8 +85,8 @@ class RunningQuery:
     ) -> None:
         """Create a query that is not started.
 
-        ``on_ended`` is called when all nodes and sources have ended, ``on_published`` after the listeners were notified
-        of it.
+        ``on_ended`` is called when all nodes and sources have ended, and ``on_published`` after the listeners were
+        notified of the end.
         """
         self.query_id = plan.query_id
         self.queue = queue
@@ -157,9 +157,9 @@ class RunningQuery:
             self.queue.put(StartPipelineTask(node, callbacks))
 
     def _all_started(self, opening: CallbackReference) -> None:
-        """Open the sources after all pipelines were started.
+        """Open the sources, as all pipelines have been started.
 
-        The query does not end before it was published as running.
+        The query cannot end before its status RUNNING is published.
         """
         with opening:
             with self._lock:

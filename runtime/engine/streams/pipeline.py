@@ -24,8 +24,8 @@ _MOST_DELTAS: Final = 1024
 class StreamsPipeline(StreamsNode):
     """Pipeline that adds rows to the streams as they arrive, and emits complete rows at the barrier.
 
-    It is owned by the worker that makes the call. The applying step may read `reads` and `times`; it takes no input
-    while they change.
+    It is owned by the worker that makes the call. The applying step may read `reads` and `times`, and takes no input
+    while these change.
     """
 
     most_inputs = _MOST_DELTAS

@@ -39,7 +39,7 @@ __all__ = ["ClosedStreams", "DerivedStreams", "StreamFigures"]
 
 _NAME: Final = "streams"
 _MOST_PENDING_ROWS: Final = 1 << 14
-"""Number of rows that are gathered before a call of the queries, which costs as much as a hundred rows."""
+"""Number of rows that are gathered before the queries are called; a call costs as much as a hundred rows."""
 _LOWEST: Final = -(1 << 62)
 """Watermark up to which the watermark of a stream counts as unknown."""
 _WARNING_SHARE: Final = 0.8
@@ -147,7 +147,7 @@ class _Running:
         return ENDED if ticks >= ENDED // unit else ticks * unit
 
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
-        """Add rows of an input with their weights; rows of a stream are inserted ones."""
+        """Add rows of an input with their weights; deleted rows count for tables only."""
         if self.query is None or not rows.num_rows:
             return
         if relation in self.tables:
@@ -184,7 +184,7 @@ class _Running:
 
 
 def _check_moments(rows: pa.RecordBatch) -> None:
-    """Raise `OperatorError` for a date or timestamp that Python, and most formats, do not have."""
+    """Raise `OperatorError` for a date or timestamp that Python, and most formats, cannot represent."""
     for column, field in zip(rows.columns, rows.schema, strict=True):
         if (limits := _MOMENTS.get(field.type)) is not None and column.null_count < len(column):
             bounds = pc.min_max(column)
@@ -206,9 +206,9 @@ def _as_decimals(rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBa
 class DerivedStreams:
     """Derived streams of a catalogue. One owner at a time: the worker that runs the pipeline.
 
-    A stream whose query raises fails, and with it the streams that read it; others continue. Its rows stay until it is
-    dropped; the saved state of its query is deleted. `reads`, `times` and `figures` are replaced as a whole, and any
-    thread may read them.
+    A stream whose query raises fails, and with it the streams that read it; others continue. The rows of a failed
+    stream stay until it is dropped; the saved state of its query is deleted. `reads`, `times` and `figures` are
+    replaced as a whole, and any thread may read them.
     """
 
     _log = Logger()
@@ -244,11 +244,11 @@ class DerivedStreams:
         self._set_inputs()
 
     def _set_inputs(self) -> None:
-        """Set what depends on the inputs of the running streams."""
+        """Set the attributes that depend on the inputs of the running streams."""
         inputs = [each for running in self._running.values() for each in running.stream.inputs]
         own = [each for each in inputs if each.relation.name not in self._running]
         self.reads: frozenset[str] = frozenset(each.relation.name for each in own)
-        """Names of the relations that streams read, without streams."""
+        """Names of the relations that streams read, except streams."""
         self.times: Mapping[str, str] = {each.relation.name: each.time for each in own if each.time}
         """Time column of each relation that has one."""
         self.figures: Mapping[str, StreamFigures] = self._figures()
@@ -297,7 +297,7 @@ class DerivedStreams:
                 self._guarded(running, lambda running=running: running.add(name, rows))  # type: ignore[misc]
 
     def close(self, watermarks: Mapping[str, int], ended: Collection[str] = ()) -> ClosedStreams:
-        """Close an epoch; return the rows that are complete by these watermarks of relations that are not streams.
+        """Close an epoch at these watermarks of relations that are not streams; return the changes of the streams.
 
         ``ended`` are relations for which no further row is expected; no row waits for them. The end is not saved,
         because a restart may find rows that were appended to a file.

@@ -48,7 +48,7 @@ ARROW_TYPES: Final[dict[str, pa.DataType]] = {
 }
 """Types of key columns by name."""
 _FEW: Final = 64
-"""Number of strings up to which they are converted one by one; calls of Arrow may release the interpreter lock."""
+"""Number of strings up to which they are converted one by one, as calls of Arrow may release the interpreter lock."""
 
 
 def words_of_decimals(array: pa.Array) -> Words:
@@ -95,8 +95,8 @@ class KeyColumn(msgspec.Struct, frozen=True):
 class StringPool:
     """Bijection of strings and numbers, counted from 0 in the order of first use; a number is never reused.
 
-    A pool is saved apart from the tables with its numbers: `added_since` returns the strings that a checkpoint has to
-    write.
+    A pool is saved apart from the tables that contain its numbers: `added_since` returns the strings that a checkpoint
+    has to write.
     """
 
     def __init__(self, strings: Iterable[str] = ()) -> None:
@@ -110,7 +110,7 @@ class StringPool:
     def encode(self, column: pa.Array, *, adds: bool = True) -> npt.NDArray[np.int64]:
         """Return the numbers of a string column's values, -1 for NULL.
 
-        A new string is added, or unless ``adds`` gets the number -2. The loop in Python is over the distinct values,
+        A new string is added if ``adds``; otherwise its number is -2. The loop in Python is over the distinct values,
         or over all values of a short column.
         """
         number = self._number if adds else self._known_number
@@ -167,7 +167,7 @@ def encode_words(
 ) -> Words:
     """Return Arrow columns as words, shape (rows, width); with ``adds``, missing strings are added to the pool.
 
-    Raise `ValueError` for NULL in a column that has none.
+    Raise `ValueError` for NULL in a column that is not nullable.
     """
     rows = len(arrays[0]) if arrays else 0
     words = np.zeros((rows, width_of(columns)), np.int64)

@@ -84,7 +84,7 @@ class HashedSlots:
         self._tombstones += len(slots)
 
     def _place(self, slots: Slots, keys: Words) -> None:
-        """Write slots at free positions; if two of them collide at one, the loser probes the next position."""
+        """Write slots at free positions; if two slots collide at a position, one of them probes the next position."""
         mask = len(self._positions) - 1
         position = (_hash(keys[slots]) & np.uint64(mask)).view(np.int64)
         pending = np.arange(len(slots))
@@ -134,7 +134,7 @@ class KeyIndex:
         self._width = width
         self._keys = np.zeros((_SMALLEST, width), np.int64)  # slot → key
         self._is_live = np.zeros(_SMALLEST, np.bool_)  # by slot
-        self._used = 0  # slots handed out so far, live or free
+        self._used = 0  # slots allocated so far, live or free
         self._free = np.zeros(_SMALLEST, np.int64)  # a stack of freed slots, to be reused
         self._free_count = 0
         self._hashed = HashedSlots()

@@ -118,15 +118,15 @@ class KeyedTable:
         return len(self) * 8 * (self._width + len(self._names))
 
     def save(self) -> pa.RecordBatch:
-        """Return the changes since the last save, as a run; `on_saved` or `on_failed` must follow before the next."""
+        """Return the changes since the last save, as a run; before the next call, call `on_saved` or `on_failed`."""
         return self._run(*self._take_off())
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[pa.RecordBatch, int | None]:
         """Return the run of `save`, to which the keys of the next slots are added, and the slot to resume from.
 
         The slots begin at ``start``; their number is ``factor`` times the changes, but at least ``least``. The slot to
-        resume from is None after the last. The runs of a complete sweep from 0 to the end have the whole state whatever
-        changed meanwhile: each key that is live at the end was swept, or changed after the sweep had passed it.
+        resume from is None after the last. The runs of a complete sweep from 0 to the end have the whole state, even if
+        keys change meanwhile: each key that is live at the end was swept, or changed after the sweep had passed it.
         """
         slots, gone = self._take_off()
         stop = start + max(least, factor * (len(slots) + len(gone)))
@@ -139,7 +139,7 @@ class KeyedTable:
             self.on_failed()
         slots = np.concatenate([_NONE, *self._changed])
         slots = slots.compress(self._marks.take(slots) & _CHANGED)
-        if len(self._changed) > 1:  # a slot that was freed and reused is in it twice
+        if len(self._changed) > 1:  # a slot that was freed and reused is there twice
             slots = _once(slots)
         gone = np.concatenate([np.zeros((0, self._width), np.int64), *self._gone])
         if len(gone):

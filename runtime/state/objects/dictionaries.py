@@ -31,7 +31,7 @@ class Entries(Keyed):
     def __init__(self, home: Home, schema: Schema, *, is_sorted: bool) -> None:
         super().__init__(home, schema, is_sorted=is_sorted)
         self.key_codec = Codec(schema.key, home.name)
-        self._keys: list[Any] = []  # by slot; an equal key that is set later does not replace it
+        self._keys: list[Any] = []  # by slot; setting an equal key later does not replace the first
         self._values: list[Any] = []  # by slot, encoded if it is bytes
         self._stamps = array("q")  # by slot: the newer a key, the higher
         self._stamp = 0

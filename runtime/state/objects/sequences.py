@@ -34,7 +34,7 @@ TAIL: Final = 1
 
 
 class _Flight(msgspec.Struct, frozen=True):
-    """Save whose outcome is open."""
+    """Save whose outcome is not known yet."""
 
     head: int
     """Slot of the first item at the save."""
@@ -64,7 +64,7 @@ class Contiguous(Slots):
         self._is_queue = is_queue
         self.head = 0
         self.new_from = 0
-        """Slot from which on all items are saved next, changed or not."""
+        """Slot from which on the next save writes all items, changed or not."""
         self.changed: set[int] = set()
         """Slots of changed items below ``new_from``."""
         self._stored = (0, 0)  # range that the store may have
@@ -141,7 +141,7 @@ class Contiguous(Slots):
         self._flight = None
         self.new_from = min(self.new_from, flight.new_from)
         self.changed |= flight.changed
-        # The store may have committed without reporting it, so the range of slots that it may have includes both.
+        # The store may have committed without reporting it, so the slots that it may have are those of both saves.
         low, high = self._stored
         self._stored = (min(low, flight.head), max(high, flight.tail)) if low < high else (flight.head, flight.tail)
         self._stored_metadata = {k: v for k, v in self._stored_metadata.items() if flight.metadata.get(k) == v}

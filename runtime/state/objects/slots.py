@@ -26,7 +26,7 @@ class Schema(msgspec.Struct, frozen=True):
     """Version that is stored with the object; an object of a lower version is migrated when it is read."""
     migrate: Callable[[int, Any], Any] | None = None
     """Function (stored version, item) → item of this version; an item of a dictionary is a (key, value) pair. Stored
-    items are given as plain Python values, because their types may not exist any more."""
+    items are passed as plain Python values, because their types may not exist any more."""
 
 
 PLAIN: Final = Schema()
@@ -61,8 +61,8 @@ class Home:
 class Slots(ABC):
     """Slots of an object: read from the store when they are first used, and saved by their changes.
 
-    A subclass has its content in cached properties. `begin` sets them for a new object; for a stored object their first
-    use reads the store, and until then it costs nothing. Not thread-safe: one owner at a time, the object space's.
+    A subclass has its content in cached properties. `begin` sets them for a new object. For a stored object their first
+    use reads the store; until then the object costs nothing. Not thread-safe: one owner at a time, the object space's.
     """
 
     _loaded: str
@@ -103,7 +103,7 @@ class Slots(ABC):
         """Assert every invariant; for tests."""
 
     def save(self, *, full: bool = False) -> list[Edit]:
-        """Return the edits since the last save, or all; `on_saved` or `on_failed` must follow before the next."""
+        """Return the edits since the last save, or all; `on_saved` or `on_failed` must follow before the next call."""
         if self.is_in_memory:
             return self._edits(full)
         return list(self.home.raw()) if full else []

@@ -26,7 +26,7 @@ _PASSED: Final = b"passed"
 _LEAST: Final = -(2**63)
 """Time before all others."""
 _PART_ROWS: Final = 1 << 14
-"""Number of rows up to which parts are joined, and into which stored rows are cut."""
+"""Number of rows up to which parts are joined, and of the parts into which stored rows are cut."""
 
 
 class _Part(NamedTuple):
@@ -54,7 +54,7 @@ def _part(rows: pa.RecordBatch, times: Integers) -> _Part:
 class Sequencer:
     """Rows of one input that wait for the watermark, in the order in which they arrived.
 
-    They are in parts of some ten thousand rows. `release` only reads the parts that the bound divides, so that its cost
+    They are in parts of some ten thousand rows. `release` reads only the parts that the bound divides, so that its cost
     depends on the rows that arrive and leave, not on the rows that wait.
 
     A run of the object space has the rows that arrived since the run before it and still wait, and the time before
@@ -80,9 +80,9 @@ class Sequencer:
         self._time = time
         self._keys = tuple(keys)
         self._none = concat([], schema)
-        self._stored: list[_Part] = []  # rows that a saved run has
-        self._fresh: list[_Part] = []  # rows after the stored ones that no run has
-        self._arrived: list[pa.RecordBatch] = []  # rows after these, since the last release or save
+        self._stored: list[_Part] = []  # rows that are in a saved run
+        self._fresh: list[_Part] = []  # rows after the stored ones, in no run yet
+        self._arrived: list[pa.RecordBatch] = []  # rows after the fresh ones, since the last release or save
         self._rows = 0  # number of all rows that wait
         self._passed = _LEAST
         self._has_gone = False  # True if rows of stored runs were yielded since the last save
@@ -114,7 +114,7 @@ class Sequencer:
         self._stored, self._fresh, self._arrived, self._rows = [], [], [], 0
 
     def release(self, bound: int, *, inclusive: bool) -> pa.RecordBatch:
-        """Remove the rows before the bound, or if ``inclusive`` at it, and return them in their order."""
+        """Remove the rows before the bound, and those at the bound if ``inclusive``; return them in their order."""
         if not self._rows:
             return self._none
         self._settle()

@@ -20,7 +20,7 @@ __all__ = ["AsofJoin"]
 Integers = npt.NDArray[np.int64]
 
 _SWEEP_FACTOR: Final = 4
-"""Factor by which the rows held may outnumber the new ones before rows past the tolerance are searched for."""
+"""Greatest ratio of held rows to new ones at which rows past the tolerance are searched for."""
 
 
 class AsofJoin(Operator):
@@ -32,7 +32,7 @@ class AsofJoin(Operator):
     the order of the left input.
 
     The last right row of each key is in the object space, and a barrier reads those that its left rows need. When a
-    quarter of the held rows are new, all of them are searched for rows past the tolerance, which are deleted.
+    quarter of the held rows are new, all held rows are searched for those past the tolerance, which are deleted.
     """
 
     ports = 2
@@ -131,7 +131,8 @@ class AsofJoin(Operator):
         """Return the right row of each left row, -1 for none.
 
         Both inputs are in order of time, except that the right one begins with the rows of earlier barriers, in any
-        order. Rows of both sides are merged by time; a left row matches the last right row of its key up to there.
+        order. Rows of both sides are merged by time; a left row matches the last right row of its key that is not
+        later.
         """
         count = left.num_rows
         if not right.num_rows:
@@ -147,7 +148,7 @@ class AsofJoin(Operator):
         return matches
 
     def _by_key(self, left: pa.RecordBatch, right: pa.RecordBatch, reached: Integers) -> Integers:
-        """Return the last of the first ``reached`` right rows that has the key of each left row."""
+        """Return, for each left row, the last of the first ``reached`` right rows that has its key; -1 for none."""
         count, others = left.num_rows, right.num_rows
         columns = [stacked(left.column(mine), right.column(theirs)) for mine, theirs in zip(*self._by, strict=True)]
         codes, _ = group_codes(columns, count + others)

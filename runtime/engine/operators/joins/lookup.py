@@ -1,4 +1,4 @@
-"""Lookup join of every row with the rows of a table that have its key, which an index of the table finds."""
+"""Lookup join of every row with the rows of a table that have its key, by means of an index of the table."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class TableIndex:
         self._sorted = None
 
     def look_up(self, keys: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Integers, Integers]:
-        """Return the rows of the table by key, and the first row and the number of rows of each of ``keys``."""
+        """Return the rows of the table, grouped by key, and for each of ``keys`` its first row and number of rows."""
         rows = self._indexed()
         codes = self._coded(keys, len(keys[0]))
         starts = np.searchsorted(self._codes, codes, side="left")

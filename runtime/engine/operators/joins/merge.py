@@ -25,7 +25,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class Matches:
-    """Matches in another block of each row of the driving block: ``counts`` adjacent rows from ``starts`` on."""
+    """Matches of each row of the driving block: ``counts`` adjacent rows of the other block from ``starts`` on."""
 
     def __init__(self, codes: Integers, others: Integers, starts: Integers, counts: Integers) -> None:
         self._codes = codes
@@ -120,7 +120,7 @@ class MergeJoin(Operator):
     Both inputs are sorted by their keys, NULL last, and complete up to the same time, so that rows of different
     barriers never match. A key with a NULL matches nothing, as in SQL. Output is in the order of the keys.
 
-    Once one input has ended, new rows of the other are dropped, unless the join yields rows without a match.
+    Once one input has ended, new rows of the other are dropped, unless the join yields these rows without a match.
     """
 
     ports = 2

@@ -70,7 +70,7 @@ def _lag(expr: Expr, lags: dict[str, int]) -> int | None:
 
 
 def _either(*names: str) -> str:
-    """Return the name for the time of a full join, which is the value of the one of these columns that is not NULL."""
+    """Return the name for the time of a full join: the value of whichever of these columns is not NULL."""
     return f"either of {', '.join(sorted(names))}"
 
 
@@ -116,7 +116,7 @@ def in_sessions(step: Step, time: str, start: str, keys: Sequence[str], gap: int
 
 
 def with_previous(step: Step, time: str, keys: Sequence[str], columns: On) -> Step:
-    """Return a step with values of the row before.
+    """Return a step with the rows, each with values of the previous row of its key.
 
     ``columns`` pairs each column with the name of its previous value.
     """
@@ -133,7 +133,7 @@ def with_previous(step: Step, time: str, keys: Sequence[str], columns: On) -> St
 def deduplicated(step: Step, time: str, keys: Sequence[str], bound: str, span: int) -> Step:
     """Return a step with the first row of each key in order of ``time``.
 
-    A key is forgotten when event time is ``span`` past its value of ``bound``.
+    A key is deleted when event time is ``span`` past its value in the column ``bound``.
     """
     lag = _checked_time(step, time)
     schema = step.schema
@@ -218,7 +218,7 @@ def looked_up(step: Step, table: Step, on: On, kind: LookupKind) -> Step:
 
 
 def unnested(step: Step, lists: Sequence[str], *, outer: bool, ordinality: str) -> Step:
-    """Return a step with a row for each element of the lists; raise `PlanError` for no list, or another column."""
+    """Return a step with a row for each element of the lists; raise `PlanError` without lists, or for another type."""
     if not lists:
         raise PlanError("expected a list to unnest, was none")
     fields = list(step.schema)
@@ -269,7 +269,7 @@ def united(steps: Sequence[Step]) -> Step:
 
 
 def limited(step: Step, count: int, offset: int) -> Step:
-    """Return a step with ``count`` rows after the first ``offset`` rows in order of time; raise `PlanError` below 0."""
+    """Return a step with ``count`` rows after the first ``offset`` in time order; raise `PlanError` if one is < 0."""
     if count < 0 or offset < 0:
         raise PlanError(f"expected a limit and an offset from 0, were {count} and {offset}")
     time, lag = _expected_time(step, "LIMIT")

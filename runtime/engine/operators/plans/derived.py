@@ -157,7 +157,7 @@ class DerivedQuery:
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
         """Add rows of an input: inserted rows of a stream, or deltas of a table.
 
-        Raise `OperatorError` if no query reads it.
+        Raise `OperatorError` if the query does not read the input.
         """
         known = self._inputs.get(relation.lower())
         if known is None:
@@ -250,7 +250,7 @@ class DerivedQuery:
                 self._late_held += kept.num_rows
                 self._late_rows.append((relation, kept))
             rows = rows.filter(pa.array(~is_late))
-        # In the schema of the scan the time is never NULL, as in all rows that are not late.
+        # The time is never NULL in the schema of the scan, nor in these rows: a row without a time is late.
         return pa.RecordBatch.from_arrays(rows.columns, schema=known.scan)
 
     # Graph of operators
@@ -276,7 +276,7 @@ class DerivedQuery:
             self._given(node, node.operator_.add_input(batch, port))
 
     def _advance(self, node: _Node) -> None:
-        """Advance a node to the watermarks of its inputs, which have advanced before."""
+        """Advance a node to the watermarks of its inputs, which must have been advanced before it."""
         step = node.step
         if step.kind in ("stream", "table"):
             known = self._inputs[step.label]
@@ -325,7 +325,7 @@ class _Input:
     watermark: int | None = None
     """Watermark at the last barrier; None before the first watermark."""
     has_ended: bool = False
-    """True if no further row would come, as of the last barrier."""
+    """True if no further row was expected at the last barrier."""
 
     def __post_init__(self) -> None:
         self.scan = self.step.schema
@@ -349,7 +349,7 @@ class _Node:
     consumers: list[tuple[_Node, int]] = field(default_factory=list)
     """Nodes that take the output, each with a port."""
     waiting: list[pa.RecordBatch] = field(default_factory=list)
-    """Rows that wait for the next barrier only."""
+    """Rows of a step of kind "barrier" that wait for the next barrier."""
     watermark: int | None = None
     """Watermark of the output; None while it is unknown."""
     input_watermarks: list[int | None] = field(default_factory=list)
@@ -436,7 +436,7 @@ def _names_in(query: Query) -> frozenset[str]:
     """
     tables = {node.name.lower() for node in query.tree.find_all(exp.Table)}
     if any(node.alias_column_names for node in query.tree.find_all(exp.Table)):
-        return frozenset((*tables, "*"))  # these use columns by position
+        return frozenset((*tables, "*"))  # an alias with column names refers to columns by position
     aliases = {node.name.lower() for node in query.tree.find_all(exp.TableAlias)}
     return frozenset(tables).union(_names(query.tree, tables | aliases))
 

@@ -59,10 +59,10 @@ _ENDS: Final = frozenset(("window_end", "tumble_end", "hop_end", "session_end"))
 def plan_query(query: Query, relations: Mapping[str, Step]) -> Step:
     """Return the plan of a query over these relations, by their names; raise `SqlError` with a position.
 
-    SELECT with expressions, WHERE, GROUP BY over a window of event time, HAVING, DISTINCT, JOIN (inner, LEFT, RIGHT,
-    FULL, SEMI, ANTI) of streams on equal times, ASOF JOIN, JOIN with a table, UNNEST as a lateral join, LAG,
-    ROW_NUMBER() = 1 in QUALIFY, ROW_NUMBER() OVER (), UNION ALL, LIMIT, WITH and subqueries in FROM. The rows of the
-    result are in order of time.
+    A query may have SELECT with expressions, WHERE, GROUP BY over a window of event time, HAVING, DISTINCT, JOIN
+    (inner, LEFT, RIGHT, FULL, SEMI, ANTI) of streams on equal times, ASOF JOIN, JOIN with a table, UNNEST as a lateral
+    join, LAG, ROW_NUMBER() = 1 in QUALIFY, ROW_NUMBER() OVER (), UNION ALL, LIMIT, WITH and subqueries in FROM. The
+    rows of the result are in order of time.
     """
     return building.in_time_order(_Planner(query, relations).query(query.tree))
 
@@ -189,7 +189,7 @@ class _Selection:
         self._check_windows(node)
         clause = node.args.get("qualify")
         roots = [] if clause is None else [exp.Paren(this=part) for part in conjuncts(clause.this)]
-        self._with_previous(node, roots)  # roots, as a part that is a LAG as a whole is replaced, too
+        self._with_previous(node, roots)  # with roots, because a part that is a LAG is itself replaced
         qualify = [root.this for root in roots]
         firsts = [part for part in qualify if self._deduplicated(part)]
         if len(firsts) > 1:  # the second would apply to the rows that the first keeps
@@ -488,7 +488,7 @@ class _Selection:
 
 
 def _has_aggregate(nodes: Sequence[exp.Expr]) -> bool:
-    """Return True if an expression has an aggregate; one with a window function is refused elsewhere."""
+    """Return True if an expression has an aggregate; expressions with window functions are refused elsewhere."""
     if any(_is_time_weighted(part) for node in nodes for part in node.walk()):
         return True
     return next(aggregates_of([node for node in nodes if not node.find(exp.Window)]), None) is not None

@@ -174,7 +174,7 @@ class Sources:
         return (node.right, node.left) if sides == ("right", "left") else None
 
     def _side(self, node: exp.Expr, right: SqlScope) -> str:
-        """Return the side of an expression's columns: "left", "right", "both", or "none", as of a later table."""
+        """Return the side of an expression's columns: "left", "right", "both"; "none" if they are of later tables."""
         sides = set()
         for column in node.find_all(exp.Column):
             mine, theirs = bool(self.scope.find(column)), bool(right.find(column))
@@ -214,7 +214,7 @@ class Sources:
         return None
 
     def _apply_alone(self, rest: Sequence[exp.Expr], right: SqlScope, kind: str, join: exp.Join) -> None:
-        """Apply conditions of one side to that side, and other conditions of an inner join after it."""
+        """Apply conditions of one side to that side, and other conditions of an inner join after the join."""
         is_asof = bool(join.args.get("method"))
         for node in rest:
             side = self._side(node, right)
@@ -272,7 +272,7 @@ class Sources:
         self.scope.tables[alias.this.name.lower()] = columns
 
     def _lists(self, lists: Sequence[exp.Expr], names: Sequence[str], select: exp.Select) -> dict[str, str]:
-        """Return the columns for the elements, copies of the lists; drop the lists unless they are used elsewhere."""
+        """Return the columns for the elements, which are copies of the lists; drop lists that nothing else uses."""
         schema = self.scope.step.schema
         has_star = any(True for _ in select.find_all(exp.Star))
         copied: dict[str, str] = {}

@@ -15,8 +15,8 @@ __all__ = ["Place", "Port", "Step", "StepKind", "earlier", "fingerprint", "in_or
 
 StepKind = Literal["stream", "table", "arrival", "barrier", "ordered", "complete"]
 """Way in which a step takes rows. "stream" and "table" take them from outside, "arrival" takes them as they arrive, and
-"barrier" takes all of them at the barrier. "ordered" takes them in order of time up to the watermark. "complete" does
-so, too, and up to the same time on all ports."""
+"barrier" takes all of them at the barrier. "ordered" takes them in order of time, up to and including the watermark.
+"complete" takes them in the same order, but only those before the least watermark of its ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Step:
     kind: StepKind
     """Way in which the step takes rows."""
     label: str
-    """Description for people: the operator, its keys and conditions; the name of a relation."""
+    """Description for people: the operator with its keys and conditions, or the name of a relation."""
     schema: pa.Schema
     """Schema of the output."""
     inputs: tuple[Step, ...] = ()
