@@ -84,7 +84,7 @@ class DaySchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 class Day:
     """Submits the inputs that depend on time: phases, and ticks when an order expires and in each second of an auction.
 
-    A symbol that an operator has moved to another phase than the schedule's stays in it until the end of the day.
+    A symbol that an operator has moved to a phase outside the schedule stays in that phase until the end of the day.
     After a restart the duration of the present phase begins again. `stop` is called with the reason when the journal
     fails.
     """

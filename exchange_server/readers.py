@@ -125,7 +125,7 @@ class Tail:
 
     @property
     def too_slow(self) -> bool:
-        """True if the lag exceeds the limit above the smallest lag so far."""
+        """True if the lag exceeds the smallest lag so far by more than the limit."""
         return self.lag_bytes > self._allowance_bytes
 
     def burst(self, start: int, data: bytes, now_s: float) -> None:

@@ -143,7 +143,7 @@ class MassCancel(Input, frozen=True, gc=False, array_like=True, tag=6):
 
 
 class Kill(Input, frozen=True, gc=False, array_like=True, tag=7):
-    """Stops an account (its orders are cancelled, new ones refused), or lets it trade again."""
+    """Stops an account (its orders are cancelled, new ones refused), or permits it to trade again."""
 
     account: int
     killed: bool
