@@ -39,8 +39,8 @@ ReplayMode = Literal["as-recorded", "as-orders"]
 PhaseName = Literal["continuous", "auction-open", "auction-close", "auction-halt", "halted", "paused", "closed"]
 """Phase of a symbol.
 
-Orders trade in `continuous`; the auctions collect orders until they uncross; `halted` refuses orders; `paused` refuses
-all orders except those for the auction that will follow; `closed` is the end of the day.
+Orders trade in `continuous`; the auctions collect orders until they uncross; `halted` refuses orders; `paused` accepts
+the same orders as an auction, and publishes no imbalance; `closed` is the end of the day.
 """
 
 REMAIN: Final = "V"
