@@ -118,7 +118,7 @@ class Reports:
         self.figures = figures
         self.playing = playing
         self.ports: dict[str, int] = {}
-        """Ports by purpose; the code that opens a port enters it here."""
+        """Ports by purpose, set once all of them are open."""
         self._seconds = seconds
         self._since_s = seconds()
 
@@ -270,7 +270,7 @@ class Reports:
         return admin.StateHash(market.inputs, market.last_time_ns, market.state_hash())
 
     def player(self) -> Playing:
-        """Return the running replay; raise `UnknownNameError` if there is none."""
+        """Return the replay, running or finished; raise `UnknownNameError` if the exchange has none."""
         if self.playing is None:
             raise UnknownNameError("expected an exchange that plays a recorded file, was one without --replay")
         return self.playing

@@ -47,7 +47,7 @@ class NoiseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     inside: Share = 0.5
     """Share of the fleeting orders that improve the best price; the others join it."""
     odd: Share = 0.1
-    """Share of the fleeting orders whose size is uniform below a clip; the size of the others is about a clip."""
+    """Share of the fleeting orders of a random size below a clip, mostly small; the size of the others is about a clip."""
     market: Share = 0.14
     """Share of the noise traders' turns in which a market order is sent."""
     market_clips: Positive = 0.4
@@ -78,7 +78,7 @@ class MakerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     growth: Positive = 1.5
     """Factor by which the distance grows from one level to the next."""
     clips: Positive = 2.0
-    """Size of the first quote, in clips."""
+    """Size of a quote at distance 0, in clips; the size of a real quote grows with its distance."""
     clips_per_step: Weight = 0.12
     """Growth of the size for each step of distance, in clips."""
     learning: Share = 0.6

@@ -180,7 +180,7 @@ class Maker(Trader):
     """Market maker: learns the price from trades, and moves one quote after the other to its intended price.
 
     A maker never takes liquidity: a quote stays behind the best price of the other side. It checks its quotes in
-    turn, and the best quotes first after a trade.
+    turn, and starts again with the best ones after a trade beyond them.
     """
 
     def __init__(self, settings: MakerSettings, broker_id: int, clip_lots: int) -> None:

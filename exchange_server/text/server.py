@@ -86,7 +86,7 @@ class ConnectionOwner(Protocol):
         ...
 
     def bind_broker(self, connection: TextConnection, broker_id: int) -> None:
-        """Bind a connection to the broker of its first request, or close it."""
+        """Bind a connection to the broker of its first request, or refuse the request."""
         ...
 
     def take(self, connection: TextConnection, broker: Broker, request: text.Request) -> None:
@@ -327,7 +327,7 @@ class TextServer(Factory):
 
     @property
     def clients(self) -> int:
-        """Number of interactive clients that are logged in."""
+        """Number of interactive clients that are logged in and whose broker is known."""
         return sum(len(broker.audience.connections) for broker in self._brokers.values())
 
     @property
