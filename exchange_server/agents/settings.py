@@ -47,7 +47,7 @@ class NoiseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     inside: Share = 0.5
     """Share of the fleeting orders that improve the best price; the others join it."""
     odd: Share = 0.1
-    """Share of the fleeting orders of a random size below a clip, mostly small; the size of the others is about a clip."""
+    """Share of the fleeting orders with a random size below a clip, mostly small; the others are of about a clip."""
     market: Share = 0.14
     """Share of the noise traders' turns in which a market order is sent."""
     market_clips: Positive = 0.4

@@ -237,8 +237,8 @@ _LIVE: Final = ord("L")
 def read_run(data: bytes, at: int, scales: ListedScales, account: Account) -> tuple[int, list[Order]]:
     """Return the locate and the plain orders of a run of messages of one account that begins at ``at``.
 
-    The run ends before the first message that is not a plain order or differs from the first one: its orders have one
-    symbol, and differ only in number, side, quantity, price and the client's id.
+    The run ends before the first message that is not a plain order, or that differs from the first one in anything but
+    number, side, quantity, price and the client's id.
     """
     rows: Any = np.frombuffer(data, _ROW, (len(data) - at) // ORDER_BYTES, at)
     begin = rows[0]
