@@ -139,7 +139,7 @@ class ChangeoverLab:
     def batch(self, most: int = 64, *, lose: bool = False) -> bool:
         """Run one batch; return False if there is nothing to do.
 
-        With ``lose``, its state and results are lost, and it runs again.
+        With ``lose``, its state and results are lost, and the next call runs it again.
         """
         newest = min(self.log.latest(), self.version + most)
         self.reader._look(newest)

@@ -33,7 +33,7 @@ class CompositeRig:
         self.quotes: dict[str, Quote] = {}
         self.rows: list[dict[str, Any]] = []
         self.refusals = 0
-        """Number of further orders that a limit of the engine refuses."""
+        """Number of the next orders that a limit of the engine refuses."""
         self.book: dict[int, Order] = {}
         """Orders as the exchange has them."""
         self.sent: list[Order] = []
