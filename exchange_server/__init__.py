@@ -14,5 +14,5 @@
 ```
 
 Nothing is imported here: `exchange_server.matching` is the market alone, for use in process, and
-`exchange_server.app` runs the whole.
+`exchange_server.app` runs the complete process.
 """

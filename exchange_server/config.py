@@ -40,7 +40,7 @@ from exchange_server.text import TextLimits
 __all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "agent_instruments", "rules_of"]
 
 _SIZE: Final = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,20})?")
-"""Sizes of a tick and of a lot."""
+"""Pattern of the size of a tick or a lot."""
 
 DEFAULT_INSTRUMENTS: Final = (
     Instrument("ACME", "0.01", "1", 10_000),
@@ -60,7 +60,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     format: RecordingFormat
     """Format of the file."""
     mode: ReplayMode = "as-orders"
-    """Replay of the records as orders to trade against, or exactly as recorded."""
+    """Effect of the records: orders to trade against, or a book exactly as recorded."""
     speed: float | None = 1.0
     """Recorded seconds per real second; None is as fast as possible."""
     symbol: str = "REPLAY"
@@ -78,7 +78,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Symbols of the replayed instruments; a Parquet recording gives its own if none is named."""
+        """Symbols of the replayed instruments; if none is named, those that a Parquet recording contains."""
         if self.format == "parquet" and not self.stocks and self.symbol == ANY_SYMBOL:
             from exchange_server.replay.parquet import read_info  # other files are replayed without pyarrow
 

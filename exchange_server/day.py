@@ -84,7 +84,8 @@ class DaySchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 class Day:
     """Submits the inputs that depend on time: phases, and ticks when an order expires and in each second of an auction.
 
-    A symbol that an operator has moved to another phase than the schedule's stays in it until the end of the day.
+    The schedule moves only the symbols that are in its present phase, so a symbol that an operator has halted stays
+    halted; the end of the day closes every symbol.
     After a restart the duration of the present phase begins again. `stop` is called with the reason when the journal
     fails.
     """

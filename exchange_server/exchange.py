@@ -49,7 +49,7 @@ class Exchange:
         """Recover the market from its journal.
 
         ``encoders`` are given by the form that they write, ``text`` or ``itch``; they and ``protocols`` share `now`.
-        ``observers`` are notified of the feed of this process, inputs that are applied again included, and write to
+        ``observers`` are notified of the feed of this process, including inputs that are applied again, and write to
         no file.
         """
         self.journal = journal
@@ -218,7 +218,7 @@ class Exchange:
     # -- snapshots and the end ---------------------------------------------------------------------------------
 
     def begin_snapshot(self) -> Callable[[], None]:
-        """Take a snapshot now; return the function that writes it, also in another thread while the market continues.
+        """Take a snapshot now; return the function that writes it, which may run in another thread meanwhile.
 
         The function raises `JournalError` if the snapshot cannot be written; then it is missing, and the exchange can
         continue as long as its inputs can be written. Later inputs go to a new segment of the journal.
@@ -251,7 +251,7 @@ class Exchange:
 
 
 def _needed(snapshot: Snapshot, encoders: Mapping[str, FeedEncoder]) -> dict[str, Position]:
-    """Return the positions of the streams that are written now.
+    """Return a snapshot's positions of the streams that this exchange writes.
 
     The file of an unused form of the feed stays unchanged.
     """

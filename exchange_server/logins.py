@@ -85,7 +85,7 @@ class PasswordHash:
 
     @classmethod
     def parse(cls, text: str) -> PasswordHash:
-        """Parse a line of `hash_password`; raise `ValueError` that does not show the line."""
+        """Parse a line of `hash_password`; raise a `ValueError` whose message does not show the line."""
         kind, *words = text.split("$")
         try:
             log2_cost, block, parallel = map(int, words[:3])
@@ -204,8 +204,8 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_users(path: Path) -> Mapping[str, User]:
     """Return the users of a file by name.
 
-    Raise `ExchangeConfigurationError` that names the wrong entry and its error. A file that others than its owner may
-    write is refused; for one that others may read, a warning is logged.
+    Raise an `ExchangeConfigurationError` that names the wrong entry and its error. A file that others than its owner
+    may write is refused; for one that others may read, a warning is logged.
     """
     try:
         data = path.read_bytes()

@@ -70,7 +70,7 @@ class Wakefulness:
 
     The system takes 30-40 µs to wake a sleeping process, three times as long as an order takes here. Polling avoids
     this delay, and keeps a processor busy while requests come. After a pause of more than `awake_s` the reactor sleeps
-    until the first check that finds new requests.
+    between events again, until a check finds new requests.
     """
 
     def __init__(self, exchange: Counted, reactor: Any, awake_s: float) -> None:

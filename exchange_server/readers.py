@@ -125,7 +125,7 @@ class Tail:
 
     @property
     def too_slow(self) -> bool:
-        """True if the lag exceeds the limit above the smallest lag so far."""
+        """True if the lag exceeds the smallest lag so far by more than the limit."""
         return self.lag_bytes > self._allowance_bytes
 
     def burst(self, start: int, data: bytes, now_s: float) -> None:
@@ -235,7 +235,7 @@ class ReaderLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Smallest time between two bursts that no client requested, in seconds; later messages go into the next burst.
     """
     lag_bytes: int = 64 * 1024 * 1024
-    """Number of bytes behind the stream above which a reader is disconnected."""
+    """Number of bytes by which a reader's lag may exceed its smallest lag so far; above it the reader is cut off."""
     stall_s: float = 30.0
     """Time without progress after which a reader with pending bytes is disconnected, in seconds."""
 

@@ -76,7 +76,7 @@ class JournalUpkeep:
 
     @property
     def snapshot_age_s(self) -> float | None:
-        """Seconds since this process wrote a snapshot; None if it has not."""
+        """Seconds since the latest snapshot was taken, even if it could not be written; None before one was written."""
         return self._timers.seconds() - self._since_s if self.snapshots else None
 
     def _sync(self) -> None:

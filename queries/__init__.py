@@ -9,7 +9,7 @@
     tape trades_1s vwap_trades                              over the live relation trades
     trade_moments                                           over the same relation; a strategy adds it
     axf bsp bsv mst psp vwap                                DBToaster's finance queries, over a trace file
-    └── finance_schema.sql                                  which they include
+    └── finance_schema.sql                                  the relations that these queries include
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUERIES_DIR: Final = Path(__file__).resolve().parent
 
 
 def query_path(name: str) -> Path:
-    """Return the file of this query; raise `FileNotFoundError` that names the existing queries."""
+    """Return the file of this query; raise a `FileNotFoundError` that names the existing queries."""
     path = QUERIES_DIR / f"{name}.sql"
     if not path.is_file():
         known = ", ".join(sorted(path.stem for path in QUERIES_DIR.glob("*.sql")))
@@ -33,7 +33,7 @@ def query_path(name: str) -> Path:
 
 
 def query_text(name: str) -> str:
-    """Return the SELECT of a file, without comments, as a strategy declares it as its own view.
+    """Return the SELECT of a file without comments, in the form in which a strategy declares a view of its own.
 
     >>> query_text("vwap_trades").partition(",")[0]
     'SELECT symbol'

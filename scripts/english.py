@@ -22,7 +22,7 @@ LONGEST_TEST_NAME: Final = 59
 _TEST: Final = re.compile(r" *(?:async )?def (test_\w+)")
 
 NAMES: Final = frozenset({"told", "one", "found", "held", "said"})
-"""Participles and numerals that do not describe the object: take the noun (`row`, `match`, `order`, `result`)."""
+"""Participles and numerals that do not name the object: use the noun (`row`, `match`, `order`, `result`)."""
 
 ALLOWED: Final = {
     # Fields of records in JSON, whose names clients use: of views' lines, and of `deltabook doctor --json`.

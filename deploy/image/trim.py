@@ -18,7 +18,7 @@ _FLIGHT: Final = "pyarrow/*flight*"
 _TESTS: Final = frozenset({"test", "tests"})
 """Names of folders with the tests of packages, which nothing imports."""
 _LEARNING: Final = ("algebra_", "arpack", "blas-", "breeze", "cats-kernel", "lapack", "netlib", "spark-mllib_", "spire")
-"""Jars of Spark's machine learning, which no other of its parts loads."""
+"""Jars of Spark's machine learning, which no other part of Spark loads."""
 _STORE: Final = "rocksdbjni-"
 _NATIVE: Final = (".dll", ".jnilib", ".so")
 _OWN_NATIVE: Final = {"x86_64": "librocksdbjni-linux64.so", "aarch64": "librocksdbjni-linux-aarch64.so"}

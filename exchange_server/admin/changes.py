@@ -42,7 +42,7 @@ class Changes:
         }
 
     def make(self, change: admin.Change) -> admin.Done:
-        """Apply a change; raise `OperationError` or `UnknownNameError` if it is invalid, and then change nothing."""
+        """Apply a change; if it is invalid, raise `OperationError` or `UnknownNameError` and change nothing."""
         what = self._makers[type(change)](change)
         self._log.info("operator: {what}", what=what)
         market = self._exchange.market

@@ -59,7 +59,7 @@ class _Root(Resource):
         refusal = self._access.refusal_of(request)
         if refusal is not None and refusal[0] == 401:
             if path in self._page and request.method in {b"GET", b"HEAD"}:
-                # The page contains no market data, and it is the page that asks its user for the token.
+                # The page itself needs no token: it has no market data, and asks its user for the token.
                 return self._file(request, path)
             request.setHeader("www-authenticate", "Bearer")
         if refusal is not None:

@@ -25,8 +25,8 @@ MOST_LINES: Final = 1 << 14
 nothing else.
 """
 MOST_PACKETS: Final = 1 << 12
-"""Largest number of messages at the end of the ITCH feed that one request searches: 3 ms, since each message takes a
-step.
+"""Largest number of messages at the end of the ITCH feed that one request searches: 3 ms, since the messages
+are examined one by one.
 """
 _DAY_NS: Final = 86_400 * 10**9
 
@@ -93,7 +93,8 @@ class Tape:
 
 def _of_text(data: bytes, instrument: Instrument) -> Iterator[tuple[int, int, int | None, int]]:
     symbol = re.escape(instrument.symbol.encode("ascii"))
-    # The pattern begins with the rare part of a line; the part before it is read for the latest matches only.
+    # The pattern begins with the part of a line that few lines contain. The fields before it are parsed for the latest
+    # matches only.
     pattern = re.compile(rb",[EFT],(\d+),(\d+)," + symbol + rb"\n")
     for match in deque(pattern.finditer(data), MOST_TRADES):
         number, time_ns, _ = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()].split(b",", 2)
@@ -123,8 +124,9 @@ def _of_itch(data: bytes, number: int, instrument: Instrument, book: Any) -> Ite
 
 
 def _trade(letter: str, fields: tuple[Any, ...], prices: dict[int, int]) -> tuple[int, int | None, int] | None:
-    """Return shares, message price and order of a trade, or None if the message is not a trade; add an order's price to
-    ``prices``.
+    """Return a trade's shares, price in units of the message and order id; None if the message is not a trade.
+
+    The price of an announced order is added to ``prices``.
     """
     match letter:
         case "A" | "F":

@@ -20,7 +20,8 @@ from exchange_server.readers import farthest_behind_bytes
 __all__ = ["MOST_MEASURED", "ExchangeMetrics", "JournalFigures"]
 
 MOST_MEASURED: Final = 200
-"""Largest number of symbols with their own metrics, lowest number first, so that a monitor does not delay the market.
+"""Largest number of symbols with metrics of their own, those with the lowest numbers, so that a monitor's request does
+not delay the market.
 """
 _PREFIX: Final = "deltabook_exchange"
 

@@ -38,7 +38,7 @@ class Connection(Protocol):
 
     @property
     def reader(self) -> Any:
-        """Stream that the client is sent (`exchange_server.readers.Reader`)."""
+        """State of the stream that is sent to the client (`exchange_server.readers.Reader`)."""
 
     def cut(self, reason: str, *, flush: bool = False) -> None:
         """Close the connection for the given reason."""
@@ -82,7 +82,7 @@ class Playing(Protocol):
         """Resume the replay."""
 
     def set_speed(self, speed: float | None) -> None:
-        """Change the speed, in recorded seconds per real second; None: as fast as possible. A pause continues."""
+        """Change the speed, in recorded seconds per real second; None: as fast as possible. A pause is not ended."""
 
     def seek(self, position: int) -> None:
         """Skip to this record, also during a pause; raise `OperationError` if the record does not lie ahead."""
@@ -118,7 +118,7 @@ class Reports:
         self.figures = figures
         self.playing = playing
         self.ports: dict[str, int] = {}
-        """Ports by purpose; the code that opens a port enters it here."""
+        """Ports by purpose, set once all of them are open."""
         self._seconds = seconds
         self._since_s = seconds()
 
@@ -190,7 +190,7 @@ class Reports:
     def book(self, symbol: str, depth: int) -> admin.Book:
         """Return the displayed book of a symbol, ``depth`` levels of each side at most.
 
-        Raise `OperationError` for another depth than the port allows.
+        Raise `OperationError` for a depth that the port does not allow.
         """
         if not 1 <= depth <= admin.MOST_DEPTH:
             raise OperationError(f"expected a depth from 1 to {admin.MOST_DEPTH}, was {depth}")
@@ -259,7 +259,7 @@ class Reports:
     def state_hash(self) -> admin.StateHash:
         """Return the hash of the market's state.
 
-        Raise `OperationError` for a large market, which would do nothing else for too long.
+        Raise `OperationError` above `MOST_HASHED` live orders, since hashing them would stop the market for too long.
         """
         market = self.exchange.market
         if market.live_orders > MOST_HASHED:
@@ -270,7 +270,7 @@ class Reports:
         return admin.StateHash(market.inputs, market.last_time_ns, market.state_hash())
 
     def player(self) -> Playing:
-        """Return the running replay; raise `UnknownNameError` if there is none."""
+        """Return the replay, running or finished; raise `UnknownNameError` if the exchange has none."""
         if self.playing is None:
             raise UnknownNameError("expected an exchange that plays a recorded file, was one without --replay")
         return self.playing

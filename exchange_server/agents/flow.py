@@ -69,7 +69,7 @@ class Population:
             if order.account:
                 continue
             owner = owners.get(order.broker_id)
-            # Orders left by agents of other settings go to the noise traders, who cancel them at some time.
+            # Orders left by agents with other settings go to the noise traders, who cancel them at some time.
             if owner is None or not owner.adopt(order):
                 self._noise.adopt(order)
 
@@ -161,8 +161,8 @@ class AgentFlow:
     The requests are determined by the seed, the number of earlier inputs and the books: the same journal and the same
     times give the same requests. After a restart the flow continues with the orders that rest in the books.
 
-    ``delay_s`` returns a random time: from a reading of the books until the batch that was decided on it arrives.
-    Batches arrive in the order of their decisions; without ``delay_s`` they arrive at once.
+    ``delay_s`` returns a random duration: the time between a reading of the books and the arrival of the batch that
+    was decided on it. Batches arrive in the order of their decisions; without ``delay_s`` they arrive at once.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class AgentFlow:
     def _submit(self, batch: RequestBatch, inputs: Sequence[AnyInput]) -> None:
         for owner, order_id in zip(batch.owners, self._exchange.submit(inputs), strict=True):
             if owner is not None and order_id:
-                owner.rested(order_id)  # type: ignore[arg-type]  # only `Wire` inputs answer in words
+                owner.rested(order_id)  # type: ignore[arg-type]  # only `Wire` inputs are answered with text
 
     def _send(self, orders: int) -> None:
         """Decide on requests now and submit them after the delay."""

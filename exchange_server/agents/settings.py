@@ -1,8 +1,8 @@
 """Settings of background agents, frozen.
 
 Prices are in steps (`AgentSettings.step_bps` of the instrument's reference price, a tick at least), sizes in clips
-(`AgentSettings.clip_lots` lots), durations in turns: a turn is one trader's chance to act, so that a market at twice
-the rate behaves alike, twice as fast.
+(`AgentSettings.clip_lots` lots), durations in turns. A turn is one trader's chance to act, so a market at twice the
+rate behaves in the same way, twice as fast.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class NoiseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     brokers: Count = 7
     """Number of broker ids of the noise traders."""
     fleeting: Share = 0.2
-    """Share of its turns that place a fleeting order, or cancel one."""
+    """Share of the noise traders' turns in which a fleeting order is placed or cancelled."""
     fleeting_orders: Count = 6
     """Largest number of live fleeting orders; the oldest is cancelled first."""
     inside: Share = 0.5
     """Share of the fleeting orders that improve the best price; the others join it."""
     odd: Share = 0.1
-    """Share of the fleeting orders whose size is uniform below a clip; the size of the others is about a clip."""
+    """Share of the fleeting orders with a random size below a clip, mostly small; the others are of about a clip."""
     market: Share = 0.14
-    """Share of its turns that send a market order."""
+    """Share of the noise traders' turns in which a market order is sent."""
     market_clips: Positive = 0.4
     """Median size of the market orders, in clips; sizes are log-normal."""
     patient_orders: Count = 130
@@ -78,15 +78,15 @@ class MakerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     growth: Positive = 1.5
     """Factor by which the distance grows from one level to the next."""
     clips: Positive = 2.0
-    """Size of the first quote, in clips."""
+    """Size of a quote at distance 0, in clips; the size of a real quote grows with its distance."""
     clips_per_step: Weight = 0.12
     """Growth of the size for each step of distance, in clips."""
     learning: Share = 0.6
-    """Share of the gap between the believed price and the price implied by the last trade that each revision closes."""
+    """Share that a revision closes of the gap between the believed price and the price that the last trade implies."""
     jitter_steps: Weight = 0.5
     """Standard deviation of the error of the believed price at each revision, in steps."""
     tolerance: Share = 0.4
-    """Share of its distance by which a quote may deviate before it is moved."""
+    """Deviation from its intended price above which a quote is moved, as a share of the quote's distance."""
 
 
 class MomentumSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -124,7 +124,7 @@ class ValueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     volatility_turns: Positive = 2_000.0
     """Number of turns in which a volatility cluster decays to a third."""
     jumps: Share = 0.0
-    """Expected number of jumps of the value in a turn; a jump stands for news."""
+    """Expected number of jumps of the value in a turn; a jump models news."""
     jump_steps: Positive = 20.0
     """Mean size of a jump in steps; exponentially distributed, in either direction."""
     return_turns: Positive = 100_000.0
@@ -145,7 +145,7 @@ class LargeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     slices: Count = 40
     """TWAP: number of slices."""
     turns: Count = 100
-    """Number of its own turns over which TWAP spreads the slices; also the mean rest between two big orders."""
+    """Number of the trader's turns over which TWAP spreads the slices; also the mean rest between two big orders."""
     participation: Share = 0.1
     """POV: share of the lots that the other agents take."""
 

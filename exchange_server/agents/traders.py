@@ -180,7 +180,7 @@ class Maker(Trader):
     """Market maker: learns the price from trades, and moves one quote after the other to its intended price.
 
     A maker never takes liquidity: a quote stays behind the best price of the other side. It checks its quotes in
-    turn, and the best quotes first after a trade.
+    turn, and starts again with the best ones after a trade beyond them.
     """
 
     def __init__(self, settings: MakerSettings, broker_id: int, clip_lots: int) -> None:
@@ -196,7 +196,7 @@ class Maker(Trader):
         self._next = 0
 
     def adopt(self, order: Order) -> bool:
-        """Give an order of a recovered book to the first quote on its side without an order."""
+        """Assign an order of a recovered book to the first quote on the same side that has no order."""
         for quote in self.quotes:
             if quote.side == order.side and not quote.order_id:
                 quote.order_id = order.order_id
@@ -235,10 +235,10 @@ class Maker(Trader):
                 return
 
     def _learn(self, view: View) -> None:
-        """Move the believed price towards a trade beyond the maker's own best quotes, whose trader was better
-        informed.
+        """Move the believed price towards the last trade if it was beyond the maker's best quotes, by a better informed
+        trader.
 
-        A trade between the quotes is the noise from which a maker earns. The middle is ignored: any trader can move it
+        Trades between these quotes are noise, from which a maker earns. The middle is ignored: any trader can move it
         for free.
         """
         if not self._believed:
@@ -313,7 +313,7 @@ class Value:
 
 
 class Informed(Trader):
-    """Informed trader: buys below the value and sells above it, the more the greater the gain."""
+    """Informed trader: buys below the value and sells above it, more lots for a greater gain."""
 
     def __init__(self, settings: ValueSettings, brokers: range, clip_lots: int, value: Value) -> None:
         super().__init__(brokers)

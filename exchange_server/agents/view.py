@@ -27,7 +27,7 @@ class View:
         self.step = max(1, round(instrument.reference_price_ticks * step_bps / 10_000))
         """Price step, in ticks."""
         self.taken_lots = 0
-        """Number of lots in all orders so far that agents sent to take liquidity."""
+        """Total lots of the orders that agents have sent to take liquidity so far."""
         self.bid = self.ask = self.last = 0
         self.mid = 0.0
         """Middle of the best prices; where a side is empty, the latest estimate, at first the reference price."""
@@ -38,7 +38,7 @@ class View:
         book = self.book
         self.bid = bid = book.best("B") or 0
         self.ask = ask = book.best("S") or 0
-        """Best ask, as `bid` is the best bid; 0 for an empty side."""
+        """Best ask; `bid` is the best bid. Each is 0 for an empty side."""
         self.last = book.last_trade_ticks
         """Price of the last trade, 0 before the first."""
         if bid and ask:
@@ -103,6 +103,6 @@ class RequestBatch:
         self.owners.append(owner)
 
     def inputs_from(self, first_ns: int) -> list[AnyInput]:
-        """Return the requests with new times, the first of them at this time."""
+        """Return the requests with new times, from ``first_ns`` on."""
         replaced = msgspec.structs.replace
         return [replaced(item, time_ns=first_ns + at) for at, item in enumerate(self.inputs)]

@@ -140,7 +140,7 @@ class Journal:
         path = self.directory / INPUTS
         if not self._disk.is_file(path) and not any(not name.startswith(".") for name in self._disk.names(path)):
             InputsLog.create(path, _session(new_session()), rules, self._disk)
-        # Where no write can be lost, an incomplete record is damage and no torn tail.
+        # Where no write can be lost, an incomplete record is damage, not a torn tail.
         is_same_boot = bool(self._boot_id) and self._boot_id == self._disk.boot_id()
         reader = JournalReader(path, self._disk, keeps_writes=is_same_boot)
         began = reader.head.rules

@@ -65,7 +65,7 @@ class JournalDisk:
             return []
 
     def is_file(self, path: Path) -> bool:
-        """Return True if there is a file of this name, and no directory."""
+        """Return True if the path is a file, False if it is a directory or missing."""
         return path.is_file()
 
     def make_directory(self, path: Path) -> None:

@@ -70,8 +70,8 @@ class MarketStarts:
     ) -> tuple[Market, Snapshot | None]:
         """Return the market of the newest intact snapshot that is wanted, or else the market before the first input.
 
-        ``missing`` returns why a snapshot cannot be used, empty if it can. Raise `JournalDamagedError` if the journal
-        does not reach back to a possible beginning.
+        ``missing`` returns why a snapshot cannot be used, empty if it can. Raise `JournalDamagedError` if there
+        is no such snapshot and the first input no longer exists.
         """
         nearest = None
         for snapshot in filter(is_wanted, snapshots.newest()):

@@ -52,7 +52,7 @@ def _checksum(number: int) -> bytes:
 
 
 def damage_before(position: Position, path: Path, disk: JournalDisk = LOCAL_DISK) -> str:
-    """Return why the bytes of a file before a position differ from those written; empty if they do not.
+    """Return how the bytes of a file before a position differ from those written; empty if they do not.
 
     All of the bytes are read. Without checksums in the position only the number of bytes is compared.
     """
@@ -87,9 +87,9 @@ class NumberedFile(ABC):
     """Numbered records, from 1, appended in bursts and read in chunks.
 
     The file is derived: its contents follow from the journal's inputs, and bytes that a crash cut off or left over are
-    rewritten when the inputs are applied again. It is synced for snapshots only, which rely on the bytes before their
-    positions. Reading from a record on costs one look-up in the index and a scan of about one spacing. Kinds of files
-    differ in how the end of a record is found; no record is longer than one scan.
+    rewritten when the inputs are applied again. It is synced for snapshots only, since a snapshot relies on the bytes
+    before its position. Reading from a record on costs one look-up in the index and a scan of about one spacing. Kinds
+    of files differ in how the end of a record is found; no record is longer than one scan.
 
     Every block has a checksum in memory, which goes into snapshots with the `Position` and against which every read is
     checked: a mismatch raises `DamagedStreamError`. Bytes after the position of a snapshot are written again by a

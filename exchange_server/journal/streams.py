@@ -79,7 +79,7 @@ class Streams:
         return next(filter(None, damages), "")
 
     def begin(self, positions: Mapping[str, Position]) -> None:
-        """Continue from these positions. Bytes of the files after them are overwritten, and cut by `cut`.
+        """Continue from these positions. Bytes of the files after them are overwritten; `cut` cuts off the rest.
 
         Raise `JournalError` if the directory cannot be written to.
         """

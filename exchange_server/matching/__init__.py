@@ -5,8 +5,8 @@ A module imports only modules on lines below its own:
 ```
 market.py           Market: applies an input, the API of protocols      AccountProtocol: reads a protocol's bytes
   snapshots.py      state as bytes, its fingerprint, its invariants
-  auctions.py       phases of the session, and auctions: at which price, and what executes
-  recording.py      records of a file that is played
+  auctions.py       phases of the session, and auctions: their prices, and the orders that execute
+  recording.py      records of a replayed file
   requests.py       accept or refuse an order; replace, reduce and cancel live ones
   special_orders.py iceberg, hidden, post-only, market, minimum, stop; self-trades; the collar
     book.py         Book: where each live order is, and plain matching
@@ -17,7 +17,7 @@ market.py           Market: applies an input, the API of protocols      AccountP
       order.py      plain records: orders, accounts, reasons
 ```
 
-The way of an order, from the call that carries its input to the feed:
+The path of an order, from the call of `Market.apply` to the feed:
 
 ```
 Market.apply(Enter) ─▶ Market.enter ─┬─ plain (no flags, no limits) ▶ Book.enter ─▶ Book.execute ─┐
@@ -27,7 +27,7 @@ Market.apply(Enter) ─▶ Market.enter ─┬─ plain (no flags, no limits) �
                                      then special_orders.trigger_stops, for stops that its trades have reached
 ```
 
-Where the rule of an order is:
+The code for each kind of order:
 
 ```
 limit                                       Book.enter

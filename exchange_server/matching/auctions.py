@@ -181,7 +181,7 @@ def _reaching(side: list[_Lots], balance: _Balance) -> list[_Lots]:
 
 
 def _execute(book: Book, sides: list[_Lots], balance: _Balance, kind: CrossKind) -> None:
-    """Execute the trade of an auction, and publish the parts of all orders before the whole."""
+    """Execute the trade of an auction; publish each order's part, then the trade as a whole."""
     shared, price = book.shared, balance.price
     match_id = shared.next_match_id
     shared.next_match_id = match_id + 1

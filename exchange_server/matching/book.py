@@ -31,8 +31,8 @@ _UNUSUAL: Final = HIDDEN | ICEBERG
 _APART: Final = OUTSIDE | HIDDEN | ICEBERG
 
 SpecialEntry = Callable[["Book", Order], None]
-"""Function that matches, rests, keeps outside or ends an order with any attributes: `special_orders.enter_special` in a
-market.
+"""Function that matches an order with any attributes, then rests it, keeps it outside the book or ends it; in a market,
+`special_orders.enter_special`.
 """
 
 
@@ -187,7 +187,7 @@ class Book:
         self._added(order)
 
     def enter_special(self, order: Order) -> None:
-        """Match, rest, keep outside or end an order with any attributes."""
+        """Match an order with any attributes, then rest it, keep it outside the book or end it."""
         self._enter_special(self, order)
 
     def execute(self, order: Order, levels: Levels, bound: int) -> None:  # noqa: PLR0912 - a call a match costs a tenth
@@ -299,7 +299,7 @@ class Book:
             self.unusual += 1
 
     def rest(self, order: Order) -> None:
-        """Queue the remaining lots of an order, and publish the displayed part, of an iceberg `Order.display` lots."""
+        """Queue the remaining lots of an order, and publish its displayed part: `Order.display` lots of an iceberg."""
         flags = order.flags
         if flags & ICEBERG:
             order.reserve = max(0, order.volume - order.display)

@@ -39,8 +39,8 @@ ReplayMode = Literal["as-recorded", "as-orders"]
 PhaseName = Literal["continuous", "auction-open", "auction-close", "auction-halt", "halted", "paused", "closed"]
 """Phase of a symbol.
 
-Orders trade in `continuous`; the auctions collect orders until they uncross; `halted` refuses orders; `paused` refuses
-all orders except those for the auction that will follow; `closed` is the end of the day.
+Orders trade in `continuous`; the auctions collect orders until they uncross; `halted` refuses orders; `paused` accepts
+the same orders as an auction, and publishes no imbalance; `closed` is the end of the day.
 """
 
 REMAIN: Final = "V"
@@ -143,7 +143,7 @@ class MassCancel(Input, frozen=True, gc=False, array_like=True, tag=6):
 
 
 class Kill(Input, frozen=True, gc=False, array_like=True, tag=7):
-    """Stops an account (its orders are cancelled, new ones refused), or lets it trade again."""
+    """Stops an account (its orders are cancelled, new ones refused), or permits it to trade again."""
 
     account: int
     killed: bool

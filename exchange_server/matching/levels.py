@@ -16,7 +16,7 @@ from exchange_server.matching.order import Order
 __all__ = ["NEAR", "NOTHING", "SHORT", "Levels", "ranks_of"]
 
 NOTHING: Final = -(1 << 64)
-"""Rank used without any price, below the rank of every price."""
+"""Rank used where there is no price; it is below the rank of every price."""
 
 SHORT: Final = 64
 """Largest number of orders in a queue that is a plain dict.

@@ -171,7 +171,7 @@ class Market:
 
     @property
     def replay_counts(self) -> Mapping[str, int]:
-        """Number of records of a replayed file that had no effect or another effect than recorded, by kind."""
+        """Number of records of a replayed file that had no effect or a different effect than recorded, by kind."""
         return self.shared.replay_counts
 
     @property
@@ -313,7 +313,7 @@ class Market:
                 trigger_stops(book)
 
     def enter_checked(self, order: Order, item: object) -> None:
-        """Check every attribute and limit of an order, then accept or refuse it; its reference is used up."""
+        """Check every attribute and limit of an order, then accept or refuse it; either way its reference is used."""
         shared = self.shared
         book = self.book_at[order.locate] if 0 < order.locate < len(self.book_at) else None
         refusal = refusal_of(shared, book, order)

@@ -94,7 +94,7 @@ class MarketState:
         self.replay_position = 0
         """Position of the last applied record of a file."""
         self.replay_counts: dict[str, int] = {}
-        """Number of records that had no effect or another effect than recorded, by kind."""
+        """Number of records that had no effect or a different effect than recorded, by kind."""
         self.recorded_ids: dict[int, tuple[int, int]] = {}
         """For a file replayed as orders: id in the file → id in the market, and the volume that the file leaves."""
 

@@ -66,7 +66,7 @@ def _account_state(account: Account, **values: int) -> Account:
     """Return a copy of an account without its orders and open notional, which `decode` computes again from the books.
 
     Numbers of msgpack have 64 bits, which the open notional may exceed. So may the content of a token bucket, but only
-    if the account's rate is 18 requests or more in a nanosecond, which refuses no request anyway.
+    if the account's rate is 18 requests or more in a nanosecond; such a rate refuses no request.
     """
     bucket = min(account.bucket, _LARGEST)
     return msgspec.structs.replace(account, orders={}, open_notional=0, bucket=bucket, **values)

@@ -29,7 +29,7 @@ __all__ = ["end", "enter_special", "match_special", "show_next_part", "trigger_s
 
 
 def enter_special(book: Book, order: Order) -> None:
-    """Match, rest, keep outside or end an order with any attributes, in a phase that accepts it."""
+    """Match an order with any attributes, in a phase that accepts it; rest it, keep it outside the book or end it."""
     if order.flags & OUTSIDE:
         book.wait(order)
     elif book.phase == "continuous":

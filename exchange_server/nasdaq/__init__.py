@@ -5,7 +5,7 @@ market ─events─▶ itch.py ──▶ stream "itch" ─┬─▶ itch.py ─�
    │                                        └─▶ mold.py ──▶ datagrams, and lost ones on request
    ├──books of one moment──▶ glimpse.py ──▶ SoupBinTCP, then the number at which to join the feed
    └──accounts◀──▶ ouch/ ◀──▶ SoupBinTCP clients
-soup.py     a SoupBinTCP port: logins, heartbeats, limits, streams (over ../readers.py); also for listeners only
+soup.py     a SoupBinTCP port: logins, heartbeats, limits, streams (over ../readers.py); servers for listeners
 listing.py  the instruments that fit the messages, and their units
 ```
 

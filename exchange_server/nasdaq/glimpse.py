@@ -160,7 +160,7 @@ class GlimpseLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only
     snapshots: int = 4
     """Largest number of snapshots in memory, about 50 bytes for each displayed order.
 
-    Beyond that number clients share the newest snapshot, however old, and join the feed further back.
+    Beyond that number clients share the newest snapshot, however old, and join the feed at an earlier message.
     """
 
 

@@ -79,7 +79,7 @@ def _is_multicast(host: str) -> bool:
 
 
 class MoldSender(DatagramProtocol):
-    """Sends every message of a stream once, to a group or one address, from the stream's end when the sender starts.
+    """Sends every message that is appended to a stream from the start on, once, to a group or one address.
 
     The sender never waits for a receiver, which can request lost datagrams again (`MoldRequestServer`). A heartbeat
     follows a second of silence. After the last message of an ended session, heartbeats are replaced by end of session.
@@ -218,7 +218,7 @@ class _Bucket:
         self._left = float(per_s)
         self._filled_s = now_s
         self.next_number = 0
-        """Number of the first message after the host's latest reply, with which its next request probably begins."""
+        """Number of the first message after the latest reply; the host's next request probably begins with it."""
         self.next_offset = 0
         """Offset of that message in the stream."""
 
@@ -234,9 +234,9 @@ class _Bucket:
 
 
 class MoldRequestServer(DatagramProtocol):
-    """Answers a request with one datagram, with as many of the messages as fit, to the request's address.
+    """Answers a request with one datagram of as many messages as fit, sent to the request's source address.
 
-    A datagram that is not a request, of another session, beyond the stream or beyond the limits is not answered.
+    A datagram is not answered if it is invalid, for another session, or beyond the stream or the limits.
     """
 
     _log = Logger()

@@ -69,11 +69,12 @@ class SoupLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class SoupServer(Factory, ABC):
-    """Accepts logins and sends each client the messages of its stream from its number on, exactly once and in order.
+    """Accepts logins and sends each client its stream from the requested message on, exactly once and in order.
 
-    All messages appended to a stream in a turn of the reactor go to each of its followers in one write, of the same
-    bytes. A heartbeat of three bytes is sent after every second of silence, and also after every burst: a client that
-    knows this feed learns from it that no further message of the last request will follow. Other clients ignore it.
+    All messages appended to a stream in a turn of the reactor go to each of its followers in one write, with the
+    same bytes for all. A heartbeat of three bytes is sent after every second of silence, and also after every burst: a
+    client that knows this feed learns from it that no further message of the last request will follow. Other clients
+    ignore it.
     """
 
     _log = Logger()
@@ -163,7 +164,7 @@ class SoupServer(Factory, ABC):
         self.readers.forget(connection)
 
     def leave(self, connection: SoupConnection) -> None:
-        """Remove a connection from its audience; the last one ends the audience."""
+        """Remove a connection from its audience; an audience without connections is closed."""
         audience = connection.audience
         if audience is None:
             return
@@ -211,8 +212,8 @@ class SoupServer(Factory, ABC):
     def _why_end(self, connection: SoupConnection, tail: Tail, now_s: float) -> str:
         """Return why a connection must end, empty if it need not.
 
-        It ends if its client has sent nothing for too long, or was sent all of an ended stream a while ago: some
-        clients fail if the connection closes while they read the last messages.
+        It ends if its client has sent nothing for too long, or some time after the client was sent all of an ended
+        stream: some clients fail if the connection closes while they read the last messages.
         """
         unheard_s = now_s - connection.heard_s
         if unheard_s >= self._idle_s(connection):
@@ -283,7 +284,7 @@ class SoupConnection(Protocol):
         self.server.forget(self)
 
     def readConnectionLost(self) -> None:
-        """Answer what has arrived, and close: the client sends nothing more. A login is checked first."""
+        """Answer the received messages, and close: the client sends nothing more. A login is checked first."""
         self._has_ended_input = True
         if self.is_logged_in or self.login is None:
             self._end()
@@ -334,7 +335,7 @@ class SoupConnection(Protocol):
         """Process packets after the login: a logout closes the connection; messages, heartbeats and debug packets have
         no effect.
 
-        Raise `WireError` for others.
+        Raise `WireError` for other packets.
         """
         for type_, _ in self.splitter.split(data):
             if self.reader.is_closed:

@@ -17,7 +17,8 @@ from exchange_server.replay.files import READ_ERRORS, check_regular, open_record
 __all__ = ["column_names", "is_parquet", "plain_columns", "table_rows"]
 
 PLAIN_MAX: Final = 10**17
-"""Largest plain number: up to it, a number of 20 or more digits begins with two zeros, and such text is not plain."""
+"""Largest plain number. Text of 20 or more digits for a number up to this one begins with two zeros, and is not plain.
+"""
 
 _NOT_LETTERS: Final = b"0123456789,\n"
 _READ_THREADS: Final = False

@@ -45,13 +45,13 @@ class BitstampLoader(LineLoader):
 
     * The time steps back after the snapshot at the start: it is clamped.
     * The price of ``changed`` is that of the execution: it is ignored.
-    * At its end the capture deletes all orders. These events have two equal times, whereas the capture sees a real
-      event later than the exchange: they are left out.
+    * At its end the capture deletes all orders. These deletions are left out: their two times are equal, whereas a
+      real event is captured later than it happens at the exchange.
     * Some prices are outliers: the market decides about them, since it knows the mid.
 
     Files of the R package obAnalytics are recognised by the name ``exchange.timestamp`` of a column. Their volumes are
-    whole numbers of satoshi, and the action ``modified`` is the same as ``changed``. Columns may have any order,
-    quotes, and row names before them.
+    whole numbers of satoshi, and the action ``modified`` is the same as ``changed``. Columns may be in any order, in
+    quotes, and after row names.
     """
 
     def __init__(self, path: Path, symbol: str, *, tick_size: str = "0.01", lot_size: str = "0.00000001") -> None:

@@ -97,7 +97,7 @@ class OneInstrument:
         self._name: str | None = None
 
     def check(self, name: str | None) -> None:
-        """Raise `RecordError` for a row of another instrument, or of none once there was one."""
+        """Raise `RecordError` for a row of another instrument, or of none after a row that named one."""
         self._name = self._name or name
         if name != self._name:
             raise RecordError(f"expected one instrument in a file, {self._name}, was {name}")

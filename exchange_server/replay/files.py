@@ -43,7 +43,7 @@ _CHUNK_BYTES: Final = 1 << 16
 def check_regular(path: Path) -> None:
     """Raise `ReplayFileError` for a pipe, socket or device.
 
-    A recording is read several times, and a pipe can be read once: the second reader would wait forever. A missing file
+    A recording is read several times, but a pipe only once: the second reader would wait forever. A missing file
     is no error here, and neither is a folder.
     """
     try:

@@ -85,7 +85,7 @@ class ItchLoader(FileLoader):
             size = len(data)
             while True:
                 if skip is not None:
-                    at = skip.match(data, at).end()  # type: ignore[union-attr]  # no bytes match, too
+                    at = skip.match(data, at).end()  # type: ignore[union-attr]  # the pattern also matches no bytes
                 start = at + 2
                 at_next = start + (data[at] << 8 | data[at + 1]) if start <= size else start
                 if at_next > size:
@@ -138,7 +138,7 @@ class ItchLoader(FileLoader):
     def _check_end(self, position: int, rest: bytes, file: IO[bytes]) -> None:
         """Count a bad message if something follows the length 0 that ends a session in BinaryFILE.
 
-        Zeros may follow: they are more than one such length.
+        Zeros may follow: they are further lengths of 0.
         """
         count, is_end = len(rest), not rest.strip(b"\0")
         while chunk := file.read(_CHUNK_BYTES):
@@ -151,8 +151,8 @@ class ItchLoader(FileLoader):
     def _skip(self, symbols: Mapping[int, str | None]) -> re.Pattern[bytes] | None:
         """Return a pattern of whole messages of other stocks; None while some chosen stocks are unknown.
 
-        Most of a file concerns other stocks: one match over a run of their messages is five times as fast as a look at
-        each.
+        Most of a file concerns other stocks: one match over a run of their messages is five times as fast as examining
+        each of them.
         """
         locates = [locate.to_bytes(2, "big") for locate, symbol in symbols.items() if symbol is not None]
         if len(locates) < len(self._wanted) or len(locates) > _MOST_SKIPPED_BY:

@@ -114,7 +114,7 @@ class Loader(ABC):
         self.skipped = 0
         """Number of records left out because they are known not to be events of a book."""
         self.earlier = 0
-        """Number of records whose time was earlier than that of the record before them, which they got instead."""
+        """Number of records that were earlier than the record before them, and got its time instead."""
 
     @abstractmethod
     def records(self) -> Iterator[Record]:
@@ -132,7 +132,7 @@ class Loader(ABC):
         return RecordColumns.concatenated(self.batches())
 
     def _bad(self, position: int, error: RecordError, *, path: Path | None = None, unit: str = "") -> None:
-        """Count an unusable record; ``path`` and ``unit`` are those of its position, unless they are the loader's."""
+        """Count an unusable record; ``path`` and ``unit`` describe its position, by default the loader's."""
         self.errors += 1
         if self.errors <= _LOGGED_ERRORS:
             self._log.warn(

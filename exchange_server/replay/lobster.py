@@ -325,9 +325,10 @@ class _Message(NamedTuple):
 class LobsterLoader(LineLoader):
     """Records of one stock's day: 1 becomes B or S, 2 X, 3 D, 4 E, 5 (hidden) and 6 (cross) T.
 
-    7, a trading halt, is left out: its effect is visible in the records. Files begin with orders in the book that they
-    do not contain; records of those orders change nothing and are counted by the market. The day is taken from the
-    file's name unless it is given. The participant that newer files have as their seventh field is the broker.
+    7, a trading halt, is left out: its effect is visible in the records. At the beginning of a file the book has orders
+    that the file does not contain; records of those orders change nothing and are counted by the market. The day is
+    taken from the file's name unless it is given. The participant that newer files have as their seventh field is the
+    broker.
 
     With ``orderbook``, the order book file of the same messages, stale orders are deleted and volume that no message
     announced is added where that file shows it (`exchange_server.replay.lobster`). A position is then a record's

@@ -90,7 +90,7 @@ class ParquetLoader(Loader):
     """Records of a recording's symbols under their own names; a single symbol may be renamed.
 
     Days of a folder follow one another. If the positions of a day do not continue those of the day before, the last
-    position of that day is added to them, so that positions always rise.
+    position of the earlier day is added to them, so that positions always rise.
     """
 
     reads_columns = True
@@ -200,7 +200,7 @@ def _check_order(times_ns: NDArray[np.int64], latest_ns: int, path: Path) -> int
 
 
 def write_parquet(out: Path, loader: Loader, info: RecordingInfo, rows: int = BATCH_RECORDS) -> int:
-    """Write all records of a loader to a file, or with another suffix than ``.parquet`` to a folder.
+    """Write all records of a loader to a file, or to a folder if ``out`` does not end in ``.parquet``.
 
     Return their number. A failure leaves nothing behind. Raise `ExchangeConfigurationError` where ``out`` or
     ``out.part`` exists, and for a folder of more parts than can be written at once; raise `ReplayFileError` if there

@@ -177,7 +177,7 @@ class Player:
         self._turn()
 
     def _advance(self) -> bool:
-        """Read the next record; return False at the end, also of a file that cannot be read further."""
+        """Read the next record; return False at the end of the file, or where it cannot be read further."""
         try:
             self._next = next(self._records, None)
         except ExchangeError as error:

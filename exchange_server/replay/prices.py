@@ -34,7 +34,7 @@ _BAR_PRICES: Final = 4
 _BAR_TIMES: Final = ("open_time", "timestamp", "time")
 _UNITS_NS: Final = (1, 1_000, 1_000_000, 1_000_000_000)
 _GAP_BARS: Final = 10
-"""Least distance of two bars, in lengths of a bar, that is a gap."""
+"""Smallest distance of two bars that counts as a gap, in lengths of a bar."""
 _USUAL_BAR_NS: Final = 60 * 10**9
 """Length of the last bar of a file with a single bar."""
 

@@ -86,7 +86,7 @@ class ConnectionOwner(Protocol):
         ...
 
     def bind_broker(self, connection: TextConnection, broker_id: int) -> None:
-        """Bind a connection to the broker of its first request, or close it."""
+        """Bind a connection to the broker of its first request, or refuse the request."""
         ...
 
     def take(self, connection: TextConnection, broker: Broker, request: text.Request) -> None:
@@ -138,7 +138,7 @@ class TextConnection(LineOnlyReceiver):
         self._server.forget(self)
 
     def readConnectionLost(self) -> None:
-        """Answer what has arrived, and close: the client sends nothing more."""
+        """Answer the received requests, and close: the client sends nothing more."""
         self._server.input_ended(self)
 
     def writeConnectionLost(self) -> None:
@@ -188,7 +188,7 @@ class TextConnection(LineOnlyReceiver):
         self.cut(f"login refused: {reason}", flush=True)
 
     def await_broker(self) -> None:
-        """Wait for the first request, whose broker's stream will be sent; refusals may fill the transport before it."""
+        """Wait for the first request, whose broker's stream is sent then; refusals may fill the transport earlier."""
         self.is_interactive = self._waits_for_broker = True
         self.transport.registerProducer(self, True)
 
@@ -234,8 +234,8 @@ class TextConnection(LineOnlyReceiver):
     def cut(self, reason: str, *, flush: bool = False) -> None:
         """Close the connection; pending bytes are sent first (`flush`) or discarded.
 
-        Without `flush`, pending bytes of a connection that is already closing are discarded too: a client may not read
-        them.
+        Without `flush`, pending bytes of a connection that is already closing are discarded too: its client
+        may never read them.
         """
         if self.reader.is_closed:
             if not flush:
@@ -327,7 +327,7 @@ class TextServer(Factory):
 
     @property
     def clients(self) -> int:
-        """Number of interactive clients that are logged in."""
+        """Number of interactive clients that are logged in and whose broker is known."""
         return sum(len(broker.audience.connections) for broker in self._brokers.values())
 
     @property

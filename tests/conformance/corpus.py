@@ -47,7 +47,7 @@ class Case:
 
 @cache
 def cases() -> dict[str, Case]:
-    """Return the corpus by name; raise `ValueError` for a file of another form."""
+    """Return the corpus by name; raise `ValueError` for a malformed file."""
     found: dict[str, Case] = {}
     for path in sorted(QUERIES_DIR.rglob("*.sql")):
         for heads, sql in _statements(path):

@@ -1,8 +1,8 @@
 """Compares the views of one question with the oracle, version by version of a stream, on several numbers of shards.
 
-Meanwhile the shards are killed and restored as by Spark. Memory is lost between two versions, or within one, after some
-shards have taken their step and some of these have saved it; then the version is repeated from the saves before it. The
-repeated changes must equal the first ones, and the sum of all changes must equal the answer of the oracle.
+Meanwhile the shards are killed and restored as under Spark. Memory is lost between two versions, or within one, after
+some shards have taken their step and some of these have saved it; then the version is repeated from the saves before
+it. The repeated changes must equal the first ones, and the sum of all changes must equal the answer of the oracle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Oracle: DuckDB computes the same SQL over the live rows, with integers as HUGEINT and decimals as DECIMAL(24,4).
 
-All decimals have four fractional digits, as many as the values, their halves and their products need. For a sum and a
-number with more digits DuckDB would return a DECIMAL(38) with the digits of the sum, and round.
+All decimals have four fractional digits, as many as the values, their halves and their products need. From a sum and a
+number with more fractional digits, DuckDB would compute a DECIMAL(38) rounded to the digits of the sum.
 """
 
 from __future__ import annotations

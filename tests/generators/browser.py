@@ -1,4 +1,4 @@
-"""Headless Chromium controlled over two pipes (DevTools), which answers when a page is in the expected state."""
+"""Headless Chromium controlled over two pipes (DevTools), with calls that wait for the expected state of a page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ _UNTIL: Final = """new Promise((resolve) => {
   };
   look();
 })"""
-"""Promise of a true expression, without a time limit: a slow machine is no failure, a page that never gets there is."""
+"""Promise that gives an empty text once an expression is true, or the page's text after 3,000 looks.
+
+The limit is a number of looks, not a time, so that a slow machine is not a failure.
+"""
 
 
 class Browser:

@@ -129,7 +129,7 @@ class ChangeoverLab:
         self.reader = EpochReader(self._options)
 
     def begin_anew(self, shards: int) -> None:
-        """Lose Spark's data: it begins after the newest version, with ``shards`` shards."""
+        """Lose Spark's data: Spark begins after the newest version, with ``shards`` shards."""
         self.shards, self._base = shards, self.version
         failed = msgspec.json.encode(self.failed).decode()
         self._options |= {"shards": str(shards), "base": str(self._base), "failed": failed}
@@ -139,7 +139,7 @@ class ChangeoverLab:
     def batch(self, most: int = 64, *, lose: bool = False) -> bool:
         """Run one batch; return False if there is nothing to do.
 
-        With ``lose``, its state and results are lost, and it runs again.
+        With ``lose``, its state and results are lost, and the next call runs it again.
         """
         newest = min(self.log.latest(), self.version + most)
         self.reader._look(newest)

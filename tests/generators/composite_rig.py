@@ -33,7 +33,7 @@ class CompositeRig:
         self.quotes: dict[str, Quote] = {}
         self.rows: list[dict[str, Any]] = []
         self.refusals = 0
-        """Number of further orders that a limit of the engine refuses."""
+        """Number of the next orders that a limit of the engine refuses."""
         self.book: dict[int, Order] = {}
         """Orders as the exchange has them."""
         self.sent: list[Order] = []
@@ -139,7 +139,7 @@ class CompositeRig:
             self._say(EventKind.CANCEL_REFUSED, self.orders[client_id])
 
     def _execute_now(self, order: Order) -> None:
-        """Execute all of an order that does not rest, or half of it, or nothing, by the volume at the best price."""
+        """Execute as much of an order as the volume at the best price allows, and cancel the rest of it."""
         quote = self.quotes[order.symbol]
         lots = quote.ask_volume_lots if order.side is Side.BUY else quote.bid_volume_lots
         price = quote.ask_price_ticks if order.side is Side.BUY else quote.bid_price_ticks

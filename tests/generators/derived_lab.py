@@ -101,7 +101,7 @@ class Laboratory:
         self.query = DerivedQuery(select, self._inputs, self._space, "q", self._lateness)
 
     def run(self, epochs: Sequence[Feed], watermarks: Sequence[Mapping[str, int]]) -> list[Row]:
-        """Return all rows, over restarts between epochs and repeated epochs."""
+        """Run the epochs, with restarts between them and repetitions; return all rows."""
         for number, (epoch, watermark) in enumerate(zip(epochs, watermarks, strict=True)):
             if self._random.random() < 0.3:
                 self._close(epoch, watermark)  # the process ends before the commit

@@ -1,8 +1,8 @@
 """Disk in memory for the exchange's journal, that can stop after any step, lose unsynced data, and fail.
 
-A crash of the machine keeps every byte that was synced and every name whose directory was; of later writes, cuts, and
-made, renamed and removed names it keeps those that the caller chooses, each operation whole or not at all, whatever
-their order. So a file may have a hole of zeros before later bytes. The death of the process keeps everything.
+A crash of the machine keeps every byte that was synced and every name whose directory was synced. Of the later
+operations (writes, cuts, and names made, renamed or removed) it keeps any that the caller chooses, each whole. So a
+file may have a hole of zeros before later bytes. The death of the process keeps everything.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _File:
 class DescriptorDisk(JournalDisk):
     """Counts its steps; not thread-safe.
 
-    ``stop_after``: the step with this number, counted from 0, is not executed, and none after it; a stopped write has
+    ``stop_after``: neither the step with this number, counted from 0, nor a later one is executed; a stopped write has
     written half of its bytes. ``failing`` is called before each step with its name and path, and returns the error
     number with which it fails, 0 for none; a failed write has written half of its bytes as well.
     """
@@ -99,7 +99,7 @@ class DescriptorDisk(JournalDisk):
         return {str(path): bytes(file.data) for path, file in sorted(self._names.items())}
 
     def damage(self, path: Path, change: Callable[[bytes], bytes]) -> None:
-        """Change the bytes of a file behind the back of its owner."""
+        """Change the bytes of a file without its owner's knowledge."""
         file = self._names[path]
         file.data = bytearray(change(bytes(file.data)))
         file.durable, file.changes = bytearray(file.data), []

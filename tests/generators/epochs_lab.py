@@ -28,7 +28,7 @@ def select(name: str, lane: Any = "express") -> NamedSelect:
 
 
 class Connection(Listener):
-    """Written messages, as frames."""
+    """Subscriber that records the messages written to it, as frames."""
 
     def __init__(self) -> None:
         self.data = bytearray()

@@ -172,7 +172,7 @@ class RequestFlow:
         return self._chance.choice(self._symbols) if self._chance.random() < 0.995 else "NOPE"
 
     def _price(self, side: str) -> int:
-        """Return a price of about 100, for a buy more often below it."""
+        """Return a price near 100: for a buy more often below 100, for a sell above it."""
         return 100 + self._chance.choice(self._offsets) * (1 if side == "B" else -1)
 
     def _volume(self) -> int:
@@ -209,7 +209,7 @@ class RequestFlow:
         )  # fmt: skip
 
     def _wire(self, live: Sequence[Order]) -> AnyInput:
-        """Return up to three requests in one piece, of an account that has names or numbers for its orders."""
+        """Return up to three requests of one account in one piece; their references are numbers or tokens."""
         chance = self._chance
         account = chance.randint(1, len(self._accounts))
         mine = [order for order in live if order.account == account] or list(live)

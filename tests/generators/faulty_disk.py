@@ -1,7 +1,7 @@
 """Disk in memory that can stop after any number of steps, lose unsynced data, and fail on request.
 
-A crash keeps every byte that was synced and every name whose directory was; of later changes to names it keeps those
-that the caller chooses, each whole. A file that was being written is torn.
+A crash keeps every byte that was synced and every name whose directory was synced. Of later changes to names it keeps
+any that the caller chooses, each whole. A file that was being written is torn.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def keep_none(changes: Sequence[Change]) -> Iterable[bool]:
 class FaultyDisk(Disk):
     """Counts its steps; not thread-safe.
 
-    ``stop_after``: the step with this number, counted from 0, is not executed, and none after it; a stopped write has
+    ``stop_after``: neither the step with this number, counted from 0, nor a later one is executed; a stopped write has
     written half of its bytes. ``failing`` is called before each operation with its name and path, and returns the error
     number with which it fails, 0 for none; a failed write has written half of its bytes as well.
     """
@@ -88,7 +88,7 @@ class FaultyDisk(Disk):
         self.steps.append(f"{operation} {path.name}")
 
     def damage(self, path: Path, change: Callable[[bytes], bytes]) -> None:
-        """Change the bytes of a file behind the back of its owner."""
+        """Change the bytes of a file without its owner's knowledge."""
         self._names[path].data = change(self._names[path].data)
 
     # -- the disk

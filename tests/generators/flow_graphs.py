@@ -230,7 +230,7 @@ class DrawnFlow:
         self.nodes.append(SemiNode(left, right, on, self.toss("anti")))
 
     def bound(self) -> None:
-        """Add rows on one side of the greatest value of a column of any node."""
+        """Add a node for the rows on one side of the greatest value that a column of another node has."""
         left, right = self.pick(), self.pick()
         fitting = [
             (mine[0], theirs)

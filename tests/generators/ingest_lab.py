@@ -94,8 +94,9 @@ def at_sequence(data: bytes) -> Callable[[Position], int]:
 class ListSource(Source):
     """Bytes of a stream cut into buffers; a refused buffer is offered again after `resume`.
 
-    Buffers are offered by the thread that opens or resumes, one at a time, in ``order`` of their places. ``lost_after``
-    breaks the connection after these numbers of buffers, once for each entry; the test, or ``reconnect``, continues.
+    Buffers are offered by the thread that opens or resumes, one at a time, in the order of their places unless
+    ``shuffle`` changes it. The connection breaks once for each entry of ``lost_after``, after that number of buffers;
+    `reconnect` continues.
     """
 
     def __init__(

@@ -140,7 +140,7 @@ class _Maker:
         self._line(number, order, order.side, order.shares, order.price)
 
     def _cross(self, order: _Order) -> None:
-        """Add an auction's trade, without shares if there is nothing to trade; some orders lose their shares before."""
+        """Add an auction's trade, sometimes of no shares, after the executions of some orders in it."""
         rng = self._rng
         for _ in range(min(rng.randrange(3), len(self._live))):
             at = rng.randrange(len(self._live))

@@ -37,7 +37,7 @@ ROW_WORK: Final = (0, 20, 10**9)
 
 @contextmanager
 def row_work(work: int) -> Iterator[None]:
-    """Give joins made here this weight of a row's look-ups, see `ROW_WORK`."""
+    """Give joins that are made in the `with` block this weight of a row's look-ups, see `ROW_WORK`."""
     with patch.object(range_sweep, "_ROW_WORK", work):
         yield
 
@@ -69,7 +69,7 @@ class JoinLab(ViewLab):
 
 
 def random_deltas(rng: random.Random, held: dict[str, list[Row]], size: int, spread: int, scale: int = 1) -> Deltas:
-    """Return deltas of existing rows, and of new ones: integers are ``scale`` times ones of at most ``spread``.
+    """Return deltas of existing rows, and of new ones: integers are ``scale`` times numbers up to ``spread``.
 
     A removal may come before its row.
     """

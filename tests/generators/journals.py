@@ -65,5 +65,5 @@ def account(time_ns: int = START_NS, number: int = 1) -> OpenAccount:
 
 
 def enter(number: int, side: str = "B", price: int = 100) -> Enter:
-    """Return the order of this number, of account 1."""
+    """Return an order of account 1 with this number."""
     return Enter(START_NS + number, 1, 1, number, "ACME", side, 5, price)

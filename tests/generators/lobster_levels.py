@@ -14,8 +14,8 @@ NAME: Final = "ACME_2012-06-21_34200000_57600000_message_{levels}.csv"
 def write_lobster(folder: Path, rng: Random, levels: int, events: int, *, opening: int = 6) -> tuple[Path, Path]:
     """Write a message file and its order book file; return both paths.
 
-    The market is random and never crossed. It has orders before the first message, which the files show in their levels
-    only, executions without a displayed order (5), and one halt (7).
+    The market is random and never crossed. Orders from before the first message are visible only in the levels of the
+    order book file. The messages contain executions without a displayed order (5) and one halt (7).
     """
     market = _Market(rng)
     for _ in range(opening):

@@ -14,7 +14,7 @@ Samples = dict[tuple[str, ...], float]
 
 
 def read_samples(text: bytes) -> Samples:
-    """Return the samples in an answer of ``/metrics``; assert that each has a help text, and none is there twice."""
+    """Return the samples in an answer of ``/metrics``; assert that each has a help text and occurs once."""
     return samples_of(text_string_to_metric_families(text.decode()))
 
 

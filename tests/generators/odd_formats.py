@@ -33,7 +33,7 @@ def prefixed(words: list[str]) -> bytes:
 
 
 class _Words(InputFormatIndexer):
-    """Base of the parsers: one column; a word with a question mark is bad, and one with ``!!`` a bug.
+    """Base of the parsers: one column; a word with a question mark is malformed, and one with ``!!`` raises an error.
 
     Only the last bad word is described.
     """

@@ -99,7 +99,7 @@ class OrderDesk:
         self.apply(MassCancel(0, self._index(who), symbol))
 
     def kill(self, who: str, *, killed: bool = True) -> None:
-        """Stop an account, or let it trade again."""
+        """Stop an account, or permit it to trade again."""
         self.apply(Kill(0, self._index(who), killed))
 
     def phase(self, phase: PhaseName, symbol: str = "ACME", reason: str = "") -> None:

@@ -191,7 +191,7 @@ class FakeExchange:
 
 
 class LossySpool(MemorySpool):
-    """Fills that a power loss takes if they were not synced."""
+    """Spool that loses its unsynced fills in a power loss."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -224,9 +224,9 @@ class OrderLab:
         is_behind: bool = False,
         syncs_before: bool = False,
     ) -> None:
-        """Create a lab; with ``is_behind``, requests are synced after they are sent, unless ``syncs_before``.
+        """Create a lab; with ``is_behind``, syncs and the compaction of the journal wait until a test runs them.
 
-        The journal is then compacted in the same background.
+        Requests are then synced after they are sent, or before with ``syncs_before``.
         """
         self.exchange = FakeExchange()
         self.clock: Any = Clock()
@@ -336,7 +336,7 @@ class OrderLab:
         self.syncs.clear()
         for call in self.clock.getDelayedCalls():
             call.cancel()
-        # The fills of the crash are sent again; the spool knows them by their numbers.
+        # The fills before the crash are sent again; the spool recognises them by their numbers.
         self.events = []
         self.journal = self.make_journal(records)
         self.desk = self._make_desk()

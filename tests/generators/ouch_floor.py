@@ -119,7 +119,7 @@ class OuchFloor:
         self.clock = Clock()
         self.failures: list[str] = []
         self.slow_gate: list[tuple[Callable[[], bool], Deferred[bool]]] | None = None
-        """Pending comparisons of passwords, once it is a list."""
+        """Pending comparisons of passwords; None: passwords are compared at once."""
         self.open()
 
     def open(self) -> None:
@@ -154,7 +154,7 @@ class OuchFloor:
         return client
 
     def connect(self, name: str = "ALPHA", sequence: int = 0) -> Client:
-        """Return a client that is logged in, by default from the present on, and has read the answer."""
+        """Return a client that is logged in, by default at the stream's end, and has read the answer."""
         client = self.knock(name, sequence=sequence)
         assert isinstance(client.reply(), LoginAccepted)
         return client

@@ -30,7 +30,10 @@ def payload_of(found: pa.Table | str) -> pa.Table:
 
 
 def groups_of(map_: Map, *payloads: pa.Table) -> Groups:
-    """Return weight and sums of all payloads together by key, without keys of no effect; a key is in a payload once."""
+    """Return the weight and sums of all payloads together, by key, without keys whose values are all 0.
+
+    Assert that each payload has a key once.
+    """
     found: Groups = {}
     for payload in payloads:
         keys, numbers = ([column.to_pylist() for column in payload.columns[part]] for part in _parts(map_))

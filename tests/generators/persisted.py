@@ -316,4 +316,4 @@ _LISTED: Final[list[Lab]] = [
     ),
 ]
 LABS: Final = {lab.kind.kind: lab for lab in _LISTED}
-"""Labs by the index's name of the type."""
+"""Labs by the name that the index has for the type."""

@@ -97,7 +97,7 @@ def as_timestamp(value: Any) -> datetime:
 
 
 def groups(part: Map, relation: Relation, rows: Sequence[Row]) -> dict[Row, dict[str, Any]]:
-    """Return a map's groups: keys → its sums and weight, with its keys again."""
+    """Return the groups of a map: keys → sums, weight and again the keys, by name."""
     found: dict[Row, dict[str, Any]] = {}
     names = [column.name for column in relation.columns]
     for values in rows:

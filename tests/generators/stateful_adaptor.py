@@ -114,7 +114,7 @@ class _Plain:
 
 
 class _Kept(_Plain):
-    """The same over the objects of an adaptor's state."""
+    """The same state in the persisted objects of an adaptor."""
 
     enqueue = staticmethod(PersistedQueue.enqueue)
     dequeue = staticmethod(PersistedQueue.dequeue)

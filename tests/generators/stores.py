@@ -1,4 +1,4 @@
-"""Store whose commits fail on request, and which remembers the others."""
+"""Store whose commits fail on request; it keeps the other commits."""
 
 from __future__ import annotations
 

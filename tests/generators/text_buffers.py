@@ -45,9 +45,9 @@ def cuts(text: bytes) -> st.SearchStrategy[list[int]]:
 def format_all(
     formatter: InputFormatter, raws: Sequence[RawBuffer], *, finish: bool = True, at_once: int = 1
 ) -> list[FormattedBatch]:
-    """Format the buffers in the given order, ``at_once`` a call.
+    """Format the buffers in the given order, ``at_once`` of them in each call.
 
-    Repeat those out of range; return batches in stream order.
+    Buffers that are out of range are repeated. Return the batches in stream order.
     """
     orders: dict[int, InOrder] = {}
     ready: list[FormattedBatch] = []

@@ -14,7 +14,7 @@ _MIDDLE = 250_000
 def trace(seed: int, messages: int, *, gap_ms: int = 3) -> list[str]:
     """Return ``messages`` lines without line ends; the same seed gives the same lines.
 
-    About as mixed as recorded ones: adds, executions of a part or of more than the rest, deletes, full executions,
+    The mix resembles recorded traces: adds, executions of a part or of more than the rest, deletes, full executions,
     trades without an order, and sometimes a message for an unknown order.
     """
     return list(_lines(random.Random(seed), messages, gap_ms))

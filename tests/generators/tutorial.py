@@ -19,7 +19,7 @@ _SERVERS: Final = frozenset({"exchange", "runtime", "dashboard"})
 
 
 class SavedFile(msgspec.Struct, frozen=True):
-    """File whose name stands in its first line."""
+    """File whose name is in its first line."""
 
     path: str
     text: str

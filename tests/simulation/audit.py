@@ -34,7 +34,7 @@ class AuditError(AssertionError):
 
 
 class Audit:
-    """Reads the disk independently after every step; data seen once must stay."""
+    """Reads the disk independently after every step; data that was visible once must remain."""
 
     def __init__(self, platter: Platter, market: Market, table: bytes, retention: Retention, trace: Trace) -> None:
         self._platter = platter
@@ -216,7 +216,7 @@ class Audit:
     def reopened(self, *, is_start: bool = True) -> None:
         """Check after a recovery that exactly the earlier visible data is present, byte for byte.
 
-        At the end of a process a file may remain that a failing disk would neither finish nor remove.
+        After the end of a process, a file may remain that a failing disk could neither complete nor remove.
         """
         self.look()
         first = self._first()
@@ -291,7 +291,7 @@ class Audit:
         path = RUN / "dead-letters.jsonl"
         lines = bytes(self._disk.read(path)).splitlines() if self._disk.exists(path) else []
         found = [msgspec.json.decode(line)["data"] for line in lines]
-        # Messages after the last one count once the file has ended, and never for a feed that continues.
+        # Malformed messages after the last cut count only for a file that has ended, not for a feed that continues.
         last = len(self._market.lines) if self._reads_file else self._cuts[-1][0]
         expected = [
             line.decode().rstrip("\n")

@@ -89,7 +89,7 @@ class Platter:
             return durable
         if fate == 1:
             return data
-        # Appended bytes are lost, not the bytes before them; the bytes that a cut left are not rewritten.
+        # Only appended bytes can be lost, not the bytes before them; bytes before a cut cannot be lost either.
         kept = len(durable) if data.startswith(durable) else len(data) if durable.startswith(data) else 0
         end = self._chance.randint(kept, len(data))
         if fate == 2 or end == len(data):

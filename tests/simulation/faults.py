@@ -24,8 +24,8 @@ class Faults:
     """Faults of one process.
 
     Every operation that a crash may interrupt calls `point`, every one that the disk may refuse calls `refusal`. The
-    world sets either to strike after a number of calls: the seed decides which call is hit, and nothing is drawn on the
-    way.
+    world sets either to strike after a number of calls: the seed decides which call is hit, and calls before it draw no
+    random numbers.
     """
 
     def __init__(self, chance: random.Random, trace: Trace) -> None:

@@ -43,7 +43,7 @@ class Mishaps:
         """Stop the process in order."""
 
     def _do_pause(self) -> bool:
-        """Pause the process for long, like a signal: the market goes on, and timers are late."""
+        """Pause the process for a long time, as SIGSTOP does: the market continues, and timers are late."""
         if self.process is None:
             return False
         self.counts["pauses"] += 1

@@ -29,7 +29,7 @@ _CALM_STEPS: Final = 12_000
 _DARK_STEPS: Final = 30
 """Largest number of steps for which a process stays down."""
 _MOVED: Final = 0.15
-"""Share of the starts with an existing run that move the run."""
+"""Share of the starts on an existing run at which the run is moved first."""
 
 
 class World(Mishaps):

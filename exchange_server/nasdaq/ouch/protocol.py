@@ -243,8 +243,8 @@ class OuchProtocol(AccountProtocol):
 
     * A quantity counts the whole chain: for a replacement it includes earlier executions; for a cancel or a
       modification it is the total that may be executed.
-    * Ignored are repetitions, requests for an order that is not live, and cancels and modifications that would change
-      nothing or enlarge the order.
+    * Repetitions, requests for an order that is not live, and cancels and modifications that would change nothing or
+      enlarge the order are ignored.
     * A replacement with impossible details ends the old order (C) and does not use up its own reference.
     * A new order that the market does not support is rejected (J), and uses up its reference.
     * Bytes that are not a message end the session.

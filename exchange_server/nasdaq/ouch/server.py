@@ -25,15 +25,15 @@ _LONGEST: Final = CLIENT_PACKET_LIMIT_BYTES - 2
 """Largest length in the first two bytes of a packet, which do not count themselves."""
 _UNSEQUENCED: Final = ord("U")
 _MANY_BYTES: Final = 4096
-"""Number of received bytes above which they are first checked as a whole: fast clients send many equal packets."""
+"""Number of received bytes above which the data is first checked as a whole: fast clients send many equal packets."""
 
 
 class OuchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of the OUCH port; limits of an account are in the users file."""
 
     pending_bytes: int = 1 << 20
-    """Number of bytes of requests that may be pending until the end of a turn of the reactor, with a journal that is
-    synced for each batch; above it they are carried out at once.
+    """Number of bytes of requests that may wait for the end of the reactor's turn if the journal is synced for each
+    batch; above it the requests are carried out at once.
     """
 
 
@@ -85,7 +85,7 @@ class OuchServer(SoupServer):
         """Prepare the accounts; call once, before the first login.
 
         Accounts get the settings of the users file. The orders of accounts that cancel on disconnect are cancelled,
-        since their connections ended with the previous process.
+        since the connections ended with the previous process.
         """
         self.apply_user_settings()
         market = self._exchange.market
@@ -265,14 +265,15 @@ class OuchServer(SoupServer):
         return results
 
     def announce(self, audience: Audience[SoupConnection]) -> None:
-        """Register a stream with new messages: delivered after the batch being submitted, or at the end of the turn."""
+        """Register new messages for delivery, after the batch that is being submitted or at the end of the turn."""
         self.news.append(audience)
         if not self._is_submitting:
             self.readers.deliver_soon()
 
     def close(self) -> None:
-        """Carry out pending requests and send all answers, then close every connection; the next `start` cancels orders
-        for it.
+        """Carry out pending requests, send all answers, and close every connection.
+
+        Orders of accounts that cancel on disconnect are cancelled by the next `start`.
         """
         self._flush()
         self._is_closing = True

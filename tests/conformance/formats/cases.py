@@ -126,7 +126,7 @@ def _run(
     streams: dict[int, Sample] | dict[int, Mutation],
     report: Report,
 ) -> tuple[dict[int, Outcome], dict[int, list[RawBuffer]]]:
-    """Cut the streams, mix them, format them with any number of workers; make the checks for any stream."""
+    """Cut the streams, mix them, format them with any number of workers; check what must hold for any stream."""
     slots = rng.choice((2, 2, 4, 8))
     max_slots = slots * rng.choice((1, 2, 8))
     highest = rng.choice((2**63 - 1, 2**63 - 1, 2 * max_slots * 64, 2 * max_slots * 64 + 17))
@@ -190,7 +190,7 @@ def _interleaved(rng: random.Random, streams: Sequence[list[RawBuffer]]) -> list
 
 
 def _check_untouched(reference: Outcome, mutation: Mutation, pushdown: Pushdown, longest: int) -> None:
-    """Check that the rows of tuples that no edit can have reached, and that are not too long, come in their order."""
+    """Check that every tuple that no edit can have reached gives its row, in order, unless it is too long."""
     expected = mutation.sample.expected(pushdown)
     spans = list(pairwise([mutation.sample.start, *mutation.sample.ends]))
     untouched = {number for number in mutation.untouched if spans[number][1] - spans[number][0] <= longest}

@@ -200,7 +200,7 @@ class _Gate:
 class _Held:
     """Checks that a formatter stores no more than the buffers that came too early and one incomplete tuple.
 
-    It checks nothing for encoded buffers, whose decoded size is unknown, and if sequence numbers start again.
+    Nothing is checked for encoded buffers, whose decoded size is unknown, or if sequence numbers start again.
     """
 
     def __init__(self, formatter: InputFormatter, raws: Sequence[RawBuffer]) -> None:

@@ -57,8 +57,8 @@ def check_chain(outcome: Outcome, length: int, start: int = 0) -> None:
 def check_spans(outcome: Outcome, raws: Sequence[RawBuffer]) -> None:
     """Check that spans are contiguous, and that each batch ends within the last raw buffer of its span.
 
-    ``raws`` are in stream order, with numbers that do not wrap. The first raw buffer of a span is less exact: adjacent
-    buffers that were formatted together count as the last of them.
+    ``raws`` are in stream order, with numbers that do not wrap. The first raw buffer of a span is less exact, since
+    adjacent buffers that were formatted together count as one buffer with the last number.
     """
     stops = {raw.sequence_number: raw.offset + len(raw.data) for raw in raws}
     stops[0] = raws[0].offset if raws else 0

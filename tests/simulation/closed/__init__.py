@@ -2,7 +2,7 @@
 
 ```
 __main__.py ──seeds──▶ world.py   a seed's configuration, run over a journal and in memory
-                         ├ frantic.py   a strategy that asks for anything
+                         ├ frantic.py   a strategy that sends random requests
                          └ audit.py     the journal by the independent market, lots and orders by adding up
 ```
 """

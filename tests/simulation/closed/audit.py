@@ -36,7 +36,7 @@ def check_journal(directory: Path, result: Result) -> None:
 
 
 def check_market(rules: MarketRules, inputs: list[AnyInput]) -> None:
-    """Check that the independent market gives the same outputs and state after each input, and that times rise."""
+    """Check that the independent market has the same outputs, and at intervals the same state; and that times rise."""
     pair = Pair(rules)
     last_ns = 0
     for number, item in enumerate(inputs):

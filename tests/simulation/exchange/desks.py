@@ -4,7 +4,7 @@
 trading ──▶ Desk ── journal: survives as far as synced, and some more ── OrdersConnection ──▶ Link ──▶ exchange
 ```
 
-In every other process, beginning with the first, its requests are synced some time after they are sent. The desk is
+Every other process, beginning with the first, syncs its requests some time after it has sent them. The desk is
 killed and paused, its disk fills, its clock is set, and it loses its connections as all clients do. At the end it must
 agree with the exchange's messages to its broker about every order, every lot and every fill.
 """

@@ -54,7 +54,7 @@ class Mishaps:
         return True
 
     def _do_pause(self) -> bool:
-        """Pause the exchange for long, like a signal; the desk waits for it, and gives up."""
+        """Pause the exchange for a long time, as SIGSTOP does; the desk waits for it, and gives up."""
         if self.process is None:
             return False
         self.counts["pauses"] += 1

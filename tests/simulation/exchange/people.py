@@ -40,7 +40,7 @@ def _cheap_secret() -> PasswordHash:
 
 
 def clients_of(chance: random.Random, shape: Shape) -> list[Client]:
-    """Return all clients; some of them are there twice."""
+    """Return all clients; some readers, brokers and users have more than one."""
     brokers = range(1, shape.brokers + 1)
     clients: list[Client] = [TextReader("lines"), SoupReader("packets", "itch")]
     clients += (TextTrader(f"broker {number}", number, cancels=number == 3) for number in brokers)

@@ -1,4 +1,4 @@
-"""A deterministic simulation of several runtimes that feed one: a tree of logs on one volume, a seed a history.
+"""A deterministic simulation of several runtimes that feed one: a tree of logs on one volume, one history per seed.
 
 ```
 Market a ─▶ SimulatedFeed ─▶ runtime a ──log──┐  Follower.look, when the world says so

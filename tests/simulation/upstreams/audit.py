@@ -22,7 +22,7 @@ _RELATIONS = ("bids", "asks", "trades")
 
 
 class Audit:
-    """Audit of one runtime: reads its log independently after every step; data seen once must stay."""
+    """Audit of one runtime: reads its log independently after every step; data visible once must remain."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Audit:
         self.messages += footer.messages
 
     def _expect_cut_of(self, name: str, audit: Audit, footer: Footer) -> None:
-        """Check that an upstream's epoch is covered with all of its origins: never half of one."""
+        """Check that this epoch covers all origins of an upstream's epoch, or none: never a part."""
         cut = footer.cuts.get(name)
         if cut is None:
             return
