@@ -2,7 +2,7 @@
 
 Algebra: SUM and COUNT are linear, as for `totals`, so the index of a delta is added to the index.
 
-`MemberIndex` finds the records of a part of a key. A record whose weight and sums are all 0 is removed. State:
+`MemberIndex` finds records by a part of their key. A record whose weight and sums are all 0 is removed. State:
 `native.indexes.Members`; a record has the words of the given keys, of the other keys, the weight, and two words for
 each sum.
 
