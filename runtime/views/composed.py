@@ -128,7 +128,7 @@ class NodeSequence(Structure):
         return errors
 
     def attend(self, errors: dict[str, Exception]) -> None:
-        """Make the room that the stopped node needs; if the node has failed, add its views to ``errors`` and skip it."""
+        """Make the room that the stopped node needs; if the node failed, add its views to ``errors`` and skip it."""
         numbers = self._numbers
         node = self._nodes[numbers[steps.NODE]]
         try:

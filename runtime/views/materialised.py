@@ -311,7 +311,7 @@ class PendingChanges:
             self._pieces = []
 
     def rows(self) -> pa.Table:
-        """Return all changes without dropping them; equal rows may repeat, and only their total weight is meaningful."""
+        """Return all changes without dropping them; equal rows may repeat, and only their total weight has a meaning."""
         return pa.concat_tables([self._schema.empty_table(), *self._joined, *self._pieces])
 
     def take(self) -> pa.Table:

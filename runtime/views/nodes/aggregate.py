@@ -218,7 +218,7 @@ class _Group:
                     self._put_value(k, measure, value, row.weight, (slot, group, records[name]))
 
     def _put_locate(self, k: KernelSource, measure: _Measure, keys: Sequence[Value], value: Value) -> str:
-        """Write the lines that find or add the record of a value, with room in its order; return its slot (NULL: -1)."""
+        """Write the lines that find or add a value's record, with room in the order; return its slot (NULL: -1)."""
         values = measure.values
         assert values is not None
         name = k.assign("value", "-1")

@@ -48,7 +48,7 @@ _KEY_BITS = 61
 _KNOWN = ("i", "(i + 1)")
 """Source of the place of an entry's own key among the entries, and of the place after it."""
 _NARROW = "2305843009213693952.0"
-"""Source of 2^61: if a bound of all sums is below, no sum passes 64 bits."""
+"""Source of 2^61: if an upper bound of all sums is below this number, no sum passes 64 bits."""
 
 
 class SweepPlan(msgspec.Struct, frozen=True):
@@ -218,7 +218,7 @@ def _used(plan: SweepPlan, index: MapOrder, place: int) -> tuple[str, ...]:
 
 
 def _place(index: MapOrder, column: str) -> int:
-    """Return the place of the word in an entry at which a column begins."""
+    """Return the place of a column's first word in an entry."""
     return 0 if column == "weight" else 1 + 2 * index.sum_names.index(column)
 
 
