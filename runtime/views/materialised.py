@@ -311,7 +311,7 @@ class PendingChanges:
             self._pieces = []
 
     def rows(self) -> pa.Table:
-        """Return all changes without dropping them; equal rows may repeat, and only their total weight has a meaning."""
+        """Return all changes without dropping them; rows may repeat, and only their total weights are meaningful."""
         return pa.concat_tables([self._schema.empty_table(), *self._joined, *self._pieces])
 
     def take(self) -> pa.Table:

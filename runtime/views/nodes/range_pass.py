@@ -46,7 +46,7 @@ and 1 + the number of the next delta whose result is to be added, or 0 while del
 
 
 def can_pass(statements: Sequence[Statement]) -> bool:
-    """Return True if both statements of a join with a sweep read one index, with the row's own ordered key as bounds."""
+    """Return True if both statements of a join with a sweep read one index, with the row's ordered key as bounds."""
     specs = []
     for statement in statements:
         (lookup,) = statement.lookups
