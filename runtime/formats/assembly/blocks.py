@@ -310,7 +310,7 @@ class _Waiting:
 
 
 def _sections(group: Group) -> list[Section]:
-    """Return a section for each part, or for all together where the format does not need parts."""
+    """Return one section for each part that the format must see separately, and one for each stretch of other parts."""
     sections: list[Section] = []
     start = plain = group.start
     for part in group.parts:
