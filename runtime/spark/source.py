@@ -68,7 +68,7 @@ class EpochReader(DataSourceStreamReader):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """Return the newest epoch that the next batch may cover: a batch has one program, and a limited number of epochs.
+        """Return the last epoch that the next batch may cover: a batch has one program and a limited number of epochs.
 
         The call waits a little for a new epoch, so that an idle stream does not use the processor.
         """

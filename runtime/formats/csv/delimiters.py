@@ -25,8 +25,8 @@ __all__ = [
 ]
 
 STREAM_START: Final = 16
-"""State at the start of a stream, where a byte order mark may be; this number plus n is the state after n of its
-bytes."""
+"""State at the start of a stream, where a byte order mark may be; this number plus n is the state after n bytes of the
+mark."""
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 """Byte order mark, which may start a stream and means UTF-8."""
 

@@ -152,7 +152,7 @@ def _refused_parts(count: int, accepts: Callable[[int, int], bool]) -> Iterator[
 _FEW_COLUMNS: Final = 3
 """Number of refused columns of a block from which all columns that may be refused are read as bytes."""
 _FEW_ROWS: Final = 16
-"""Greatest number of rows of a block that is not a hint for the next one."""
+"""Greatest number of rows of a block that is too small to be a hint for the next block."""
 
 
 class Absence(StrEnum):
@@ -165,7 +165,7 @@ class Absence(StrEnum):
 
 
 class ColumnFaults(msgspec.Struct, frozen=True, eq=False):
-    """Rows of a column with malformed values, where it has NULL."""
+    """Rows in which a column has malformed values; the column has NULL there."""
 
     position: int
     """Position of the column."""
