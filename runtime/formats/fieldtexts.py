@@ -47,7 +47,7 @@ class FieldTexts:
         """Output columns without rows."""
 
     def parsed(self, places: Places, texts: Sequence[Any]) -> ParsedBlock:
-        """Return the block of ``texts``: a binary Arrow array per field of `fields`, with NULL where a field is missing.
+        """Return the block of ``texts``: a binary Arrow array for each of `fields`, with NULL where a field is missing.
 
         The schema and the pushdown determine malformed values, texts that mean NULL, tuples that are too long,
         conditions and projection.

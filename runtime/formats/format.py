@@ -181,7 +181,7 @@ class Block:
 
 
 class BadTuple(msgspec.Struct, frozen=True):
-    """Tuple of a block that has no row, or only one with NULL for a malformed value."""
+    """Tuple of a block that has no row, because it does not fit the schema."""
 
     index: int
     """Position among all tuples of the block."""

@@ -43,7 +43,7 @@ class JsonIndexer(InputFormatIndexer):
     exactly one object, not UTF-8, or longer or deeper nested than the schema's limits is bad.
 
     **Keys.** Keys may have any order. The value of a key that no wanted field has is skipped: it only has to be
-    well-formed, where Arrow's reader also accepts NaN and Infinity. A missing key is a NULL, and so is every field
+    well-formed; Arrow's reader also accepts NaN and Infinity here. A missing key is a NULL, and so is every field
     below a missing or null object. A wanted key that occurs twice makes its value malformed.
 
     **Values.** Integers are written without point or exponent and are in the type's range; floats are any finite number
