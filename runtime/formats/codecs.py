@@ -123,8 +123,7 @@ class Decoder:
             raise
 
     def finish(self) -> None:
-        """End the stream; raise `CodecError` if a frame lacks its end, or if there were fewer bytes than to be skipped.
-        """
+        """End the stream; raise `CodecError` if a frame lacks its end, or if it had fewer bytes than are skipped."""
         if self._error is not None:
             raise CodecError(self._error)
         if self._frame is not None:

@@ -379,8 +379,7 @@ class NativeIndexer(InputFormatIndexer):
         )
 
     def _tiles(self, block: Block) -> list[tuple[Any, int, int]]:
-        """Return parts of the block that fit the cache, each as bytes, an offset in them and a number of whole records.
-        """
+        """Return parts of the block that fit the cache: bytes, an offset in them, and a number of whole records."""
         most = max(1, _TILE_BYTES // self._size)
         return [
             (data, first * self._size, min(most, records - first))

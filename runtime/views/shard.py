@@ -296,8 +296,7 @@ class ShardState:
                 return changes
 
     def driven(self) -> DrivenGraph | None:
-        """Return the graph for a kernel that appends rows to relations and runs the graph; None if a view needs DuckDB.
-        """
+        """Return the graph for a kernel that appends rows and runs the graph; None if a view needs DuckDB."""
         if self._graph.calls_duckdb:
             return None
         return DrivenGraph(self._graph, self._strings, self._look_for_kernels, self._finish_driven)

@@ -256,8 +256,7 @@ class CsvIndexer(InputFormatIndexer):
         return translation
 
     def _parse_halves(self, text: bytes) -> ParsedBlock:
-        """Parse a block in two halves, as it has no spare character to replace a line end; a block of one tuple is bad.
-        """
+        """Parse a block in halves if it has no spare character to replace a line end; a single such tuple is bad."""
         tuples = Tuples(text, self._dialect)
         if len(tuples) > 1:
             middle = int(tuples.ends[len(tuples) // 2 - 1])

@@ -153,7 +153,7 @@ class SortedTable(RecordTable):
         return bool(self.rows.views[kernel.META][kernel.GENERATION] != self._generation())
 
     def make_room(self, records: int = 1) -> None:
-        """Make room for the scratch key, and for its place in the order."""
+        """Make room for the scratch key, for this many more records, and for their places in the order."""
         super().make_room(records)
         self.rows.make_room(self._room())
 

@@ -169,8 +169,7 @@ class _PassCode:
         k.put(f"{numbers}[{deltas.LENGTH}] = n")
 
     def _put_results(self) -> None:
-        """Write the loop over the added deltas, which adds the products of each with the sums around it to the result.
-        """
+        """Write the loop over the added deltas, which multiplies each by the sums around it and adds to the result."""
         k, index = self._k, self._index
         width = index.entry_words
         groups, values = k.cells(self._deltas, deltas.GROUP), k.cells(self._deltas, deltas.VALUE)
