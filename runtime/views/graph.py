@@ -156,7 +156,7 @@ class GraphBuilder:
         return self._turns.setdefault(part, _Turn())
 
     def structure(self, identity: str, make: Callable[[], S]) -> S:
-        """Return the structure of this identity: a shared one, one of the program before, or a new one."""
+        """Return the structure of this identity: a shared one, that of the previous program, or a new one."""
         self.users.setdefault(identity, set()).add(self._view)
         if identity not in self.structures:
             inherited = self._inherited.get(identity)
@@ -433,5 +433,5 @@ class DrivenGraph:
         return self._graph.is_compiled
 
     def attend(self, errors: dict[str, Exception]) -> None:
-        """Make the room that a stopped node needs; if it has failed, add its views to ``errors``."""
+        """Make the room that a stopped node needs; if the node has failed, add its views to ``errors``."""
         self._graph.attend(errors)

@@ -209,8 +209,8 @@ T = TypeVar("T", bound=Sized)
 class MaterialisedView:
     """The rows of one view, with their multiplicities. One owner at a time.
 
-    A multiplicity is below 0 while a row has been removed before it was added, as in relations whose deletions may
-    arrive first; such a row is kept but not shown. Changes are pending until the rows are read or `settle` is called.
+    If a row is removed before it is added, as in relations whose deletions may arrive first, its multiplicity is below
+    0 until then; it is stored but not shown. Changes are pending until the rows are read or `settle` is called.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The sequence shredder: assigns each spanning tuple to the thread that formats it.
 
 Raw buffers of one origin are processed by several threads in any order. A tuple that starts in one buffer and ends in
-another belongs to exactly one of them: to the thread that adds the last missing buffer of the span. Two bits per buffer
+another is formatted by exactly one thread: the one that adds the last missing buffer of the span. Two bits per buffer
 suffice: *delimiter* (the buffer has one) and *used* (nothing can start in it any more: it has no delimiter, or the
 tuple after its last delimiter has been found)::
 
@@ -64,7 +64,7 @@ _NOTHING: Final = Found()
 
 
 class SequenceShredder:
-    """Finder of every spanning tuple of one origin exactly once; thread-safe, with two bits per buffer in flight.
+    """Search that finds each spanning tuple of one origin exactly once; thread-safe, with two bits per pending buffer.
 
     ``slots`` is the ring's first size, ``max_slots`` the size beyond which it does not grow; both powers of two. The
     ring doubles after ``growth_after`` buffers were out of range. Sequence numbers run from 1 to ``highest_sequence``

@@ -228,7 +228,7 @@ class JsonTexts:
         self._is_exact = _is_exact(parser.arrow_type)
 
     def unreadable(self, tokens: Any) -> Any:
-        """Return texts that are not UTF-8, or no number: their characters could have a meaning in JSON."""
+        """Return which texts are not UTF-8, or no number of a decimal: their characters could have a meaning in JSON."""
         if self._parser.nested:
             return undecodable(tokens)
         return self.refused(tokens) | too_small(tokens, self._parser.arrow_type)

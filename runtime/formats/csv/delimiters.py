@@ -40,7 +40,7 @@ _LONGEST_GROUP: Final = 64
 def index_unquoted(run: Run, delimiter: bytes) -> RunIndex:
     """Return an index by searches from both ends of the run.
 
-    With a delimiter of one byte it does not depend on the state.
+    With a delimiter of one byte the index does not depend on the state.
     """
     if len(delimiter) == 1:
         return SettledIndex(_byte_cut(run, delimiter))

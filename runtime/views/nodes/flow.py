@@ -8,8 +8,8 @@ the view's rows          one kernel that adds up equal rows, where the last oper
 ```
 
 `runtime.views.nodes.flow_body` lowers the records of a flow in order; the function of each record gets the `Rows` of
-its inputs and returns its own. The changes of a step may repeat rows and may cancel: only their sum counts. Rows are
-read with weights of any sign, because a deletion may arrive before the insertion that it undoes.
+its inputs and returns its own. The changes of a step may repeat a row or cancel each other: only their sum counts. Rows
+are read with weights of any sign, because a deletion may arrive before the insertion that it undoes.
 
 The kernel of an operator is written like this:
 

@@ -1,8 +1,8 @@
 """Join: sums over a join of maps, by equality and ranges, maintained by higher-order deltas.
 
 Plan record: `Joined`. Algebra: the delta of ``A ⋈ B`` for a delta of A is ``ΔA ⋈ B``. The part of a join that does not
-depend on A is kept in the same way as a map of its own, an auxiliary map; so a row of a delta is multiplied with values
-that it looks up (Koch, Ahmad, Kennedy, Nikolic, Nötzli, Lupei, Shaikhha: *DBToaster: Higher-order Delta Processing for
+depend on A is maintained in the same way, as an auxiliary map; so a row of a delta is multiplied by values that are
+looked up (Koch, Ahmad, Kennedy, Nikolic, Nötzli, Lupei, Shaikhha: *DBToaster: Higher-order Delta Processing for
 Dynamic, Frequently Fresh Views*, VLDB Journal 23, 2014).
 
 ```

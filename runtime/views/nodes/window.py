@@ -1,4 +1,4 @@
-"""Window: functions over the rows of a partition in their order, and the first rows of each partition, of a flow.
+"""Window: functions over the ordered rows of each partition of a flow, and limits on the rows of a partition.
 
 Algebra: the results of a row are a function of the state of the row before it, of its own values, and of rows at fixed
 distances. Rankings and sums that run from the first row of the partition are chained: the state of a row follows from
