@@ -123,7 +123,7 @@ class Decoder:
             raise
 
     def finish(self) -> None:
-        """End the stream; raise `CodecError` if a frame lacks its end, or if the stream is shorter than `skip_bytes`."""
+        """End the stream; raise `CodecError` if a frame lacks its end or the stream is shorter than `skip_bytes`."""
         if self._error is not None:
             raise CodecError(self._error)
         if self._frame is not None:

@@ -32,7 +32,7 @@ class InputFormatter:
     `block_bytes` at once: neighbours become one run, and everything that the call completes (spanning tuples, and the
     bodies of all its runs and origins) becomes one block, which is parsed in one call.
 
-    ``described`` bounds the dead letters of one call. Each origin's ring starts with ``slots`` slots of 64 buffers and
+    ``described`` bounds the dead letters of one block. Each origin's ring starts with ``slots`` slots of 64 buffers and
     grows to at most ``max_slots``, which bounds how far buffers may be out of order. After ``highest_sequence``,
     sequence numbers start again at 1.
     """
@@ -225,6 +225,6 @@ class InputFormatter:
                 stream.lock.release()
 
     def _batches(self, parts: list[Parts]) -> list[FormattedBatch]:
-        """Parse one block with one call (phase 2)."""
+        """Parse the parts, each block with one call (phase 2)."""
         made = self._assembly.batches(parts)
         return made[0] if len(made) == 1 else [batch for batches in made for batch in batches]

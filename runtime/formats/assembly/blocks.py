@@ -1,4 +1,4 @@
-"""Assembly of parts of whole tuples into one block, and of the parsed block into batches with their places.
+"""Assembly of parts of whole tuples into blocks, and of the parsed blocks into batches with their places.
 
 Batches are zero-copy slices, one for each contiguous part of a stream.
 """

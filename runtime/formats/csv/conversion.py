@@ -228,17 +228,17 @@ class JsonTexts:
         self._is_exact = _is_exact(parser.arrow_type)
 
     def unreadable(self, tokens: Any) -> Any:
-        """Return which texts are not UTF-8, or no number of a decimal: their characters could have a meaning in JSON."""
+        """Return which texts are not UTF-8 or, for decimals, no numbers, and could have other meanings in JSON."""
         if self._parser.nested:
             return undecodable(tokens)
         return self.refused(tokens) | too_small(tokens, self._parser.arrow_type)
 
     def refused(self, tokens: Any) -> Any:
-        """Return texts that do not match the pattern."""
+        """Return which texts do not match the pattern."""
         return ~matches(tokens, self._parser.maybe_good)
 
     def suspects(self, tokens: Any) -> dict[int, bool]:
-        """Return texts that the judge of single lines refuses."""
+        """Return the indices of texts that the judge of single lines refuses."""
         lines = ((i, b'{"value":%b}' % text) for i, text in enumerate(tokens.to_pylist()))
         return {i: self._is_exact for i, line in lines if self._judge.faults(line)}
 

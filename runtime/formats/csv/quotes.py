@@ -79,7 +79,7 @@ class Scan(msgspec.Struct, frozen=True, eq=False):
     """Boolean array of the bytes after an escape; None if there are none."""
 
     def outside(self, places: Any) -> Any:
-        """Return which of these offsets, which are not quotes, are outside of quotes and not escaped."""
+        """Return which of these offsets, at which there are no quotes, are outside of quotes and not escaped."""
         outside = ~self.inside[np.searchsorted(self.chains, places)]
         return outside if self.escaped is None else outside & ~self.escaped[places]
 
@@ -120,7 +120,7 @@ def scan(text: bytes, dialect: CsvDialect, state: int = FIELD_START) -> Scan:
 
 
 def _inside(odd: Any, at_start: Any, inside: bool) -> Any:
-    """Return whether the text before each chain, and after the last, is inside quotes, by the table above."""
+    """Return whether the text before each chain, and after the last, is inside quotes, by the module's table."""
     changes = np.zeros(len(odd) + 1, np.int64)
     (odd & at_start).cumsum(out=changes[1:])
     latest = np.zeros(len(odd) + 1, np.int64)  # the last chain, from 1, that ends outside whatever was before
@@ -234,7 +234,7 @@ class QuotedIndex(RunIndex):
         return self.cut(_FIELD if already else FIELD_START)
 
     def _plain_cut(self, already: int) -> TupleRange:
-        """Return the cut of a run that starts outside of quotes and contains none."""
+        """Return the cut of a run that starts outside of quotes and contains no quotes."""
         data = self._data
         cut = long_cut(data, self._dialect.tuple_delimiter, already)
         if cut.end_state:
@@ -272,7 +272,7 @@ class QuotedIndex(RunIndex):
 
 
 def has_sure_end(text: bytes, dialect: CsvDialect) -> bool:
-    """Return True if some delimiter of the text ends a tuple for every start state; False also after a long search."""
+    """Return True if some delimiter of the text ends a tuple for every start state; the search may miss one."""
     if not dialect.escape or dialect.escape not in text:
         return _sure_end(dialect).search(text) is not None
     start = _neutral(text, 1, dialect)

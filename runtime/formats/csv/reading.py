@@ -50,7 +50,7 @@ class ColumnReader:
         self._conversion: Conversion | None = None if self._parser.textual else conversion_of(self._parser)
 
     def read(self, tokens: Any) -> tuple[Any, Any]:
-        """Return the values of texts, a binary array, and a boolean array that marks the malformed ones.
+        """Return the values of ``tokens``, a binary array of texts, and a boolean array that marks the malformed ones.
 
         A malformed value is NULL in the column.
         """
@@ -126,7 +126,7 @@ class ColumnReader:
 
 
 def _texts(tokens: Any, null: Any) -> tuple[Any, Any]:
-    """Return texts in UTF-8."""
+    """Return the texts as strings, with NULL for ``null`` and for texts that are not UTF-8; and which are not UTF-8."""
     refused = undecodable(tokens)
     keep = pa.array(~(refused | null))
     return pc.if_else(keep, tokens, pa.scalar(None, pa.binary())).cast(pa.string()), refused

@@ -1,4 +1,4 @@
-"""Starts of length-prefixed messages: searched before it is known where the first message starts, and settled then.
+"""Starts of length-prefixed messages: searched before the start of the first message is known, settled once it is.
 
 Every position at which a length prefix is followed by a type of that length is a *candidate*. Nearly all candidates are
 messages; the others are coincidences inside of messages. A candidate determines where the next message starts.
@@ -178,7 +178,7 @@ class _Candidates:
         return None
 
     def walk(self, start: int, known: Chain | None = None) -> Chain:
-        """Return the chain from a start on; from the tuple at which it meets the ``known`` chain, it is that chain."""
+        """Return the chain from a start on; once it reaches a tuple of the ``known`` chain, it continues with that."""
         at, data, size = self.at, self.data, len(self.data)
         parts: list[Integers] = []
         bad: list[int] = []
