@@ -120,7 +120,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     dead: tuple[DeadLetter, ...] = ()
     """Descriptions of bad tuples, a bounded number; none if the policy is to skip or to fail."""
     failure: DeadLetter | None = None
-    """First bad tuple, if the policy is to fail. The part ends before it, and no batch of the stream follows."""
+    """First bad tuple, if the policy is to fail. The rows end before it, and no batch of the stream follows."""
     first_tuple: int = -1
     """Number of the part's first tuple in the stream, from 0; -1 until `InOrder` has placed it."""
     layout: TupleLayout | None = None

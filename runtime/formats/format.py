@@ -152,7 +152,7 @@ class Section(msgspec.Struct, frozen=True, eq=False):
     stop: int
     """Offset after its last byte."""
     index: RunIndex | None = None
-    """Index of the run whose body it is, so that parsing need not search again; None for a spanning tuple."""
+    """Index of the run whose body it is, so that parsing need not search again; None for other sections."""
     index_offset: int = 0
     """Offset of the section's first byte in that run."""
     state: int = 0

@@ -76,7 +76,7 @@ class Backoff(msgspec.Struct, frozen=True):
     longest_s: float = 2.0
     """Upper bound of the wait, in seconds."""
     attempts: int = 20
-    """Number of consecutive attempts without a login after which the source has failed."""
+    """Number of consecutive failed attempts after which the source has failed."""
 
     def delay_s(self, failures: int) -> float:
         """Return the wait in seconds after this number of consecutive failures, from 1."""

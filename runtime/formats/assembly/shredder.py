@@ -16,7 +16,7 @@ together are entered as one: the last of them has the delimiter of all, and the 
 
 The published description of this structure differs in one point. Here the tail also moves over a slot in which only
 the last delimiter is unused, and the position of that delimiter is *carried*. So for a tuple that spans more buffers
-than the ring has bits, only one number is stored, and the ring always has room for the buffer that ends the tuple.
+than the ring has bits, only one number is stored, and the ring can move on to the buffer that ends the tuple.
 """
 
 from __future__ import annotations
