@@ -48,8 +48,8 @@ class DeadLetter(msgspec.Struct, frozen=True):
     `InOrder` has placed the batch.
     """
     row: int
-    """Number of the tuple in the stream, from 0, where bad tuples count. Until `InOrder` has placed the batch, it is
-    the number in the batch.
+    """Number of the tuple in the stream, from 0, counting bad tuples. Until `InOrder` has placed the batch, it is the
+    number in the batch.
     """
     field: str
     """Name of the field at fault, empty when the tuple as a whole is."""
@@ -102,7 +102,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     from_place: int
     """Place in the stream at which the part starts."""
     to_place: int
-    """Place at which it ends, and the next one starts."""
+    """Place at which the part ends and the next part starts."""
     offset: int
     """Byte offset in the stream at which the part starts; -1 until `InOrder` computes it."""
     length: int
@@ -120,7 +120,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     dead: tuple[DeadLetter, ...] = ()
     """Descriptions of bad tuples, a bounded number; none if the policy is to skip or to fail."""
     failure: DeadLetter | None = None
-    """First bad tuple, if the policy is to fail. The part ends before it, and no batch of the stream follows."""
+    """First bad tuple, if the policy is to fail. The rows end before it, and no batch of the stream follows."""
     first_tuple: int = -1
     """Number of the part's first tuple in the stream, from 0; -1 until `InOrder` has placed it."""
     layout: TupleLayout | None = None
@@ -183,15 +183,16 @@ class Formatted(msgspec.Struct, frozen=True, eq=False):
     """Result of one call of the formatter."""
 
     batches: list[FormattedBatch]
-    """Batches that the call completed, of all its origins; per origin in stream order, with or without gaps."""
+    """Batches that the call completed, of all its origins; those of one origin are in stream order, possibly with gaps.
+    """
     again: list[RawBuffer]
     """Buffers too far ahead of the oldest missing one; the caller must pass them again later."""
 
 
 class FormatCounters(msgspec.Struct, frozen=True):
-    """Memory that a formatter uses for one origin at present; its batches have the numbers of tuples."""
+    """Memory that a formatter uses for one origin at present; numbers of tuples are in the batches."""
 
     ring_slots: int = 0
     """Present size of the shredder's ring, in slots of 64 buffers."""
     held_bytes: int = 0
-    """Bytes that wait for a neighbouring buffer."""
+    """Bytes that wait for a neighbouring buffer or for their turn."""

@@ -1,4 +1,4 @@
-"""Codecs: decode compressed bytes to those that a format reads, within limits that no input can pass.
+"""Codecs: decode compressed bytes to the bytes that a format reads, within limits that no input can exceed.
 
 A stream is compressed as a whole (`sequential`: buffers are decoded in stream order) or buffer by buffer (`per_buffer`:
 each holds whole frames and is decoded in any order, on any worker). Decoding runs in C without the interpreter lock.
@@ -43,7 +43,8 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit_bytes: int = 64 << 20
     """Greatest number of bytes to which one buffer may decode, and greatest size of a zstd window."""
     most_ratio: int = 1000
-    """Greatest number of decoded bytes per compressed byte of a stream; not checked up to ``limit_bytes`` of them."""
+    """Greatest number of decoded bytes per compressed byte of a stream; checked beyond ``limit_bytes`` decoded bytes.
+    """
     skip_bytes: int = 0
     """Number of decoded bytes that are skipped at the start of a sequential stream, as after a restart."""
     is_sized: bool = False
@@ -90,7 +91,7 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Decoder:
-    """Decoder of one stream in its order, by one thread at a time; a broken one stays broken."""
+    """Decoder of one stream in its order, by one thread at a time; after an error, each later call raises it again."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
@@ -122,7 +123,7 @@ class Decoder:
             raise
 
     def finish(self) -> None:
-        """End the stream; raise `CodecError` if a frame lacks its end, or if fewer bytes came than are skipped."""
+        """End the stream; raise `CodecError` if a frame lacks its end or the stream is shorter than `skip_bytes`."""
         if self._error is not None:
             raise CodecError(self._error)
         if self._frame is not None:
@@ -196,7 +197,7 @@ class _GzipFrame:
         return self._member.eof
 
     def step(self, data: bytes, room: int) -> tuple[bytes, bytes, bool]:
-        """Return at most ``room`` decoded bytes, the input for another step, and whether that may give more."""
+        """Return at most ``room`` decoded bytes, the input for another step, and whether another step may add bytes."""
         part = self._member.decompress(data, room)
         if self._member.eof:
             return part, self._member.unused_data, False

@@ -13,7 +13,7 @@ __all__ = [
 
 
 class FormatError(ValueError):
-    """Base of the errors of formats, `OrderCapacityError` excepted."""
+    """Base of the errors of formats except `OrderCapacityError`."""
 
     origin_id: int | None = None
     """Origin of the bytes at fault, if known."""

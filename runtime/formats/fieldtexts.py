@@ -21,7 +21,7 @@ __all__ = ["FieldTexts", "Places"]
 
 
 class Places(msgspec.Struct, frozen=True, eq=False):
-    """Places of the tuples of a block: an int64 offset each, in order, without empty tuples."""
+    """Places of the tuples of a block, without empty tuples: int64 arrays of one offset per tuple, in order."""
 
     starts: Any
     """Offsets of their first bytes."""
@@ -47,7 +47,7 @@ class FieldTexts:
         """Output columns without rows."""
 
     def parsed(self, places: Places, texts: Sequence[Any]) -> ParsedBlock:
-        """Return the block of one binary Arrow array for each of `fields`, a text per tuple, NULL for a missing field.
+        """Return the block of ``texts``: a binary Arrow array for each of `fields`, with NULL where a field is missing.
 
         The schema and the pushdown determine malformed values, texts that mean NULL, tuples that are too long,
         conditions and projection.

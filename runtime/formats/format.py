@@ -7,8 +7,8 @@
 
 The meaning of a byte may depend on those before it: a line end inside quotes ends no tuple, a delimiter of two bytes
 may begin in the buffer before, a length-prefixed message determines where the next one starts. The relevant past
-is one integer, the *state*. A run is indexed before its left neighbour is known; the index then answers for
-every state in which it may start, and is settled once the neighbour's state is known.
+is one integer, the *state*. A run is indexed before its left neighbour is known; the index then has a cut for
+every state in which the run may start, and is settled once the neighbour's state is known.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class TupleRange(msgspec.Struct, frozen=True):
     first: int
     """Offset just after the first tuple delimiter that ends in the run; -1 if none does."""
     last: int
-    """Offset just after the last one; -1 if none does."""
+    """Offset just after the last tuple delimiter that ends in the run; -1 if none does."""
     end_state: int = 0
     """State in which the next run starts."""
 
@@ -152,7 +152,7 @@ class Section(msgspec.Struct, frozen=True, eq=False):
     stop: int
     """Offset after its last byte."""
     index: RunIndex | None = None
-    """Index of the run whose body it is, so that parsing need not search again; None for a spanning tuple."""
+    """Index of the run whose body it is, so that parsing need not search again; None for other sections."""
     index_offset: int = 0
     """Offset of the section's first byte in that run."""
     state: int = 0
@@ -181,7 +181,7 @@ class Block:
 
 
 class BadTuple(msgspec.Struct, frozen=True):
-    """Tuple of a block that has no row, or only one with NULL for a malformed value."""
+    """Tuple of a block that has no row, because it does not fit the schema."""
 
     index: int
     """Position among all tuples of the block."""
@@ -203,7 +203,7 @@ class ParsedBlock(msgspec.Struct, frozen=True, eq=False):
     rows: Any
     """`pyarrow.RecordBatch` of the good tuples that were not filtered out, in order."""
     tuples: int
-    """Tuples of the block: good, bad and filtered out; empty ones are none."""
+    """Tuples of the block: good, bad and filtered out; empty ones do not count."""
     ends: Callable[[], Any]
     """Function that returns an int64 array, one per tuple: the offset just after it, delimiter included. Called only
     to find a cut or a border between sections, so that a format need not compute it in vain."""
@@ -221,7 +221,7 @@ class ParsedBlock(msgspec.Struct, frozen=True, eq=False):
 
 
 class InputFormatIndexer(ABC):
-    """Interface that a new format implements; `InputFormatter` does order, spanning tuples, policies, dead letters.
+    """Interface that a new format implements; `InputFormatter` handles order, spanning tuples, policies, dead letters.
 
     Several worker threads call an indexer at once, so no result depends on earlier calls. It never blocks, and works in
     libraries that release the interpreter lock. A Python loop over tuples is allowed only for bad tuples, and for so

@@ -29,10 +29,10 @@ class InputFormatter:
     """Formatter of the raw buffers of any number of origins that share a schema, each with a shredder of its own.
 
     `format` may be called from several worker threads, in any order of sequence numbers, and costs least with about
-    `block_bytes` at once: neighbours become one run, and everything that the call completes, spanning tuples and
-    bodies of all its runs and origins, one block that is parsed in one call.
+    `block_bytes` at once: neighbours become one run, and everything that the call completes (spanning tuples, and the
+    bodies of all its runs and origins) becomes one block, which is parsed in one call.
 
-    ``described`` bounds the dead letters of one call. Each origin's ring starts with ``slots`` slots of 64 buffers and
+    ``described`` bounds the dead letters of one block. Each origin's ring starts with ``slots`` slots of 64 buffers and
     grows to at most ``max_slots``, which bounds how far buffers may be out of order. After ``highest_sequence``,
     sequence numbers start again at 1.
     """
@@ -61,9 +61,9 @@ class InputFormatter:
         return self._indexer.block_bytes
 
     def open(self, origin_id: int, *, offset: int = 0, codec: Codec | None = None) -> None:
-        """Open an origin again, with the offset of its decoded bytes in its stream, and their codec.
+        """Open an origin: its decoded bytes begin at ``offset`` in its stream, and are compressed with ``codec``.
 
-        Its state is dropped, as by `discard`. `format` opens an unknown origin with the defaults.
+        An earlier state is dropped, as by `discard`. `format` opens an unknown origin with the defaults.
         """
         with self._lock:
             self._streams[origin_id] = self._new(origin_id, offset, codec)
@@ -76,8 +76,8 @@ class InputFormatter:
     ) -> Formatted:
         """Return the batches that these buffers complete, and the buffers out of range, to be passed again later.
 
-        ``on_admitted`` is called once they are decoded and cut, before they are parsed: the work in stream order is
-        then done, and the owner of the next buffers need not wait.
+        ``on_admitted`` is called once the buffers are decoded and cut, before they are parsed: the work in stream order
+        is then done, and the owner of the next buffers need not wait.
 
         Raise `DuplicateSequenceError` for a repeated number, and `CodecError` for a buffer that cannot be decoded; then
         nothing has changed. In a stream that is compressed as a whole, the bytes before the damage are returned first,
@@ -158,7 +158,7 @@ class InputFormatter:
         return FormatCounters() if stream is None else stream.counters()
 
     def held_bytes(self) -> int:
-        """Return the number of bytes that wait for a neighbouring buffer, over all origins."""
+        """Return the number of bytes that wait for a neighbouring buffer or for their turn, over all origins."""
         with self._lock:
             streams = list(self._streams.values())
         return sum(stream.held_bytes() for stream in streams)
@@ -225,6 +225,6 @@ class InputFormatter:
                 stream.lock.release()
 
     def _batches(self, parts: list[Parts]) -> list[FormattedBatch]:
-        """Parse one block with one call (phase 2)."""
+        """Parse the parts, each block with one call (phase 2)."""
         made = self._assembly.batches(parts)
         return made[0] if len(made) == 1 else [batch for batches in made for batch in batches]

@@ -275,7 +275,7 @@ class NativeFormat(msgspec.Struct, frozen=True):
 
 
 class _UnplacedIndex(RunIndex):
-    """Index of a run of unknown place in its stream: its cut is arithmetic on the missing bytes of a record."""
+    """Index of a run of unknown place in its stream: its cut is computed from the size of the open record before it."""
 
     __slots__ = ("_length", "_size")
 
@@ -379,7 +379,7 @@ class NativeIndexer(InputFormatIndexer):
         )
 
     def _tiles(self, block: Block) -> list[tuple[Any, int, int]]:
-        """Return the block's bytes as places with numbers of whole records, few enough to stay in the cache."""
+        """Return parts of the block that fit the cache: bytes, an offset in them, and a number of whole records."""
         most = max(1, _TILE_BYTES // self._size)
         return [
             (data, first * self._size, min(most, records - first))

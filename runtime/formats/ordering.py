@@ -1,4 +1,4 @@
-"""Restoration of stream order: batches come as the workers finish, and leave as the stream had them."""
+"""Restoration of stream order: batches are added in the order in which workers finish, and returned in stream order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["InOrder"]
 
 
 class InOrder:
-    """Buffer of the batches of one origin that came too early; not thread-safe, the caller has a lock.
+    """Buffer of the batches of one origin that came too early; not thread-safe: the caller must hold a lock.
 
     A returned batch has its place: its offset, the number of its first tuple, and dead letters with both. At most
     ``capacity`` batches are pending; one more raises `OrderCapacityError`. No batch is returned after one with a
@@ -32,7 +32,7 @@ class InOrder:
         self._tuples = 0
         self._failed = False
         self.last_sequence = 0
-        """Raw buffer after whose last delimiter the next batch starts; 0 for none."""
+        """Last raw buffer up to whose last delimiter the stream was returned; 0 for none."""
 
     @property
     def waiting(self) -> int:
@@ -50,7 +50,7 @@ class InOrder:
         return self._offset
 
     def add(self, batches: list[FormattedBatch]) -> list[FormattedBatch]:
-        """Add batches, and return those that are next in the stream, in stream order; work linear in both.
+        """Add batches, and return those that are next in the stream, in stream order, in time linear in both.
 
         Raise `DuplicateSequenceError` for a second batch at one place, and `OrderCapacityError` for too many
         pending ones.

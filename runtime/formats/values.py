@@ -1,6 +1,6 @@
 """Registry of value parsers: the types of fields, and the texts that are values of them.
 
-All formats share it, so that a type has the same values in each. Arrow converts the texts, in columns and outside the
+All formats share the registry, so a type has the same values in each. Arrow converts texts by column, outside the
 interpreter lock. To find the bad values among many good ones without converting them one by one, a parser has two
 patterns: every text that matches the first is a value, and no text that does not match the second is one.
 """

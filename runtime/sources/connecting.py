@@ -76,7 +76,7 @@ class Backoff(msgspec.Struct, frozen=True):
     longest_s: float = 2.0
     """Upper bound of the wait, in seconds."""
     attempts: int = 20
-    """Number of consecutive attempts without a login after which the source has failed."""
+    """Number of consecutive failed attempts after which the source has failed."""
 
     def delay_s(self, failures: int) -> float:
         """Return the wait in seconds after this number of consecutive failures, from 1."""
@@ -87,8 +87,8 @@ class ConnectingSource(Source):
     """Source that keeps one connection at a time to a server, on the reactor's thread.
 
     A subclass makes the connections, decides when a connection is ready (a login may have to be answered first), and
-    handles the end of a ready connection. It is a failed attempt if no connection is made, or if it ends before it is
-    ready; too many consecutive failed attempts are a failure of the source.
+    handles the end of a ready connection. An attempt fails if no connection is made, or if the connection ends before
+    it is ready; too many consecutive failed attempts are a failure of the source.
     """
 
     __slots__ = (
@@ -138,7 +138,7 @@ class ConnectingSource(Source):
         """Return a new connection that reads from the position."""
 
     def is_ready(self, connection: Connection) -> bool:
-        """Return True if the bytes of the connection are the stream; otherwise its end is a failed attempt."""
+        """Return True if the connection is ready; the end of a connection that is not ready is a failed attempt."""
         del connection
         return True
 

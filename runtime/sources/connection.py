@@ -18,7 +18,7 @@ from runtime.sources.base import BufferSink
 __all__ = ["Connection", "ConnectionOwner", "Turn"]
 
 _MOST_GATHERED_BYTES: Final = 1 << 18
-"""Number of gathered bytes from which they are offered before the end of the turn."""
+"""Number of gathered bytes at which they are offered at once, and not at the end of the turn."""
 
 
 class Turn:

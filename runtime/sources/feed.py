@@ -42,8 +42,8 @@ class FeedSource(ConnectingSource):
 
     A subclass implements the login protocol.
 
-    A broken connection is reported once, with `lost`. The source then does nothing until `reconnect` gives the position
-    at which to resume, and the exchange sends the bytes after the last whole message again. An exchange sends
+    A broken connection is reported once, with `lost`. The source then does nothing until `reconnect` is called with the
+    position at which to resume; the exchange then sends the bytes after the last whole message again. An exchange sends
     heartbeats: a connection on which nothing arrives for ``silence_s`` seconds while it is read counts as broken. A
     rejected login and too many consecutive failed attempts are failures.
     """

@@ -122,7 +122,7 @@ def begin(checkpoint: Path, here: Beginning, epoch: int, failed: Mapping[str, st
     """Begin a new checkpoint after a version, and replace an existing one; durable when this returns.
 
     The existing checkpoint is renamed first: after a crash it is complete, or there is none, and the next start begins
-    one.
+    a new one.
     """
     begun = msgspec.structs.replace(here, epoch=epoch, failed=dict(failed))
     gone = checkpoint.with_name(f".{checkpoint.name}.gone")

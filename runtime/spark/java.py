@@ -73,7 +73,7 @@ class JavaHome:
     version: int
     """Feature version, such as 17 or 21."""
     source: JavaSource
-    """Place where the Java is from."""
+    """Place where the Java was found."""
 
 
 def _probe(java: Path) -> tuple[int, Path] | None:
@@ -200,7 +200,7 @@ def _digest(*facts: object) -> str:
 
 
 def _jars() -> list[tuple[str, int, int]]:
-    """Return Spark's own jars with size and time, which Java compares with those of the archive."""
+    """Return the jars of Spark's core with size and time, which Java compares with those in the archive."""
     package = importlib.util.find_spec("pyspark")
     if package is None or package.origin is None:
         raise FileNotFoundError("expected the package pyspark, was not installed")

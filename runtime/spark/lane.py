@@ -119,7 +119,7 @@ class SparkLane:
     def start(self, on_ended: Callable[[str | None], None] | None = None) -> None:
         """Start the query.
 
-        At its end ``on_ended`` is called on its own thread with the reason, or with None for a stop.
+        When the query ends, ``on_ended`` is called on a separate thread with the reason, or with None after `stop`.
         """
         begun = self.fit_checkpoint()
         deltas = self._session.readStream.format("epochs").options(**self.source_options(begun)).load()

@@ -1,15 +1,15 @@
 """Stateful half of the streaming query: one shard of the view program per group.
 
 State in Spark's store is a head value and a map of pages. Each batch writes one run: the payloads of the shard. When
-these runs are larger than the base, the whole state is written as a new base. A worker keeps the shards that it has
-processed in memory, with the name of the last run that each contains. If the head's chain still has that run, only the
+these runs are larger than the base, the whole state is written as a new base. A worker keeps in memory the shards that
+it has processed, with the name of the last run that each contains. If the head's chain still has that run, only the
 runs after it are replayed; otherwise the shard is rebuilt from the store. A failed attempt leaves nothing in memory,
-because a shard is removed from there before it is changed. Every attempt of a batch writes the same runs, whatever its
+because a shard is removed from memory before it is changed. Every attempt of a batch writes the same runs, whatever its
 worker has in memory, because an attempt that Spark considers lost may still overwrite the files of the one that counts.
 
-The first batch of a new program first migrates the shard to it, and writes a base, so that every run of a chain belongs
-to the program that the head names. A shard without a head is at the beginning of the checkpoint: its first batch fills
-all views, as if they were new, and writes a base, too.
+The first batch of a new program migrates the shard to that program, and writes a base, so that every run of a chain
+belongs to the program that the head names. A shard without a head is at the beginning of the checkpoint: its first
+batch fills all views, as if they were new, and also writes a base.
 """
 
 from __future__ import annotations

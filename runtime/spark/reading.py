@@ -36,7 +36,7 @@ BROKEN: Final = -2
 reason."""
 
 _VIEW_BITS: Final = 21
-"""Number of bits of a part's code; in a backfill, the bits above are one more than the number of the view."""
+"""Number of bits of a part's code; in a backfill, the bits above are the number of the view + 1."""
 
 _ARROW_SCHEMA: Final = pa.schema(
     [
@@ -75,7 +75,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def read(partition: Partition, directory: str, shards: int, *, compiles: bool) -> Iterator[pa.RecordBatch]:
-    """Yield the payloads of a partition: of segments, with the ticks if it has the span; of a backfill; or failures.
+    """Yield the rows of a partition: ticks if it has the span, and payloads of segments or of a backfill, or failures.
 
     ``directory`` is the directory of the epoch log; ``compiles`` is True if this process compiles missing kernels.
     """

@@ -14,7 +14,7 @@ from runtime.spark.java import JavaNotFoundError, find_java
 __all__ = ["PACKAGES", "check_requirements", "missing_requirement"]
 
 PACKAGES: Final = {"pyspark": "pyspark", "py4j": "py4j", "pandas": "pandas", "protobuf": "google.protobuf"}
-"""Package of the extra `spark` → a module of it."""
+"""Package of the extra `spark` → one of its modules."""
 
 
 def _is_installed(module: str) -> bool:

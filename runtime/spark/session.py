@@ -165,7 +165,7 @@ def _ignore_closed_updates(server: socketserver.BaseServer) -> None:
 def _launching(config: SparkConfig, directory: Path, environment: Mapping[str, str]) -> Iterator[None]:
     """Set what the JVM needs while it is launched: output, address, and a file with the secret, removed afterwards.
 
-    The Python workers of a local master inherit ``environment`` from it.
+    The Python workers of a local master inherit ``environment`` from the JVM.
     """
     values = {
         "SPARK_LOCAL_IP": config.ui_interface,
@@ -199,8 +199,8 @@ def start_session(
 ) -> SparkSession:
     """Start Spark with its logs under ``directory``; raise `SparkLaneError` in one line if it does not start.
 
-    Executors on other machines read ``directory`` under the same path. ``on_starting`` is called when there is a Java
-    and the wait begins.
+    Executors on other machines read ``directory`` under the same path. ``on_starting`` is called once a Java is found,
+    before Spark is started.
     """
     check_config(config)
     try:

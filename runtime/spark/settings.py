@@ -129,7 +129,7 @@ def spark_settings(
     ``directory`` is the folder of logs and scratch files, ``environment`` the environment of executors.
 
     ``java_options`` are the Java options of the driver and of executors; ``python`` is the command that starts their
-    Python. A standalone cluster has the files of both at the same paths as the driver.
+    Python. On a standalone cluster, the files that these two name have the same paths as on the driver's machine.
 
     By measurement, the checkpoint manager saves 25 to 60 ms per batch, and the changelog and the polling delay save
     some 10 ms each.
@@ -173,7 +173,7 @@ def _secret(config: SparkConfig) -> dict[str, str]:
 
 
 def _pages(config: SparkConfig) -> dict[str, str]:
-    """Return the settings of Spark's own pages, which cannot end anything, and of the logs for a history server."""
+    """Return the settings of Spark's own pages, which cannot end jobs, and of the logs for a history server."""
     log = Path(config.event_log).resolve() if config.event_log else None
     return {
         "spark.ui.enabled": str(config.ui).lower(),
@@ -295,8 +295,8 @@ def log4j_properties(
 ) -> str:
     """Return the content of a file that ``-Dlog4j2.configurationFile`` names.
 
-    ``path`` is the log file, which is replaced when it is full, while the two before are kept; None stands for standard
-    error.
+    ``path`` is the log file, which is rotated when it is full, and of which two older files are kept; None means
+    standard error.
     """
     out = _STANDARD_ERROR if path is None else _FILE.format(path=path, megabytes=_FILE_MEGABYTES, old=_OLD_FILES)
     layout = _json_layout(run_id, role) if json_lines else _TEXT
@@ -304,7 +304,7 @@ def log4j_properties(
 
 
 def read_secret(path: Path) -> str:
-    """Return the secret in a file; raise `SparkLaneError`, whose message quotes nothing of the file."""
+    """Return the secret in a file; raise `SparkLaneError`, without quoting the file, if the secret cannot be used."""
     try:
         misuse = misuse_of_trusted(path)
         with path.open("rb") as file:

@@ -33,7 +33,7 @@ __all__ = ["SOURCE_SCHEMA", "EpochDataSource", "EpochReader"]
 
 SOURCE_SCHEMA: Final = "shard int, epoch bigint, program bigint, map int, payload binary"
 _WAIT_SECONDS: Final = 0.05
-"""Longest wait in seconds for a new epoch before Spark is answered that there is none."""
+"""Longest wait in seconds for a new epoch before the source reports to Spark that there is none."""
 _LOOK_SECONDS: Final = 0.002
 """Time in seconds between two polls for a new epoch."""
 _SMALL_BYTES: Final = 512 * 1024
@@ -60,7 +60,7 @@ class EpochReader(DataSourceStreamReader):
         self._looked = -1  # newest epoch whose footer was read
 
     def initialOffset(self) -> dict[str, int]:
-        """Return the version after which the checkpoint begins; epoch 0, the default, only has the first program."""
+        """Return the version after which the checkpoint begins; epoch 0, the default, has only the first program."""
         return {"epoch": self._base}
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -68,7 +68,7 @@ class EpochReader(DataSourceStreamReader):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """Return the newest epoch that the next batch may cover: it has one program and a limited number of epochs.
+        """Return the last epoch that the next batch may cover: a batch has one program and a limited number of epochs.
 
         The call waits a little for a new epoch, so that an idle stream does not use the processor.
         """

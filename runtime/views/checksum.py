@@ -1,12 +1,12 @@
 """Checksum of a view's rows, by which two lanes find out if their states of the view are equal.
 
 The checksum of a multiset of rows is the sum of their hashes, each times its weight, modulo 2^64. It does not depend on
-the order of the rows, and the checksum of a view at a version is the one at the version before plus that of the
-changes: unchanged rows need not be read. Two multisets that differ in any way have the same checksum with a probability
+the order of the rows, and the checksum of a view at a version is its checksum at the previous version plus that of
+the changes: unchanged rows need not be read. Two different multisets have the same checksum with a probability
 of about 2^-64; the hash does not protect against deliberate collisions.
 
-A hash depends on the values of a row, and not on how they are stored: a nullable column hashes like one that is not, a
-dictionary like plain strings, -0.0 like 0.0, and every NaN like any other.
+A hash depends on the values of a row, and not on how they are stored: a nullable column hashes like a non-nullable
+one, a dictionary like plain strings, -0.0 like 0.0, and every NaN like any other.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _NAN: Final = np.uint64(0x7FF8000000000000)
 def changes_checksum(view: View, changes: pa.Table) -> int:
     """Return the checksum of rows of a view; the weights are the last column.
 
-    Of a double that DuckDB computes, only whether it is NULL is hashed: a sum of doubles depends on the order of its
-    terms, so two correct lanes may differ in the last bit.
+    The value of a double that DuckDB computes is not hashed, only whether it is NULL: a sum of doubles depends on the
+    order of its terms, so two correct lanes may differ in the last bit.
     """
     if not changes.num_rows:
         return 0
@@ -99,7 +99,7 @@ def _words(values: pa.Array, of_each: int) -> _Hashes:
 
 
 def _string_hashes(values: pa.Array) -> _Hashes:
-    """Return a polynomial of the bytes of each string, in one pass over the bytes of all."""
+    """Return a polynomial hash of each string's bytes, computed in one pass over the bytes of all strings."""
     _, offsets_buffer, data = values.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
     begin, end = int(offsets[0]), int(offsets[-1])

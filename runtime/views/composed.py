@@ -1,4 +1,4 @@
-"""The nodes of a graph, run by one call: for a step, or for each row of a batch as an event of its own.
+"""Runs the nodes of a graph with one call: once for a step, or once for each row of a batch as a separate event.
 
 ```
 NodeSequence: kernels and tables of the nodes ──run_nodes──▶ all have run, or one has stopped: make room, resume
@@ -94,7 +94,7 @@ class NodeSequence(Structure):
         self._argument: Any = self.views
 
     def use(self, kernel_of: KernelOf) -> bool:
-        """Run compiled if all nodes are; return False if the kernel for that is not compiled yet."""
+        """Run the compiled sequence if all nodes are compiled; return False if its kernel is not compiled yet."""
         addresses = [_address(node.kernel) for node in self._nodes]
         if not all(addresses):
             return True
@@ -128,7 +128,7 @@ class NodeSequence(Structure):
         return errors
 
     def attend(self, errors: dict[str, Exception]) -> None:
-        """Make the room that the stopped node needs; if it has failed, record its views in ``errors`` and skip it."""
+        """Make the room that the stopped node needs; if the node failed, add its views to ``errors`` and skip it."""
         numbers = self._numbers
         node = self._nodes[numbers[steps.NODE]]
         try:
@@ -141,7 +141,7 @@ class NodeSequence(Structure):
 
 
 class EventLoop(Structure):
-    """Rows of relations that a graph takes in one by one; see `library.steps`."""
+    """Loop over rows of relations that a graph processes one by one; see `library.steps`."""
 
     def __init__(
         self,
@@ -200,10 +200,9 @@ class EventLoop(Structure):
     def begin(
         self, tables: Mapping[str, pa.Table], order: Words | None, watched: Collection[str], strings: Strings
     ) -> None:
-        """Take the rows of these relations as the next events.
+        """Make the rows of these relations the next events.
 
-        ``order`` has for each event the number of its relation in ``tables``. ``watched`` are the views that `watch`
-        gets.
+        ``order`` has for each event the number of its relation in ``tables``. ``watched`` is passed to `watch`.
         """
         places = {name: place for place, name in enumerate(self._relations)}
         known = [(number, name) for number, name in enumerate(tables) if name in places]

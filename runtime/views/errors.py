@@ -16,10 +16,10 @@ class ViewOverflowError(ViewError, ArithmeticError):
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason for a view's failure in one line; raise the error again if it is one of memory or of the disk.
+    """Return the reason for a view's failure in one line; raise the error again if it is a `MemoryError` or `OSError`.
 
-    The next attempt, and each restart, would raise any other error again. So such an error fails the view that raised
-    it, and the other views continue.
+    Any other error would occur again at the next attempt and after each restart. It therefore fails only the view that
+    raised it, and the other views continue.
     """
     if isinstance(error, (MemoryError, OSError)):
         raise error

@@ -89,9 +89,10 @@ class ColumnBatch(Batch):
         store_value(k, field, value, self._value_cells(k, field, row))
 
     def put_room(self, k: KernelSource, count: str, stops: Callable[[int], None]) -> None:
-        """Write the lines that check that there is room for ``count`` more rows; ``stops`` writes those that stop.
+        """Write the lines that check that there is room for ``count`` more rows.
 
-        ``stops`` is given the status with which the kernel ends; the batch is then grown, and the kernel called again.
+        ``stops`` writes the lines that end the kernel if there is none; its argument is the kernel's status. The batch
+        is then grown, and the kernel called again.
         """
         status, meta = k.need(lambda: self.grow(2 * self.room + 2)), k.cells(self, 0)
         with k.block(f"if {meta}[{self.ROWS}] + {count} > {meta}[{self.ROOM}]:"):
@@ -123,13 +124,13 @@ class ColumnBatch(Batch):
         self.views[0][0] = self.views[0][1] = rows.num_rows
 
     def _joined(self, table: pa.Table) -> pa.RecordBatch:
-        """Return a table as one record batch; of several chunks, only the columns that some kernel reads."""
+        """Return a table as one record batch; if it has several chunks, without the columns that no kernel reads."""
         batches = table.to_batches()
         if len(batches) > 1:
             names = [name for name in table.schema.names[:-1] if name in self.read]
             chosen = [table.schema.get_all_field_indices(name)[0] for name in dict.fromkeys(names)]
             batches = table.select([*chosen, table.num_columns - 1]).combine_chunks().to_batches()
-        if len(batches) > 1:  # Arrow's strings end at 2 GiB a column
+        if len(batches) > 1:  # an Arrow array has at most 2 GiB of strings
             raise ViewError(f"expected at most 2 GiB of strings in a step, was {table.nbytes} bytes of rows")
         return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
 
@@ -217,7 +218,7 @@ _MISFITS: Final = (TypeError, ValueError, OverflowError, AttributeError, IndexEr
 
 
 def _first_column(rows: pa.RecordBatch, name: str) -> pa.Array:
-    """Return the relation's column of this name: the first, as the last one, the weight, may have the same name."""
+    """Return the first column of this name; the last column, which is the weight, may have the same name."""
     return rows.column(rows.schema.get_all_field_indices(name)[0])
 
 
@@ -381,12 +382,12 @@ class Feed(Rows):
         return [row.values[field.name] for field in self.sum_fields]
 
     def wanted(self, columns: Collection[str], prefix: str) -> list[str]:
-        """Return the names of the fields whose name in the plan, after the prefix, is among ``columns``."""
+        """Return the names of the fields for which ``columns`` has the prefix followed by the name in the plan."""
         names = zip(self.fields, (*(key.name for key in self.keys), *self.sums), strict=True)
         return [field.name for field, name in names if prefix + name in columns]
 
     def named(self, row: Row, prefix: str = "") -> dict[str, Value]:
-        """Return the columns and the weight of a row, by their names in the plan, each after the prefix."""
+        """Return the columns and the weight of a row by the prefix followed by their names in the plan."""
         names = dict(zip((field.name for field in self.sum_fields), self.sums, strict=True))
         values = {prefix + names.get(name, name): value for name, value in row.values.items()}
         return {**values, f"{prefix}weight": Value(row.weight, "int64")}

@@ -6,8 +6,8 @@ relations, or payloads of maps ──▶ feeds ──▶ for each map in turn:
 ──▶ thresholds, operators, recomputed queries ──▶ show ──▶ one batch of changes per view
 ```
 
-Structures have identities: two views that need the same index over the same map have one, and a new program keeps every
-structure of the program before it whose identity it needs too.
+Structures have identities: two views that need the same index over the same map share it, and a new program keeps each
+structure of the previous program whose identity it needs too.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class GraphBuilder:
     ) -> None:
         """Collect nodes for a program.
 
-        ``structures`` are those of the program before this one, by identity; those that are needed again are kept.
+        ``structures`` are those of the previous program, by identity; those that are needed again are kept.
         """
         self.program = program
         self.strings = strings
@@ -113,7 +113,7 @@ class GraphBuilder:
         self._turns: dict[Part, _Turn] = {}
         self._updates: dict[str, tuple[Node, set[str]]] = {}
         self.ends: list[Runnable] = []
-        """Units that run after all maps have taken in their rows."""
+        """Units that run after the nodes of all maps."""
         self.shows: list[tuple[str, Totals, Callable[[bool], Node]]] = []
         """Tuples of a view, the totals that it shows, and the function that makes its node; the argument of the
         function is ``settles`` of `Show`.
@@ -156,7 +156,7 @@ class GraphBuilder:
         return self._turns.setdefault(part, _Turn())
 
     def structure(self, identity: str, make: Callable[[], S]) -> S:
-        """Return the structure of this identity: a shared one, one of the program before, or a new one."""
+        """Return the structure of this identity: a shared one, that of the previous program, or a new one."""
         self.users.setdefault(identity, set()).add(self._view)
         if identity not in self.structures:
             inherited = self._inherited.get(identity)
@@ -198,7 +198,7 @@ class GraphBuilder:
         )
 
     def show(self, view: View, table: Totals, shape: Shape) -> None:
-        """Show the groups of a table, which is kept as a result, as a view's rows."""
+        """Show the groups of a table that was made with ``is_result`` as the rows of a view."""
         out = self.out(view, is_distinct=shape.shows_keys(table.keys))
         self.shows.append(
             (
@@ -395,7 +395,7 @@ class Graph:
 
 
 class DrivenGraph:
-    """Access to a shard's graph for a kernel of a backtest that runs it; valid until the shard's program changes."""
+    """Access to a shard's graph for a backtest's kernel, which runs it; valid until the shard's program changes."""
 
     def __init__(
         self,
@@ -433,5 +433,5 @@ class DrivenGraph:
         return self._graph.is_compiled
 
     def attend(self, errors: dict[str, Exception]) -> None:
-        """Make the room that a stopped node needs; if it has failed, add its views to ``errors``."""
+        """Make the room that a stopped node needs; if the node has failed, add its views to ``errors``."""
         self._graph.attend(errors)

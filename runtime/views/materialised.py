@@ -209,8 +209,8 @@ T = TypeVar("T", bound=Sized)
 class MaterialisedView:
     """The rows of one view, with their multiplicities. One owner at a time.
 
-    A multiplicity is below 0 while a row has been removed before it was added, as in relations whose deletions may
-    arrive first; such a row is kept but not shown. Changes are pending until the rows are read or `settle` is called.
+    If a row is removed before it is added, as in relations whose deletions may arrive first, its multiplicity is below
+    0 until then; it is stored but not shown. Changes are pending until the rows are read or `settle` is called.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class MaterialisedView:
         self.table = ResultRows(width_of(self._keys), is_saved=is_saved, kernels=kernels)
         """Row → multiplicity, without pending changes."""
         self.changes = 0
-        """Number of rows of all changes that were given to `apply`."""
+        """Total number of rows of the changes that were passed to `apply`."""
 
     def __len__(self) -> int:
         """Return the number of distinct rows that are shown."""
@@ -247,7 +247,7 @@ class MaterialisedView:
         return self.table.total
 
     def apply(self, changes: pa.Table | None) -> None:
-        """Take a version's changes, or None if there were none; they are applied when the rows are read."""
+        """Add a version's changes, or None if there are none, to the pending ones, which a read of the rows applies."""
         if changes is not None and changes.num_rows:
             self.changes += changes.num_rows
             self.waiting.add(changes)
@@ -311,7 +311,7 @@ class PendingChanges:
             self._pieces = []
 
     def rows(self) -> pa.Table:
-        """Return all changes, of which only the sum is meaningful, and keep them."""
+        """Return all changes without dropping them; rows may repeat, and only their total weights are meaningful."""
         return pa.concat_tables([self._schema.empty_table(), *self._joined, *self._pieces])
 
     def take(self) -> pa.Table:

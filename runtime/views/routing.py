@@ -1,9 +1,9 @@
 """Placement of the parts of a view program in shards, and routing of segments of deltas to the shards that need them.
 
-A view is spread over all shards if, by a key of each of its maps, rows that match are in the same shard. For a linear
-view, this key is all keys of its map together. For a join, it is a key of each map whose values the join compares for
-equality; for a graph of operators, a key that all of the operators preserve. Any other view lives in one shard,
-together with all maps that it reads. A new view is filled with the rows that its relations had before (`fill_of`).
+A view is spread over all shards if each of its maps has a key by which matching rows are in the same shard. For a
+linear view, this key is all keys of its map together. For a join, it is a key that the join compares for equality; for
+a graph of operators, a key that all of the operators preserve. Any other view lives in one shard, together with all
+maps that it reads. A new view is filled with the rows that its relations had before (`fill_of`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Memo(Generic[T, R]):
 
 
 class Part(msgspec.Struct, frozen=True, order=True):
-    """A map as a shard keeps it."""
+    """A map, or the share of it that a shard keeps."""
 
     map: int
     """Map id."""
@@ -155,7 +155,7 @@ class Delivery(msgspec.Struct, frozen=True):
 def deliveries(
     program: Program, segments: Sequence[Segment], shards: int, kernels: Kernels | None = None
 ) -> Iterator[Delivery]:
-    """Return the deliveries of all of these segments together to each shard, without maps that do not change."""
+    """Return the deliveries to each shard of the sum of these segments' deltas, without maps that do not change."""
     tables: dict[str, pa.Table] = {}
     for relation in program.relations:
         parts = [rows for s in segments if (rows := s.rows(relation.name)) is not None]
@@ -183,7 +183,7 @@ def deliveries_of(
 
 
 def columns_to_fill(program: Program, views: Collection[str]) -> dict[str, set[str]]:
-    """Return a dict from each relation to the columns of it that these views' maps read."""
+    """Return a dict from each relation to its columns that these views' maps read."""
     columns: dict[str, set[str]] = {}
     for number in set().union(*(view.body.maps() for view in program.views if view.name in views)):
         map_ = program.maps[number]
@@ -213,8 +213,8 @@ def fill_of(
 def payload_sources(program: Program) -> list[str]:
     """Return the sources of the kernels that add up the deltas of a program's maps.
 
-    They include those for each view alone, because the rows that fill a new view are added up for its maps alone
-    (`fill_of`), of which fewer share a kernel.
+    They include the kernels for each view alone: the rows that fill a new view (`fill_of`) are added up only for the
+    maps of this view, by kernels with fewer sums.
     """
     routes = [_routes(program)]
     if len(program.views) > 1:
@@ -269,7 +269,7 @@ def _spread(map_: Map, part: Part, deltas: pa.Table, shards: int) -> Iterator[De
 
 
 def shard_of(map_: Map, deltas: pa.Table, shards: int, keys: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
-    """Return the shard of each row by its key, or by some of its columns; the same in every process and at every time.
+    """Return the shard of each row by all keys of the map, or by ``keys``; the same in every process, at every time.
 
     Checkpoints depend on this function: if it changes, the format in `runtime.spark.beginning` must change as well.
     """

@@ -139,10 +139,9 @@ def changes_of(
 
 
 def _added_up(batches: Sequence[ColumnBatch], count: int) -> tuple[Sequence[memoryview], int]:
-    """Return the arrays of some batches with equal rows added up, as by `consolidate`, and the number of rows.
+    """Return the arrays of batches of few rows with equal rows added up, as by `consolidate`, and the number of rows.
 
-    For few rows. Equal rows have equal words: the words of a NULL are 0, strings are interned, and there is one NaN and
-    one zero.
+    Equal rows have equal words: the words of a NULL are 0, strings are interned, and there is one NaN and one zero.
     """
     views = [batch.views for batch in batches]
     words = [_words_of(views, 1, 1)]

@@ -1,7 +1,7 @@
 """A shard of a view program: its graph, its strings, and one step per version.
 
-The same object serves every host. Spark's state workers give it payloads, which are deltas added up by key for the
-shard; the express lane, a script's run and a backtest give it the deltas of relations. A shard is deterministic: the
+The same class serves every host. Spark's state workers pass payloads to it, which are deltas added up by key for the
+shard; the express lane, a script's run and a backtest pass the deltas of relations. A shard is deterministic: the
 same rows within a version give the same changes, whatever their order, and whether its kernels are interpreted or
 compiled.
 
@@ -265,7 +265,7 @@ class ShardState:
         """Return an iterator that processes rows of relations one by one, each as a version of its own.
 
         ``tables`` have the columns of the relations, then ``weight``. ``order`` has for each event the number of the
-        table whose next row it is; by default all rows of the first table come first, then those of the next.
+        table whose next row is the event; by default all rows of the first table come first, then those of the next.
         ``watched`` are the views whose changes are returned. Rows are not remembered for `save`.
         """
         if not self._is_complete:
@@ -296,7 +296,7 @@ class ShardState:
                 return changes
 
     def driven(self) -> DrivenGraph | None:
-        """Return the graph for a kernel that appends rows to its relations and runs it; None if a view needs DuckDB."""
+        """Return the graph for a kernel that appends rows and runs the graph; None if a view needs DuckDB."""
         if self._graph.calls_duckdb:
             return None
         return DrivenGraph(self._graph, self._strings, self._look_for_kernels, self._finish_driven)
@@ -584,7 +584,7 @@ class ShardState:
                 batch.fill_arrow(table, self._strings)
 
     def _replay(self, failed: Collection[str]) -> None:
-        """Process the rows of a run again; raise `CorruptStateError` if a view fails that is not in ``failed``."""
+        """Process the rows of a run again; raise `CorruptStateError` if a view that is not in ``failed`` fails."""
         if not self._is_complete:
             self._await_kernels()
         self._strings.refresh()

@@ -59,7 +59,7 @@ def decode_table(data: bytes) -> pa.Table:
 
 
 def encode_words(words: Words) -> bytes:
-    """Encode words as bytes; they are compressed if there are fewer than eight bytes per word."""
+    """Encode words as bytes; the result is compressed if and only if it has fewer than eight bytes per word."""
     plain = np.ascontiguousarray(words)
     if plain.nbytes >= _SMALL_BYTES:
         packed: bytes = pa.compress(plain, codec=_CODEC, asbytes=True)
@@ -123,7 +123,7 @@ class TakenIn(msgspec.Struct, frozen=True):
     taken: Sequence[tuple[str, pa.Table | pa.RecordBatch]]
     """Relation or code of a part, with its rows, in the order of arrival."""
     columns: Mapping[str, frozenset[str]] | None
-    """Relation → columns that are read, in which equal rows are added up; None if the rows are payloads of maps."""
+    """Relation → columns that are read; rows that are equal in these are added up. None for payloads of maps."""
     results: Mapping[str, Sequence[pa.Table]]
     """Recomputed view → changes of its rows."""
 

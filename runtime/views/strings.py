@@ -39,7 +39,7 @@ each new one.
 
 
 class _PerString(Structure):
-    """Array with a number for every string, and the count of replacements of all these numbers."""
+    """Array with a number for every string, and how often all of these numbers were replaced."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -134,7 +134,7 @@ class Strings:
     def encode(self, column: pa.Array) -> Words:
         """Return the numbers of a string column's values, with 0 for NULL.
 
-        Loops over distinct values only, unless there are few.
+        The loop is over distinct values only, unless the column has few values.
         """
         if len(column) <= _FEW and column.type == _STRING:
             known = self._numbers
@@ -161,9 +161,9 @@ class Strings:
         return self._array.take(pa.array(numbers, mask=None if valid is None else ~valid))
 
     def ranks(self) -> Structure:
-        """Return the structure of ranks, ordered like the strings; its place 1 has the number of relabellings.
+        """Return the structure of ranks, which are ordered like the strings.
 
-        A string keeps its rank until the ranks of all strings are replaced.
+        A string keeps its rank until all ranks are replaced; place 1 of the structure counts these replacements.
         """
         if self._ranks is None:
             self._ranks = _PerString()
@@ -207,7 +207,7 @@ class Strings:
         ranks.views[1][0] += 1
 
     def _insert(self, ranks: Structure, text: str) -> bool:
-        """Insert a string with a label between its neighbours' labels; return False if none is left there."""
+        """Insert a string with a label between its neighbours' labels; return False if no label is left there."""
         place = bisect_left(self._sorted, text)
         low = self._labels[place - 1] if place else self._labels[0] - 2 * _GAP
         high = self._labels[place] if place < len(self._labels) else low + 2 * _GAP

@@ -1,4 +1,4 @@
-"""Assembly of parts of whole tuples into one block, and of the parsed block into batches with their places.
+"""Assembly of parts of whole tuples into blocks, and of the parsed blocks into batches with their places.
 
 Batches are zero-copy slices, one for each contiguous part of a stream.
 """
@@ -310,7 +310,7 @@ class _Waiting:
 
 
 def _sections(group: Group) -> list[Section]:
-    """Return a section for each part, or for all together where the format does not need parts."""
+    """Return one section for each part that the format must see separately, and one for each stretch of other parts."""
     sections: list[Section] = []
     start = plain = group.start
     for part in group.parts:

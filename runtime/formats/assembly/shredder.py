@@ -1,7 +1,7 @@
 """The sequence shredder: assigns each spanning tuple to the thread that formats it.
 
 Raw buffers of one origin are processed by several threads in any order. A tuple that starts in one buffer and ends in
-another belongs to exactly one of them: to the thread that adds the last missing buffer of the span. Two bits per buffer
+another is formatted by exactly one thread: the one that adds the last missing buffer of the span. Two bits per buffer
 suffice: *delimiter* (the buffer has one) and *used* (nothing can start in it any more: it has no delimiter, or the
 tuple after its last delimiter has been found)::
 
@@ -15,8 +15,8 @@ set later is not, so two threads never find the same span and none is missed. Ne
 together are entered as one: the last of them has the delimiter of all, and the others count as buffers without one.
 
 The published description of this structure differs in one point. Here the tail also moves over a slot in which only
-the last delimiter is unused, and the position of that delimiter is *carried*. So a tuple that spans more buffers than
-the ring has bits keeps one number alive and not the ring, and never blocks the ring for the buffer that ends it.
+the last delimiter is unused, and the position of that delimiter is *carried*. So for a tuple that spans more buffers
+than the ring has bits, only one number is stored, and the ring can move on to the buffer that ends the tuple.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HIGHEST_SEQUENCE: Final = 2**63 - 1
 class Span(msgspec.Struct, frozen=True):
     """Spanning tuple: it starts after the last delimiter of one buffer and ends at the first of another.
 
-    Buffers are named by position: sequence numbers that continue where those start again at 1.
+    Buffers are identified by position: the sequence number, but positions continue where sequence numbers restart at 1.
     """
 
     first: int
@@ -64,7 +64,7 @@ _NOTHING: Final = Found()
 
 
 class SequenceShredder:
-    """Finder of every spanning tuple of one origin exactly once; thread-safe, with two bits per buffer in flight.
+    """Search that finds each spanning tuple of one origin exactly once; thread-safe, with two bits per pending buffer.
 
     ``slots`` is the ring's first size, ``max_slots`` the size beyond which it does not grow; both powers of two. The
     ring doubles after ``growth_after`` buffers were out of range. Sequence numbers run from 1 to ``highest_sequence``

@@ -219,7 +219,7 @@ class OriginStream:
         return self._spanning.last(span), self._settling.end_state(span.last)
 
     def rest(self) -> list[Unit]:
-        """Return the units that were put back, at the end of the stream; raise `CodecError` for a cut stream."""
+        """At the end of the stream, return the units that were put back; raise `CodecError` if a frame is cut short."""
         self._check_sound()
         with self.lock:
             units, self._ready = self._ready, []
@@ -272,7 +272,7 @@ class OriginStream:
             raise self._broken
 
     def _take_turn(self, units: list[Unit]) -> None:
-        """Decode and index what is next in the stream; the caller has the turn.
+        """Decode and index the next buffers of the stream; the caller has the turn.
 
         Bytes before an error are still returned; the next call raises the error, and so do all later ones.
         """

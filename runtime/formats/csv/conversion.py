@@ -52,7 +52,7 @@ class Conversion(Protocol):
         """Return which texts are surely no values, by pattern; the reader judges the others."""
 
     def suspects(self, tokens: Any) -> dict[int, bool]:
-        """Return the indices of those of a few texts that seem to be no values, each with True if that is certain."""
+        """Return the indices of texts, out of a few, that seem to be no values, each with True if that is certain."""
 
     def values(self, tokens: Any, skip: Any) -> Any:
         """Return the values, NULL for skipped ones; raise `UnreadError` if the reader refuses one."""
@@ -85,7 +85,7 @@ def is_beyond(column: Any) -> bool:
 
 
 class _PlainTexts:
-    """Conversion by Arrow's reader of CSV; also of timestamps with an offset from UTC, which are another type there."""
+    """Conversion by Arrow's reader of CSV, in which timestamps with an offset from UTC are a type of their own."""
 
     def __init__(self, parser: ValueParser) -> None:
         self._parser = parser
@@ -215,7 +215,7 @@ def _too_many_digits(values: Any) -> Any:
 class JsonTexts:
     """`Conversion` of arrays, structs and long decimals by the reader of JSON lines, so that both formats agree.
 
-    Each text becomes the value of a line. A struct may have no members but those of its type.
+    Each text becomes the value of a line. A struct may have no members other than those of its type.
     """
 
     def __init__(self, parser: ValueParser) -> None:
@@ -228,17 +228,17 @@ class JsonTexts:
         self._is_exact = _is_exact(parser.arrow_type)
 
     def unreadable(self, tokens: Any) -> Any:
-        """Return texts that are not UTF-8, or no number: their characters could have a meaning in JSON."""
+        """Return which texts are not UTF-8 or, for decimals, no numbers, and could have other meanings in JSON."""
         if self._parser.nested:
             return undecodable(tokens)
         return self.refused(tokens) | too_small(tokens, self._parser.arrow_type)
 
     def refused(self, tokens: Any) -> Any:
-        """Return texts that do not match the pattern."""
+        """Return which texts do not match the pattern."""
         return ~matches(tokens, self._parser.maybe_good)
 
     def suspects(self, tokens: Any) -> dict[int, bool]:
-        """Return texts that the judge of single lines refuses."""
+        """Return the indices of texts that the judge of single lines refuses."""
         lines = ((i, b'{"value":%b}' % text) for i, text in enumerate(tokens.to_pylist()))
         return {i: self._is_exact for i, line in lines if self._judge.faults(line)}
 
@@ -247,7 +247,7 @@ class JsonTexts:
         if len(tokens) == 0:
             return pa.array([], self._parser.arrow_type)
         if self._parser.nested:
-            for line_end in (b"\n", b"\r"):  # a blank between parts of JSON; inside a text, a tab is refused like it
+            for line_end in (b"\n", b"\r"):  # a tab is a blank of JSON too, and is refused inside a text as well
                 tokens = pc.replace_substring(tokens, line_end, b"\t")
         else:
             tokens = trimmed(tokens)

@@ -25,8 +25,8 @@ __all__ = [
 ]
 
 STREAM_START: Final = 16
-"""State at the start of a stream, where a byte order mark may be; this number plus n is the state after n of its
-bytes."""
+"""State at the start of a stream, where a byte order mark may be; this number plus n is the state after n bytes of the
+mark."""
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 """Byte order mark, which may start a stream and means UTF-8."""
 
@@ -40,7 +40,7 @@ _LONGEST_GROUP: Final = 64
 def index_unquoted(run: Run, delimiter: bytes) -> RunIndex:
     """Return an index by searches from both ends of the run.
 
-    With a delimiter of one byte it does not depend on the state.
+    With a delimiter of one byte the index does not depend on the state.
     """
     if len(delimiter) == 1:
         return SettledIndex(_byte_cut(run, delimiter))

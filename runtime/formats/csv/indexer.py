@@ -111,7 +111,7 @@ def _kept(parsed: ParsedBlock) -> Any:
 _MOST_CUTS = 2
 """Greatest number of refused tuples of a block that are parsed by themselves."""
 _DENSE = 16
-"""If the first refused tuple is among this fraction of a block, the block probably has many of them."""
+"""If the first refused tuple is in the first 1/16 of a block, the block probably has many of them."""
 _FEWEST_CUT_BYTES = 1 << 14
 """Size in bytes of a text below which it is not parsed around a refused tuple."""
 
@@ -256,7 +256,7 @@ class CsvIndexer(InputFormatIndexer):
         return translation
 
     def _parse_halves(self, text: bytes) -> ParsedBlock:
-        """Parse in two halves a block without a spare character to replace a line end; a single such tuple is bad."""
+        """Parse a block in halves if it has no spare character to replace a line end; a single such tuple is bad."""
         tuples = Tuples(text, self._dialect)
         if len(tuples) > 1:
             middle = int(tuples.ends[len(tuples) // 2 - 1])

@@ -1,4 +1,4 @@
-"""Ends of quoted tuples: a vectorised scan for a known start, and an index that answers for every start.
+"""Ends of quoted tuples: a vectorised scan for a known start state, and an index for all start states.
 
 The effect of a quote depends on the byte before it. Adjacent quotes form a chain. Only the length of a chain and the
 byte before it matter:
@@ -9,11 +9,11 @@ byte before it matter:
  odd number of quotes    outside and inside change places            outside in any case
 ```
 
-So the state after a chain follows from the last chain before it after which the text is outside in any case, and from
-the parity of the number of chains since then that change places. That takes two cumulative operations over the chains
-and no loop over bytes. Data with quotes soon has such a chain, so scans that start in the middle of the data soon
-agree, whatever state they started in. Therefore a small window at the end of a run is enough to know the run's last
-tuple delimiter and its end state before its start state is known.
+So two facts determine the state after a chain: which chain was the last that leaves the text outside in any case, and
+whether the number of chains since then that exchange outside and inside is odd. That takes two cumulative operations
+over the chains and no loop over bytes. Data with quotes soon has a chain that leaves the text outside in any case, so
+scans that start in the middle of the data soon agree, whatever state they started in. Therefore a small window at the
+end of a run is enough to know the run's last tuple delimiter and its end state before its start state is known.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ESCAPE: Final = 4
 _ESCAPE_IN_QUOTED: Final = 5
 """State after an escape inside quotes."""
 _MATCHED: Final = 8
-"""State in a field outside of quotes, plus n after n bytes of a tuple delimiter."""
+"""This number plus n is the state in a field outside of quotes after n bytes of a tuple delimiter."""
 _WINDOW: Final = 1 << 10
 """Size in bytes of the first window that is scanned."""
 _GROWTH: Final = 8
@@ -74,12 +74,12 @@ class Scan(msgspec.Struct, frozen=True, eq=False):
     chains: Any
     """int64 array of the start of each chain of quotes."""
     inside: Any
-    """Boolean array, one longer: True where the text before each chain, and after the last, is inside quotes."""
+    """Boolean array, one longer than ``chains``: True if the text before the chain, or after the last, is in quotes."""
     escaped: Any
     """Boolean array of the bytes after an escape; None if there are none."""
 
     def outside(self, places: Any) -> Any:
-        """Return which of these offsets, which are not quotes, are outside of quotes and not escaped."""
+        """Return which of these offsets, at which there are no quotes, are outside of quotes and not escaped."""
         outside = ~self.inside[np.searchsorted(self.chains, places)]
         return outside if self.escaped is None else outside & ~self.escaped[places]
 
@@ -120,7 +120,7 @@ def scan(text: bytes, dialect: CsvDialect, state: int = FIELD_START) -> Scan:
 
 
 def _inside(odd: Any, at_start: Any, inside: bool) -> Any:
-    """Return whether the text before each chain, and after the last, is inside quotes, by the table above."""
+    """Return whether the text before each chain, and after the last, is inside quotes, by the module's table."""
     changes = np.zeros(len(odd) + 1, np.int64)
     (odd & at_start).cumsum(out=changes[1:])
     latest = np.zeros(len(odd) + 1, np.int64)  # the last chain, from 1, that ends outside whatever was before
@@ -188,8 +188,8 @@ def _end_state(text: bytes, dialect: CsvDialect, state: int, escaped: Any, ends:
 class QuotedIndex(RunIndex):
     """Index of a run's cuts for every state in which it may start.
 
-    A window at the end is scanned for a start outside and inside of quotes; where both agree, nothing before it
-    matters. Where they do not it grows, up to the whole run.
+    A window at the end is scanned as if it started outside of quotes, and as if inside. If both scans agree, nothing
+    before the window matters; otherwise the window grows, up to the whole run.
     """
 
     def __init__(self, data: bytes, dialect: CsvDialect) -> None:
@@ -234,7 +234,7 @@ class QuotedIndex(RunIndex):
         return self.cut(_FIELD if already else FIELD_START)
 
     def _plain_cut(self, already: int) -> TupleRange:
-        """Return the cut of text outside of quotes, without any."""
+        """Return the cut of a run that starts outside of quotes and contains no quotes."""
         data = self._data
         cut = long_cut(data, self._dialect.tuple_delimiter, already)
         if cut.end_state:
@@ -272,7 +272,7 @@ class QuotedIndex(RunIndex):
 
 
 def has_sure_end(text: bytes, dialect: CsvDialect) -> bool:
-    """Return True if some delimiter of the text ends a tuple for every start state; False also after a long search."""
+    """Return True if some delimiter of the text ends a tuple for every start state; the search may miss one."""
     if not dialect.escape or dialect.escape not in text:
         return _sure_end(dialect).search(text) is not None
     start = _neutral(text, 1, dialect)

@@ -89,7 +89,7 @@ class Refused(msgspec.Struct, frozen=True):
     row: int
     """Index of the tuple, the first one that the reader finds; -1 if unknown."""
     other_zone: bool = False
-    """True for a timestamp with an offset from UTC where there should be none, or without one."""
+    """True for a timestamp with an offset from UTC that should have none, or without an offset that should have one."""
 
     @property
     def positions(self) -> frozenset[int]:
@@ -139,7 +139,7 @@ class BlockReader:
             counts[row.number - 1] = row.actual_columns
             return "skip"
 
-        if not text.isascii():  # the reader hands the tuple over as text, which it may not be
+        if not text.isascii():  # the reader passes the tuple to `note` as text, but its bytes may not be UTF-8
             text = text.translate(_ASCII_ONLY)
         options = pacsv.ConvertOptions(column_types={self._first: pa.binary()}, include_columns=[self._first])
         self._read(text, self._parsing(note, quoting=has_quotes(text, self._dialect)), options)

@@ -50,7 +50,7 @@ class ColumnReader:
         self._conversion: Conversion | None = None if self._parser.textual else conversion_of(self._parser)
 
     def read(self, tokens: Any) -> tuple[Any, Any]:
-        """Return the values of texts, a binary array, and a boolean array that marks the malformed ones.
+        """Return the values of ``tokens``, a binary array of texts, and a boolean array that marks the malformed ones.
 
         A malformed value is NULL in the column.
         """
@@ -126,7 +126,7 @@ class ColumnReader:
 
 
 def _texts(tokens: Any, null: Any) -> tuple[Any, Any]:
-    """Return texts in UTF-8."""
+    """Return the texts as strings, with NULL for ``null`` and for texts that are not UTF-8; and which are not UTF-8."""
     refused = undecodable(tokens)
     keep = pa.array(~(refused | null))
     return pc.if_else(keep, tokens, pa.scalar(None, pa.binary())).cast(pa.string()), refused
@@ -152,7 +152,7 @@ def _refused_parts(count: int, accepts: Callable[[int, int], bool]) -> Iterator[
 _FEW_COLUMNS: Final = 3
 """Number of refused columns of a block from which all columns that may be refused are read as bytes."""
 _FEW_ROWS: Final = 16
-"""Greatest number of rows of a block that is not a hint for the next one."""
+"""Greatest number of rows of a block that is too small to be a hint for the next block."""
 
 
 class Absence(StrEnum):
@@ -165,7 +165,7 @@ class Absence(StrEnum):
 
 
 class ColumnFaults(msgspec.Struct, frozen=True, eq=False):
-    """Rows of a column with malformed values, where it has NULL."""
+    """Rows in which a column has malformed values; the column has NULL there."""
 
     position: int
     """Position of the column."""

@@ -1,4 +1,4 @@
-"""Starts of length-prefixed messages: searched in the bytes alone, and settled when the start of the first is known.
+"""Starts of length-prefixed messages: searched before the start of the first message is known, settled once it is.
 
 Every position at which a length prefix is followed by a type of that length is a *candidate*. Nearly all candidates are
 messages; the others are coincidences inside of messages. A candidate determines where the next message starts.
@@ -47,7 +47,7 @@ one may have it.
 _FEW_BYTES: Final = 1 << 11
 """Greatest length of runs that are not searched before the start of the first message is known."""
 _PLAUSIBLE: Final = 4
-"""Number of candidates after the first one of a stretch from which the stretch is not a coincidence."""
+"""Number of candidates after the first one at which a stretch counts as messages, and not as a coincidence."""
 
 
 def _table(lengths: dict[str, int]) -> Bytes:
@@ -127,7 +127,7 @@ class Chain(msgspec.Struct, frozen=True, eq=False):
     bad: Integers
     """Offsets of the malformed tuples."""
     stop: int
-    """Offset at which the last one ends and an unfinished one begins."""
+    """Offset at which the last tuple ends, and an unfinished one may begin."""
 
 
 class _Candidates:
@@ -178,7 +178,7 @@ class _Candidates:
         return None
 
     def walk(self, start: int, known: Chain | None = None) -> Chain:
-        """Return the chain from a start on; where it meets the ``known`` chain, it continues with that."""
+        """Return the chain from a start on; once it reaches a tuple of the ``known`` chain, it continues with that."""
         at, data, size = self.at, self.data, len(self.data)
         parts: list[Integers] = []
         bad: list[int] = []
@@ -211,7 +211,7 @@ class _Candidates:
 
 
 def _from(chain: Chain, start: int) -> Chain | None:
-    """Return the part of a chain from a start on, if that is one of its own; else None."""
+    """Return the part of a chain from a start on; None if no tuple of the chain starts there."""
     i = int(np.searchsorted(chain.starts, start))
     if i == len(chain.starts) or int(chain.starts[i]) != start:
         return None
@@ -223,8 +223,8 @@ def _from(chain: Chain, start: int) -> Chain | None:
 def state_at(data: Bytes | bytes | memoryview, stop: int) -> int:
     """Return the state after bytes whose last, unfinished message begins at offset ``stop``.
 
-    The state is the number of bytes that the message lacks, 0 if there is none, and ``-1 - byte`` after the first byte
-    of a length prefix.
+    The state is the number of bytes that the message lacks, 0 if no message is unfinished, and ``-1 - byte`` after the
+    first byte of a length prefix.
     """
     left = len(data) - stop
     if not left:

@@ -1,8 +1,8 @@
 """Arrow columns of ITCH messages of all types: each field of any type is a column, NULL where a message lacks it.
 
 The messages of a block are copied side by side, as records of one width, sorted by type. Types that share fields are
-neighbours in this order. So a field is a numpy slice with a stride over adjacent records that have it at the same
-offset, and there are few slices. Their values are then scattered to the order of the messages.
+neighbours in this order. So a field is read as a few numpy slices with a stride, each over adjacent records that have
+the field at the same offset. The values are then scattered to the order of the messages.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class ItchColumns:
         return arrays, wrong
 
     def _read_few(self, data: Bytes, at: Integers, kinds: Bytes) -> list[Any] | None:
-        """Return the arrays, read message by message; None if a value is malformed, for which `read` then looks."""
+        """Return the arrays, read message by message; None if a value is malformed, which `read` then searches."""
         count, view, header = len(kinds), memoryview(data), self._header  # type: ignore[arg-type]  # it is a buffer
         cells: list[list[Any] | None] = [None] * len(self._columns)
         for row, (place, kind) in enumerate(zip(at.tolist(), kinds.tolist(), strict=True)):

@@ -48,9 +48,9 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
     lines: Any
     """Indices of the lines, in order."""
     nulled: Nulled = frozenset()
-    """Fields whose values are malformed in all of them, so that they are not read."""
+    """Fields that are not read, because their values are malformed in all of these lines."""
     judged: bool = False
-    """True if they were already judged line by line and no fault was found."""
+    """True if the lines were already judged one by one and no fault was found."""
 
 
 class FaultSearch:

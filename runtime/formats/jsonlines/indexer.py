@@ -23,7 +23,7 @@ _NO_DELIMITER = SettledIndex(TupleRange(-1, -1))
 
 
 class JsonFormat(msgspec.Struct, frozen=True):
-    """JSON lines (UTF-8, one object a line), see `JsonIndexer` for the values of each type."""
+    """JSON lines (UTF-8, one object a line); see `JsonIndexer` for the values of each type."""
 
     @property
     def name(self) -> str:
@@ -38,12 +38,12 @@ class JsonFormat(msgspec.Struct, frozen=True):
 class JsonIndexer(InputFormatIndexer):
     """Indexer that reads blocks with Arrow's JSON reader, and finds the values that this reader wrongly accepts.
 
-    **Tuples.** A line end always ends a tuple, because a JSON text cannot contain a raw one. ``\\r`` before it, blank
-    space around the object and a byte order mark before it are allowed, blank lines are not tuples. A line that is not
-    exactly one object, not UTF-8, or longer or deeper nested than the schema's limits is bad.
+    **Tuples.** A line end always ends a tuple, because a JSON text cannot contain a raw one. A line may have a byte
+    order mark at its start, blank space around the object, and ``\\r`` at its end; blank lines are not tuples. A line
+    that is not exactly one object, not UTF-8, or longer or deeper nested than the schema's limits is bad.
 
     **Keys.** Keys may have any order. The value of a key that no wanted field has is skipped: it only has to be
-    well-formed, where Arrow's reader also accepts NaN and Infinity. A missing key is a NULL, and so is every field
+    well-formed; Arrow's reader also accepts NaN and Infinity here. A missing key is a NULL, and so is every field
     below a missing or null object. A wanted key that occurs twice makes its value malformed.
 
     **Values.** Integers are written without point or exponent and are in the type's range; floats are any finite number

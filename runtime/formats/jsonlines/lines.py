@@ -147,7 +147,7 @@ class Lines:
         return wrong
 
     def _examine_nesting(self) -> None:
-        """Search brackets outside of texts, only if a line has more opening ones than it may be deep."""
+        """Search brackets outside of texts, only if a line has more opening brackets than there may be levels."""
         opening = self._bytes == _OPENING
         if b"[" in self.text:
             opening |= self._bytes == _OPENING_ARRAY

@@ -3,8 +3,8 @@
 Integers are exact: a value that may pass 64 bits is computed in 128, and one that may pass 126 bits is checked. Two
 conditions belong to a value: that it is NULL, and that it is out of range. If one of them is true, the value is
 undefined but harmless, so that all branches of an expression are computed without jumps. A value that is out of range
-sets the kernel's variable ``bad``, with which the node fails, only if the value is used. It is not used in a branch of
-CASE or COALESCE that is not taken, and not beside a false operand of AND or a true operand of OR, in either order.
+sets the kernel's variable ``bad``, with which the node fails, only if the value is used. A value in a branch of CASE or
+COALESCE that is not taken is not used; nor is an operand of AND if the other is false, or of OR if the other is true.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["Emitter"]
 
 _LIMIT: Final = 126
 _LITERAL_DIGITS: Final = 18
-"""Number of decimal digits of which each integer is a literal of 64 bits."""
+"""Number of decimal digits up to which every integer fits a literal of 64 bits."""
 _LONGEST_CHAIN: Final = 64
-"""Greatest number of branches of one ``if … elif …``: Python nests each branch in the one before, and its parser
-fails above some thousand.
+"""Greatest number of branches of one ``if … elif …``: Python nests each branch in the previous one, and its parser
+fails above a few thousand.
 """
 _COMPARE: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _INTEGERS: Final = frozenset({"int64", "int128"})
@@ -113,7 +113,7 @@ class Emitter:
         raise ViewError(f"expected a value of type {type_}, was {value.type}")
 
     def _overflow(self, flag: str | None, null: str | None, values: Sequence[Value]) -> str | None:
-        """Return a condition that an operand, or an operation that is not NULL, is out of range; None if none can be.
+        """Return a condition that an operand, or a result that is not NULL, is out of range; None if neither can be.
 
         An operand that is out of range counts even where the result is NULL, because the NULL flag may depend on it.
         """
@@ -219,7 +219,7 @@ class Emitter:
         return self._arithmetic("sub", Value("0", "int64", None, 1), value)
 
     def _with_digits(self, expr: Call, args: list[Value]) -> Value:
-        """Return the integer, out of range if it has more decimal digits than the constant."""
+        """Return the integer argument; it is out of range if it has more decimal digits than the constant allows."""
         (value, _), (_, most) = args, expr.args
         assert isinstance(most, Lit)
         digits = most.value
@@ -347,7 +347,7 @@ class Emitter:
     def _choice(self, values: Sequence[Value], tests: Sequence[str | None], overflows: Sequence[str | None]) -> Value:
         """Return the first value whose test holds; the last has no test.
 
-        ``overflows`` has for each test the condition that it is out of range, which counts if no earlier test holds.
+        ``overflows`` has for each test the condition that the test is out of range; it counts if no earlier test holds.
         """
         w = self._w
         values = self._alike(values)
@@ -437,7 +437,7 @@ class Emitter:
         return msgspec.structs.replace(self._part_of(op, value), overflow=value.overflow)
 
     def _midnight(self, day: Value) -> Value:
-        """Return the timestamp at which a date begins; it may be out of range, as dates reach further."""
+        """Return the timestamp at which a date begins; it may be out of range, because dates have a wider range."""
         text = self._w.assign("x", f"wide({day.text}) * wide({_MICROSECONDS_A_DAY})")
         overflow = self._overflow(f"not fits({text})", day.null, [day])
         return Value(f"narrow({text})", "timestamp", day.null, overflow=overflow)

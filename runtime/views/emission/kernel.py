@@ -39,7 +39,7 @@ from runtime.native.plain import (
 class KernelSource:
     """Writes one kernel: ``step(address) -> status``.
 
-    Status 0 is success, a status above 0 is a `need`'s number, and one below 0 is a failure.
+    Status 0 is success, a positive status is one that `need` returned, and a negative status is a failure.
     """
 
     def __init__(self, title: str, strings: Strings, *, numbers: int = 4) -> None:
@@ -148,7 +148,7 @@ class KernelSource:
         return self._declared[key]
 
     def fixed(self, structure: Structure, place: int, number: int) -> str:
-        """Return the identifier of a cell of a structure that stays the same while the kernel runs."""
+        """Return the identifier of a structure's cell whose value does not change while the kernel runs."""
         key = f"{self.cells(structure, place)}[{number}]"
         if key not in self._fixed:
             name = self._fixed[key] = f"{self.cells(structure, place)}_{number}"
@@ -156,7 +156,7 @@ class KernelSource:
         return self._fixed[key]
 
     def need(self, room: Room) -> int:
-        """Return the status that asks for this room."""
+        """Add a function that makes room; return the status with which the kernel requests it."""
         self.rooms.append(room)
         return len(self.rooms)
 
@@ -175,7 +175,7 @@ class KernelSource:
         return self.cells(self._strings.ranks(), 0)
 
     def tested(self, test: str | frozenset[str]) -> str:
-        """Return the source of the array that has 1 for each string that is LIKE a pattern, or in a list."""
+        """Return the source of the array that has 1 for each string that matches a LIKE pattern, or is in a list."""
         return self.cells(self._strings.tested(test), 0)
 
     def integers(self, values: Sequence[int]) -> str:

@@ -9,8 +9,8 @@ float64     its bits, all but the first inverted if negative; NaN is greatest
 string      its rank (`runtime.views.strings`)
 ==========  =======================================================================
 
-``DESC`` inverts all bits. A NULL has the least or the greatest word in place of each word. If a value may have that
-word, too, one more word after the others distinguishes NULL from it; so the first word still distinguishes most values.
+``DESC`` inverts all bits. Each word of a NULL is the least or the greatest word. If a value can have that word too, one
+more word distinguishes NULL from the value. It comes last, so that the first word still distinguishes most values.
 """
 
 from __future__ import annotations

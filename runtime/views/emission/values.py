@@ -158,7 +158,7 @@ def load_fields(w: KernelSource, fields: Sequence[Field], cells: str, record: st
 
 
 def nullable_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
-    """Return the places of the values of these fields, with which a record begins."""
+    """Return the places of the values of the fields with which a record begins."""
     return tuple(
         NullablePlace(place + field.nullable, flag=place if field.nullable else -1, words=field.value_words)
         for field, place in zip(fields, places_of(fields), strict=True)
@@ -166,10 +166,7 @@ def nullable_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
 
 
 def string_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
-    """Return the places of strings among these fields, with which a record begins.
-
-    They are for `RecordStructure.string_places`.
-    """
+    """Return the places of strings among the fields with which a record begins, for `RecordStructure.string_places`."""
     places = zip(fields, nullable_places(fields), strict=True)
     return tuple(place for field, place in places if field.type == "string")
 

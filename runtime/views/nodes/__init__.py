@@ -14,7 +14,7 @@ recompute               Reevaluated         totals per key, the last result     
 show                                        none: totals become removed and added rows          show
 ```
 
-Sums and products are integers of 128 bits, checked against ±2^126: a view whose number passes that bound fails with a
-reason, and no number wraps. There is no second representation for large numbers, because 128-bit sums cost less than
-the conversion between two layouts would. No text of a program becomes part of generated source.
+Sums and products are integers of 128 bits, checked against ±2^126: a view fails with a reason if one of its numbers
+passes that bound, and no number wraps. There is no second representation for large numbers, because 128-bit sums cost
+less than the conversion between two layouts would. No text of a program becomes part of generated source.
 """

@@ -1,16 +1,17 @@
 """Aggregate: the group operator of a flow, with COUNT, SUM, MIN, MAX, DISTINCT aggregates and quantiles of one input.
 
 Algebra: the number of rows, the number of values that are not NULL, and their sum are linear: a row of weight w adds w
-times its values. A distinct value is present while its count is positive: COUNT and SUM of distinct values change where
-a count passes 0, and MIN and MAX are the first and the last of the values that are present (Gupta, Mumick: *Maintenance
-of Materialized Views*, 1995). A quantile is the value at a place among the present values, each repeated by its count;
-a cursor follows this place (`library.quantiles`). The row of a group is a function of these: of every group that a step
-has touched it emits the row that the group had (-1) and the row that it has (+1), if they differ.
+times its values. A distinct value is present while its count is positive: COUNT and SUM of distinct values change if a
+value appears or disappears, and MIN and MAX are the first and the last of the present values (Gupta, Mumick:
+*Maintenance of Materialized Views*, 1995). A quantile is the value at a place among the present values, each repeated
+by its count; a cursor follows this place (`library.quantiles`). The row of a group is a function of these numbers: for
+each group that a step has touched, the operator emits the old row (-1) and the new row (+1), if they differ.
 
-State: ``groups``, whose record is the key's words, the number of rows, and for each aggregated column what its
-aggregates need (`_Measure`); the table remembers the groups as they were before the step. For each column of which
-distinct values are asked for, ``values NUMBER``: the key's words and a value's words with its count; for MIN and MAX in
-order (`SortedTable`). A group that has no rows has no row, but without keys there is always one row.
+State: the table ``groups``. A record has the key's words, the number of rows, and for each aggregated column what its
+aggregates need (`_Measure`); the table remembers the groups as they were before the step. For each column whose
+distinct values are needed, a table ``values NUMBER`` maps the key's words and a value's words to the value's count; for
+MIN, MAX and quantiles it is in order (`SortedTable`). A group without rows of the input has no row in the result,
+except that without keys the result always has one row.
 
 Code: one kernel. Its first loop adds up the rows of the input; its second loop emits the rows of the touched groups,
 for all of which room is made before it begins.
@@ -96,7 +97,7 @@ class _Measure:
         self.quantiles = {each: self._take(quantiles.VALUE + field.value_words) for each in dict.fromkeys(wanted)}
         """Place of the cursor of each quantile."""
         self.values: RecordTable | None = None
-        """Group key and value → count, where distinct values are asked for."""
+        """Table from group key and value to count; None if no aggregate needs distinct values."""
 
     def _take(self, words: int) -> int:
         place = self.words
@@ -217,7 +218,7 @@ class _Group:
                     self._put_value(k, measure, value, row.weight, (slot, group, records[name]))
 
     def _put_locate(self, k: KernelSource, measure: _Measure, keys: Sequence[Value], value: Value) -> str:
-        """Write the lines that find the record of a value, with room for all that may follow; return its slot."""
+        """Write the lines that find or add a value's record, with room in the order; return its slot (NULL: -1)."""
         values = measure.values
         assert values is not None
         name = k.assign("value", "-1")

@@ -1,23 +1,23 @@
 """Bound: rows whose value is on one side of a bound that moves, such as the temporal filter ``t > now() - …``.
 
 Algebra: the filter is linear in its rows L. For the condition value > b, the change of the result is ΔL where value >
-b; if b moves up to b', the rows of L + ΔL with b < value <= b' are removed, and if it moves down they are added
-(McSherry et al.: *Temporal filters*, materialize.com, 2021, have only `now()` as the bound and expect it to rise; here
-the bound is the row of any input and moves both ways). Both inputs are taken as they are at the end of the step, so
-that a bound that does not move costs nothing, and one that moves costs O(log n) and the rows that it passes. A value of
-NULL never passes; without a bound, or with NULL as the bound, no row passes.
+b; if b moves from b1 up to b2, the rows of L + ΔL with b1 < value <= b2 are removed, and if it moves from b2 down to b1
+they are added (McSherry et al.: *Temporal filters*, materialize.com, 2021, have only `now()` as the bound and expect it
+to rise; here the bound is the row of any input and moves both ways). Both inputs are read as they are at the end of the
+step, so that a bound that does not move costs nothing, and one that moves costs O(log n) and the rows that it passes.
+A NULL value never passes; without a bound, or with NULL as the bound, no row passes.
 
-If a bound never falls, as `now()` does not, the values that it has passed are settled: below a lower bound rows are
-removed permanently, and below an upper bound rows pass as they arrive. So only rows above the bound are kept.
+If a bound never falls, like `now()`, the outcome for the values that it has passed is final: below a lower bound rows
+are removed permanently, and below an upper bound rows pass as they arrive. So only rows above the bound are stored.
 
 State: ``rows``, a `SortedTable` of the left rows with their weights, of any sign, in the order of the value. It has all
 left rows, because the bound may move back; if the bound only rises, it has only the rows above it. ``bound`` has the
 weights of the right input's rows, from which the range of values that pass is derived (`library.bounded`).
 
-Code: one kernel per input. The kernel of the left input passes rows on by the bound as it was before the step. The
-kernel of the right input has two loops: over its rows (``s[0]``), and over the records between the bounds (``s[2]``: 0
-before the bound has moved, then the leaf + 1; ``s[3]``: the place in it); for a bound that only rises a third loop
-drops records.
+Code: one kernel per input. The kernel of the left input compares rows with the bound as it was before the step. The
+kernel of the right input has two loops: over its rows (``s[0]``), and over the records between the old and the new
+bound (``s[2]``: 0 before the bound has moved, then the leaf + 1; ``s[3]``: the place in the leaf); for a bound that
+only rises a third loop drops records.
 """
 
 from __future__ import annotations

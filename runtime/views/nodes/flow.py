@@ -8,8 +8,8 @@ the view's rows          one kernel that adds up equal rows, where the last oper
 ```
 
 `runtime.views.nodes.flow_body` lowers the records of a flow in order; the function of each record gets the `Rows` of
-its inputs and returns its own. The changes of a step may repeat rows and may cancel: only their sum counts. Rows are
-read with weights of any sign, because a deletion may arrive before the insertion that it undoes.
+its inputs and returns its own. The changes of a step may repeat a row or cancel each other: only their sum counts. Rows
+are read with weights of any sign, because a deletion may arrive before the insertion that it undoes.
 
 The kernel of an operator is written like this:
 
@@ -114,7 +114,7 @@ class FlowContext(msgspec.Struct, frozen=True):
         return self.builder.strings
 
     def structure(self, name: str, make: Callable[[], S]) -> S:
-        """Return a structure of this record: one of the program before, or a new one."""
+        """Return a structure of this record: that of the previous program, or a new one."""
         return self.builder.structure(f"view/{self.view.name}/{self.number}/{name}", make)
 
     def batch(self, fields: Sequence[Field]) -> FlowBatch:
@@ -152,10 +152,10 @@ def reserve(k: KernelSource, batch: ColumnBatch, count: str = "1", *, saves: Seq
 
 @contextmanager
 def open_touched(k: KernelSource, table: HashTable, batch: ColumnBatch, rows: int = 1) -> Iterator[str]:
-    """Write the loop over the records of a result that the step has touched, and end the step for the table.
+    """Write the loop over the records of a table that the step has touched, and end the step for the table.
 
-    Yields the place of a record in the table's cells; its number among the touched records is ``i``. Before the loop
-    room is made in a batch for ``rows`` rows of each record; until then the kernel may stop, see `Rows.open`.
+    Yields the place of a record in the table's cells; its number among the touched records is ``i``. The kernel stops
+    before the loop unless a batch has room for ``rows`` rows for each record; see `Rows.open`.
     """
     k.use("hashing", "settle")
     count = k.assign("count", f"{k.cells(table, hashing.META)}[{hashing.CHANGED}]")

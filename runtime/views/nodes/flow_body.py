@@ -49,7 +49,8 @@ OPERATORS: Final[dict[type, _Lower]] = {
     TopNode: top.lower,
     WindowNode: window.lower,
 }
-"""Type of record → function that lowers it, from the rows of its inputs to its own rows."""
+"""Type of record → function that lowers it; the function gets the rows of the inputs, and returns those of the record.
+"""
 
 
 def lower(view: View, body: Flow, builder: GraphBuilder) -> None:
@@ -62,7 +63,7 @@ def lower(view: View, body: Flow, builder: GraphBuilder) -> None:
 
 
 def _show(view: View, rows: Rows, ctx: FlowContext) -> None:
-    """Show rows, in which equal ones are added up, as the view's rows."""
+    """Add up equal rows, and show the sums as the view's rows."""
     if len(rows.fields) != len(view.columns):
         raise ViewError(f"expected {len(view.columns)} columns of view {view.name}, was {len(rows.fields)}")
     columns = [Column(f"c{place}", column.type, True) for place, column in enumerate(view.columns)]

@@ -1,6 +1,6 @@
 """Joins of a flow: inner, semi and anti, over the rows of each side by the key of the join.
 
-State of a side: `JoinRows`. A record is the words of the key, in a type that has the values of both sides, then the
+State of a side: `JoinRows`. A record is the words of the key, in types that have the values of both sides, then the
 words of the other columns, and the row's weight, which may be negative for a while. The key of a record is never NULL.
 
 **Inner join** (`lower_inner_join`)
@@ -11,12 +11,12 @@ row with NULL in its key is neither stored nor joined.
 
 State: one `JoinRows` per side.
 
-Code: one kernel per side. It takes a row's record, walks along the other side's list of the key, and then adds the
-row's weight to the record. Where the batch has no room it stops within the list (``s[2]``: the next record + 1).
+Code: one kernel per side. It finds or adds a row's record, reads the other side's list of the key, and then adds the
+row's weight to the record. If the batch has no room, it stops within the list (``s[2]``: the next record + 1).
 
 **Semi and anti join** (`lower_semi_join`)
 
-Algebra: the semi join is linear in its left input. On the right input it depends only through the set of the keys whose
+Algebra: the semi join is linear in its left input. It depends on the right input only through the set of keys whose
 weight is positive. A key that enters or leaves this set adds or removes all of its left rows (Griffin, Libkin:
 *Incremental Maintenance of Views with Duplicates*, SIGMOD 1995). The right input is applied first. NULL equals nothing,
 so that a left row with NULL in its key passes the anti join only.
@@ -25,7 +25,7 @@ State: `JoinRows` of the left input; `Totals` (weight by key) of the right one, 
 step, so that a key counts once however often its weight changes within the step.
 
 Code: one kernel per input. The kernel of the right input has two loops: over its rows (``s[0]``), and over the keys
-that these have touched (``s[2]``; ``s[3]``: the next left record + 1).
+that these rows have touched (``s[2]``; ``s[3]``: the next left record + 1).
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ __all__ = ["JoinRows", "JoinSide", "join_keys", "lower_inner_join", "lower_semi_
 
 
 _PADDING: Final = Field("padding", "int64")
-"""Field of the records of rows without columns."""
+"""The one field of a record if the rows have no columns."""
 
 
 def join_keys(left: Rows, right: Rows, on: Sequence[tuple[str, str]]) -> tuple[Field, ...]:
-    """Return the key of a join: columns in types that have the values of both sides, without NULL."""
+    """Return the key of a join: columns without NULL, in types that have the values of both sides."""
     return tuple(
         Field(f"k{place}", wider(left.field(mine), right.field(theirs)).type) for place, (mine, theirs) in enumerate(on)
     )
@@ -147,7 +147,7 @@ class JoinRows(Members):
     def put_matches(self, k: KernelSource, key: Sequence[Value], *, cursor: int) -> Iterator[tuple[str, str, str]]:
         """Write the loop over the records of a key that is not NULL; yield cells, a record's place there, and its slot.
 
-        ``cursor`` is a place among the kernel's numbers, for 1 + the slot at which the loop resumes, or 0.
+        ``cursor`` is the place, among the kernel's numbers, of 1 + the slot at which the loop resumes, or of 0.
         """
         k.use("members", "first_member", "next_member")
         put_key(k, self.heads, self._keys, key)

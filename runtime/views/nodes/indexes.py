@@ -2,7 +2,7 @@
 
 Algebra: SUM and COUNT are linear, as for `totals`, so the index of a delta is added to the index.
 
-`MemberIndex` finds the records of a part of a key. A record whose weight and sums are all 0 is removed. State:
+`MemberIndex` finds records by a part of their key. A record whose weight and sums are all 0 is removed. State:
 `native.indexes.Members`; a record has the words of the given keys, of the other keys, the weight, and two words for
 each sum.
 
@@ -153,7 +153,7 @@ class SortedTable(RecordTable):
         return bool(self.rows.views[kernel.META][kernel.GENERATION] != self._generation())
 
     def make_room(self, records: int = 1) -> None:
-        """Make room for the scratch key, and for its place in the order."""
+        """Make room for the scratch key, for this many more records, and for their places in the order."""
         super().make_room(records)
         self.rows.make_room(self._room())
 

@@ -1,8 +1,8 @@
-"""Join: sums over a join of maps, by equality and ranges, kept by higher-order deltas.
+"""Join: sums over a join of maps, by equality and ranges, maintained by higher-order deltas.
 
 Plan record: `Joined`. Algebra: the delta of ``A ⋈ B`` for a delta of A is ``ΔA ⋈ B``. The part of a join that does not
-depend on A is kept in the same way as a map of its own, an auxiliary map; so a row of a delta is multiplied with values
-that it looks up (Koch, Ahmad, Kennedy, Nikolic, Nötzli, Lupei, Shaikhha: *DBToaster: Higher-order Delta Processing for
+depend on A is maintained in the same way, as an auxiliary map; so a row of a delta is multiplied by values that are
+looked up (Koch, Ahmad, Kennedy, Nikolic, Nötzli, Lupei, Shaikhha: *DBToaster: Higher-order Delta Processing for
 Dynamic, Frequently Fresh Views*, VLDB Journal 23, 2014).
 
 ```
@@ -12,12 +12,12 @@ for each map, in order:   statements of its first occurrence     ▶ batches ▶
 ```
 
 A statement is a node: a loop over the rows of the map's feed, which look up (`lookups`), multiply, and add to the
-result or append to a batch of deltas of an auxiliary map. A row reads the state in which the maps before its own are
-new and the others old, so every pair of changes is counted once.
+result or append to a batch of deltas of an auxiliary map. A row reads the new state of the maps before its own, and the
+old state of the others, so every pair of changes is counted once.
 
 State: the result, `Totals`; for each look-up of an auxiliary map an index over it; none for auxiliary maps themselves.
 
-The smallest join has no auxiliary map but its result. A change of r reads the sums of q, and vice versa:
+The smallest join has no auxiliary map except its result. A change of r reads the sums of q, and vice versa:
 
 >>> from runtime.compiler import Column, NamedSelect, Relation, compile_program
 >>> r, q = (Relation(name, (Column("g", "int64"), Column("v", "int64"))) for name in "rq")
@@ -88,7 +88,7 @@ class _Lowering:
         self._structures: dict[str, Any] = {}
         """Indexes over auxiliary maps, by name."""
         self._sweep: Sweep | None = None
-        """Set if a step may recompute whole groups, in which case the statements do nothing."""
+        """Set if a step may recompute whole groups; in such a step the statements do nothing."""
 
     def lower(self) -> None:
         """Add the nodes to the graph."""
@@ -227,7 +227,7 @@ class _Lowering:
 class _StatementCode:
     """Writes the loop of one statement.
 
-    The loop of the example above, without the lines for a number past its limit or a table without room::
+    The loop of the module's example, without the lines for a number past its limit or a table without room::
 
         while e < rows:                              # a row of the delta of r: its weight w, g, and sum v
             slot = find(q, g)                        # the totals of q with the same g
@@ -305,7 +305,7 @@ def _named(k: KernelSource, value: Value) -> Value:
 def _lower_square(view: View, body: Joined, builder: GraphBuilder) -> bool:
     """Add a join to the graph if it is a function of one map's totals, group by group; return False if it is not.
 
-    Where all occurrences are of one map, and all of its keys are equal, a group of the result is the product of the
+    If all occurrences are of one map, and are joined by all of its keys, a group of the result is the product of the
     map's record of this key with itself, and needs no statements.
     """
     numbers = {occurrence.map for occurrence in body.occurrences}

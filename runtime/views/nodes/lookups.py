@@ -283,7 +283,7 @@ def key_of_bound(k: KernelSource, bound: Value, *, is_inclusive: bool) -> tuple[
 
 
 def put_below(k: KernelSource, index: MapOrder, group: str, bound: Value, *, inclusive: bool) -> None:
-    """Write the lines that compute the sums of a group's entries below a bound; if ``inclusive``, or equal to it."""
+    """Write the lines that compute the sums of a group's entries below a bound, or up to it if ``inclusive``."""
     key, flag = key_of_bound(k, bound, is_inclusive=inclusive)
     k.put(f"below_{index.sums}(p, {k.table(index)}, {group}, {key}, {flag})")
 

@@ -23,7 +23,8 @@ class Node:
     def __init__(self, source: KernelSource, views: Collection[str], inputs: Iterable[Batch] = ()) -> None:
         """Make a node of a kernel.
 
-        ``views`` are those that fail with the node. The node does not run while none of ``inputs`` has rows.
+        ``views`` are those that fail with the node. The node runs in each step in which one of ``inputs`` has rows; if
+        there are no ``inputs``, it runs in every step.
         """
         source.resolve()
         self._source = source
@@ -44,8 +45,8 @@ class Node:
         self.address = self._table.address
         """Address of the table with which the compiled kernel is called."""
         self.inputs = tuple(dict.fromkeys(inputs))
-        """Batches that the node reads: it does not run while none of them has rows. Without any, it runs in every
-        step."""
+        """Batches that the node reads: it runs in each step in which one of them has rows. Without inputs, it runs in
+        every step."""
 
     @property
     def numbers(self) -> memoryview:

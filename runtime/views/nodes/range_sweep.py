@@ -3,8 +3,9 @@
 Algebra: where the groups of the result are the groups of both indexes, the result of a group is the sum, over the
 entries of the first map, of the products with the sums over ranges of the second one. With running sums over the
 second map's entries in the order of their keys, a range is the difference of two of them. As a bound is monotone in the
-first map's key, the place of a bound moves only one way while the first map's entries are taken in the order of their
-keys, as in a merge join (Graefe, *Query Evaluation Techniques for Large Databases*, ACM Computing Surveys 25, 1993).
+first map's key, the place of a bound moves in one direction only while the first map's entries are read in the order of
+their keys, as in a merge join (Graefe, *Query Evaluation Techniques for Large Databases*, ACM Computing Surveys 25,
+1993).
 
 A sweep takes a few nanoseconds per entry, while the look-ups of a row take a few hundred; so it is faster for a batch
 that is large compared with the maps. The first statement of a step decides whether the step is swept
@@ -48,7 +49,7 @@ _KEY_BITS = 61
 _KNOWN = ("i", "(i + 1)")
 """Source of the place of an entry's own key among the entries, and of the place after it."""
 _NARROW = "2305843009213693952.0"
-"""Source of 2^61: if a bound of all sums is below, no sum passes 64 bits."""
+"""Source of 2^61: if an upper bound of all sums is below this number, no sum passes 64 bits."""
 
 
 class SweepPlan(msgspec.Struct, frozen=True):
@@ -218,7 +219,7 @@ def _used(plan: SweepPlan, index: MapOrder, place: int) -> tuple[str, ...]:
 
 
 def _place(index: MapOrder, column: str) -> int:
-    """Return the place of the word in an entry at which a column begins."""
+    """Return the place of a column's first word in an entry."""
     return 0 if column == "weight" else 1 + 2 * index.sum_names.index(column)
 
 

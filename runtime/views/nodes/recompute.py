@@ -110,9 +110,9 @@ def _as_column(array: pa.Array | pa.ChunkedArray, kind: str, name: str) -> pa.Ar
 def _expanded(table: Totals, strings: Strings) -> pa.Table:
     """Return the keys as a table in which each row is repeated by its weight, in the order of all columns.
 
-    Slots and numbers of strings depend on the history of the state. The order of the rows given to DuckDB, which runs
-    on one thread, depends on the rows alone. So does its answer where SQL permits several: for rows that are equal by
-    ORDER BY, for MODE, for sums of floats.
+    Slots and numbers of strings depend on the history of the state, but the order of the rows that DuckDB gets depends
+    on the rows alone. As DuckDB runs on one thread, so does its answer where SQL permits several: for rows that ORDER
+    BY does not distinguish, for MODE, and for sums of floats.
     """
     records = table.dump()
     records = records[records[:, table.key_words] > 0]

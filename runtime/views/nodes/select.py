@@ -3,8 +3,8 @@
 **Selection, projection, union** (`SelectedRows`, `UnionRows`)
 
 Algebra: selection, projection and union of multisets are linear, so they apply to a change as to a multiset (Budiu,
-Chajed, McSherry, Ryzhyk, Tannen: *DBSP*, 2023, section 4). The kernel of the consumer computes them for each row that
-it reads, as it reads the rows of a scan.
+Chajed, McSherry, Ryzhyk, Tannen: *DBSP*, 2023, section 4). The consumer's kernel computes them for each row while it
+reads the input.
 
 **Sets** (`lower_distinct`, `lower_set`)
 
@@ -13,7 +13,7 @@ the new weights less that of the old ones (Griffin, Libkin: *Incremental Mainten
 1995). A negative weight counts as 0.
 
 State: a table of rows that remembers their weights before the step; a record is a row's words and its weight in each
-input. So each row is emitted once a step, whatever happens to it within the step.
+input. So each row is emitted at most once in a step, however often it changes within the step.
 
 Code: one kernel. Its first loop adds up the rows of the inputs, one input after the other; ``s[0]`` is the row at which
 a stopped kernel resumes. Its second loop emits the touched rows, for all of which room is made before it begins.

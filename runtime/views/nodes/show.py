@@ -55,7 +55,7 @@ def output_fields(columns: Sequence[Column]) -> tuple[Field, ...]:
 
 
 class Show(Node):
-    """Shows the groups of totals that are kept as a result as the rows of a view."""
+    """Shows the groups of totals that were made with ``is_result`` as the rows of a view."""
 
     def __init__(
         self, table: Totals, shape: Shape, out: ColumnBatch, strings: Strings, views: Collection[str], *, settles: bool
@@ -103,7 +103,7 @@ def _put_row_function(k: KernelSource, table: Totals, shape: Shape, out: ColumnB
 
 
 def _put_loop(k: KernelSource, table: Totals, shape: Shape, out: ColumnBatch, *, settles: bool) -> None:
-    """Write the loop over the groups that the step has touched; in a view's first step over all groups.
+    """Write the loop over the groups that the step has touched or, in a view's first step, over all groups.
 
     Each group appends up to two rows, from ``first`` on: its row before the step (-1) and its row after it (+1).
     """

@@ -1,13 +1,14 @@
 """Threshold: sums over the part of relations that conditions on aggregates select, such as VWAP, MST and PSP.
 
-Plan record: `Selected`. A condition compares a value of an ordered key, or sums over one side of it, with totals.
-Computing its delta is as much work as recomputing it: a row far from the threshold moves the threshold. So the node
-finds, after all maps have taken in their rows, which interval of the key each factor's conditions select, and the sums
-over it from prefix sums of ordered indexes (Koch et al., *DBToaster: Higher-order Delta Processing for Dynamic,
-Frequently Fresh Views*, VLDB Journal 23, 2014, keep such queries by sums by key too, and loop over the keys).
+Plan record: `Selected`. A condition compares a value of an ordered key, or sums over one side of the key, with totals.
+Computing the delta of such a view is as much work as recomputing the view: a row far from the threshold moves it. So
+after the indexes of all maps are updated, the node finds which interval of the key each factor's conditions select, and
+computes the sums over the interval from prefix sums of the indexes (Koch et al., *DBToaster: Higher-order Delta
+Processing for Dynamic, Frequently Fresh Views*, VLDB Journal 23, 2014, also maintain sums by key for such queries, but
+loop over the keys).
 
 The interval is narrowed by one test after the other. For each nested sum that may be NULL, a test checks that there are
-rows to add up; along the key it is first false and then true, or the reverse. Within the interval where all of these
+rows to add up; along the key this test is first false and then true, or the reverse. Within the interval where all such
 tests are true, every condition changes its truth at most once (`Factor.monotone`). A test is first evaluated where its
 truth changed at the last step: two evaluations if that place has not moved, else a search from there in steps that
 double (Bentley and Yao, *An almost optimal algorithm for unbounded searching*, Information Processing Letters 5, 1976).
@@ -17,7 +18,8 @@ conditions while a weight or a sum that they read is negative for a key, are eva
 The result is a table of the groups of the product of all factors. Each step sets its records again, and `show` reads
 it.
 
-State: the result. Sums of indexes, and of each factor by group, are computed in each step.
+State: the result. The sums of indexes are computed in each step, and the sums of each factor by group in each step that
+changes a map on which they depend.
 """
 
 from __future__ import annotations
@@ -143,7 +145,7 @@ class _FactorPlan(msgspec.Struct, frozen=True):
     tests: range
     """Numbers of the factor's tests."""
     exists: tuple[Nested, ...]
-    """Nested aggregates whose sums may be NULL; the first tests are for their rows."""
+    """Nested aggregates whose sums may be NULL; the factor's first tests check that these have rows."""
 
     @property
     def keys(self) -> tuple[Field, ...]:
@@ -322,7 +324,7 @@ class _Lowering:
         return bound
 
     def _scalar_cells(self, number: int) -> tuple[str, int, list[int]]:
-        """Return the location of a keyless map's total: cells, its place, and the number of each of its sums.
+        """Return the location of a keyless map's total: cells, the place in them, and the number of each of its sums.
 
         If an index over the same rows has these sums, no separate table is needed.
         """
@@ -436,8 +438,8 @@ class _Lowering:
     def _put_result(self) -> None:
         """Write the lines that set the records of the result.
 
-        If the table has more records than there are groups, some groups have disappeared: then all others are marked
-        first.
+        If the table has more records than there are groups, some groups have disappeared: then the loops run again and
+        mark the records of all present groups, and the other records are dropped.
         """
         k, table = self._k, self._k.table(self.result)
         if not self.result.keys:

@@ -143,7 +143,7 @@ def put_add(k: KernelSource, table: HashTable, slot: str, weight: str, sums: Seq
 
 
 def totals_node(feed: Feed, table: Totals, on: Sequence[str], strings: Strings, views: Collection[str]) -> Node:
-    """Return the node that adds a feed's rows to a table with some of its keys (``on``, in the table's order)."""
+    """Return the node that adds a feed's rows to a table by some of the feed's keys (``on``, in the table's order)."""
     k = KernelSource("adds rows up by key", strings)
     k.use("hashing", "touch", "drop_if_zero")
     k.begin()
@@ -167,7 +167,7 @@ def totals_node(feed: Feed, table: Totals, on: Sequence[str], strings: Strings, 
 
 
 def _put_prefetch(k: KernelSource, feed: Feed, table: HashTable, on: Sequence[str]) -> None:
-    """Write the lines that prefetch the index cell of a later row, if its key is made of unchanged columns."""
+    """Write the lines that prefetch the index cell of a later row, if its key consists of columns of the batch."""
     places = [place for name in on if (place := feed.key_place(name)) is not None]
     if table.may_be_direct or len(places) < len(on):
         return
@@ -186,7 +186,7 @@ def _put_drop(k: KernelSource, table: HashTable, slot: str) -> None:
 
 
 def _put_single(k: KernelSource, feed: Feed, table: Totals) -> None:
-    """Write the loop for a table without keys, whose row is added up in local variables."""
+    """Write the loop for a table without keys, whose one record is added up in local variables."""
     names = [k.assign("total", "wide(0)") for _ in table.sums]
     k.put("count = 0")
     with feed.open(k, [field.name for field in feed.sum_fields]) as row:

@@ -1,4 +1,4 @@
-"""Window: functions over the rows of a partition in their order, and the first rows of each partition, of a flow.
+"""Window: functions over the ordered rows of each partition of a flow, and limits on the rows of a partition.
 
 Algebra: the results of a row are a function of the state of the row before it, of its own values, and of rows at fixed
 distances. Rankings and sums that run from the first row of the partition are chained: the state of a row follows from
@@ -7,9 +7,9 @@ over a frame of rows is that of the row before, less the value that leaves the f
 and LEAD read a row at a distance. So an added row becomes *pending*, and so does the row after a removed one; the rows
 before them whose functions look far enough ahead become pending as well. Pending rows are evaluated in order. Each is
 followed by the rows after it whose functions look far enough back, and then by further rows until a state is unchanged.
-Under a limit this ends at the first row beyond it: a step costs O(log n) for each change and the rows of the result
-between the first change and the limit (Yi, Yu, Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*,
-ICDE 2003). An aggregate without a frame is the same for all peers, which get it from the last peer.
+Under a limit this ends at the first row beyond it; so a step costs O(log n) for each change, plus the evaluation of the
+rows between the first change and the limit (Yi, Yu, Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k
+Views*, ICDE 2003). An aggregate without a frame is the same for all peers, which get it from the last peer.
 
 State: ``rows``, a `SortedTable` that remembers its records as they were before the step. The order words are those of
 the partition, of the criteria, and of all other columns. Each of n equal rows has a record, distinguished by a last key
@@ -69,7 +69,7 @@ class PendingRows(SortedRows):
         self.make_room(0)
 
     def make_room(self, rows: int) -> None:
-        """Take over the order words again, and make room for the nodes that this many insertions may need."""
+        """Refer to the present order words, and make room for the nodes that one added or removed row may need."""
         meta = self.views[kernel.META]
         self.put(kernel.WORDS, self._rows.array(kernel.WORDS))
         meta[kernel.ROOM] = self._rows.views[kernel.META][kernel.ROOM]
@@ -122,7 +122,7 @@ class PartitionTable(SortedTable):
             self.window.extend(partitions.LIST, numbers[partitions.LIST_ROOM])
 
     def refresh(self) -> None:
-        """Rebuild the order. No row is pending at that time, as kernels request it before they process any row."""
+        """Rebuild the order. No row is pending then, because kernels request this before they process any row."""
         super().refresh()
         self.pending.make_room(0)
 
@@ -275,7 +275,7 @@ class _Window:
             k.put(f"touch({k.table(table)}, {slot})", f"{cells}[{record}] = {after}")
 
     def _put_locate(self, k: KernelSource, values: Sequence[Value]) -> str:
-        """Write the lines that find or add a record, with room for all that may follow; return its slot."""
+        """Write the lines that find or add a record, with room to add or remove its row; return its slot."""
         slot = self._table.put_locate(k, values)
         self._put_room(k, slot)
         return slot
@@ -408,7 +408,8 @@ class _Window:
     def _put_extreme(self, k: KernelSource, function: WindowFunction, where: tuple[str, str, str]) -> None:
         """Write the lines that find the least or greatest value of a frame.
 
-        The whole frame is searched only if the row before has as its result the value that leaves the frame.
+        The whole frame is searched only for the first row of a partition, and if the result of the row before is equal
+        to the value that leaves the frame.
         """
         window, cells, scratch = where
         at, width = self._layout.functions[function.name], self._layout.width(function)
@@ -432,7 +433,7 @@ class _Window:
             self._put_better(k, function, entering, cells, scratch)
 
     def _put_better(self, k: KernelSource, function: WindowFunction, slot: str, cells: str, scratch: str) -> None:
-        """Write the lines that take the value of a row, if the row exists, in place of a worse value or of none."""
+        """Write the lines that set the new state to the value of a row, if the row exists and its value is better."""
         at, (field, place) = self._layout.functions[function.name], self._place(function)
         other = k.assign("other", slot)
         with k.block(f"if {other} >= 0:"):
