@@ -49,7 +49,7 @@ class JournalUpkeep:
         self._snapshot_inputs = snapshot_inputs
         self._snapshot_interval_s = snapshot_interval_s
         self._inputs = exchange.snapshot_inputs
-        self._since_s = timers.seconds()
+        self._since_s = self._written_s = timers.seconds()
         self._taken_s = 0.0
         self._calls: dict[str, Any] = {}
         self._is_over = False
@@ -76,8 +76,8 @@ class JournalUpkeep:
 
     @property
     def snapshot_age_s(self) -> float | None:
-        """Seconds since the latest snapshot was taken, even if it could not be written; None before one was written."""
-        return self._timers.seconds() - self._since_s if self.snapshots else None
+        """Seconds since the latest written snapshot was taken; None before one was written."""
+        return self._timers.seconds() - self._written_s if self.snapshots else None
 
     def _sync(self) -> None:
         done = self._in_thread(self._exchange.journal.sync)
@@ -109,18 +109,19 @@ class JournalUpkeep:
         self._inputs, self._since_s, self._taken_s = self._exchange.inputs, taken_s, taken_s - begin_s
 
         def written(_: object) -> None:
-            self._has_written(self._taken_s)
+            self._has_written(taken_s, self._taken_s)
 
         self._in_thread(write).addCallbacks(written, self._log_failure).addBoth(
             lambda _: self._later("check", _CHECK_S, self._check)
         )
 
-    def _has_written(self, taken_s: float) -> None:
+    def _has_written(self, at_s: float, duration_s: float) -> None:
         self.snapshots += 1
+        self._written_s = at_s
         self._log.info(
             "snapshot after {inputs} requests, taken in {seconds:.3f} s",
             inputs=self._exchange.snapshot_inputs,
-            seconds=taken_s,
+            seconds=duration_s,
         )
 
     def _log_failure(self, failure: Failure) -> None:
@@ -131,7 +132,7 @@ class JournalUpkeep:
         begin_s = self._timers.seconds()
         self._exchange.snapshot()
         self._inputs, self._since_s = self._exchange.inputs, self._timers.seconds()
-        self._has_written(self._since_s - begin_s)
+        self._has_written(self._since_s, self._since_s - begin_s)
 
     def finish(self) -> None:
         """Write a last snapshot after the last request, if there was a request since the latest one."""

@@ -146,6 +146,23 @@ def test_a_failed_snapshot_ends_nothing_and_is_retried(floor: Floor, monkeypatch
     assert (floor.failures, upkeep.snapshots, floor.exchange.snapshot_inputs) == ([], 1, 20)
 
 
+def test_a_failed_snapshot_does_not_lower_the_age(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin() -> Callable[[], None]:
+        def write() -> None:
+            raise JournalError("expected to write, was a full disk")
+
+        return write
+
+    upkeep = begun(floor, snapshot_inputs=10)
+    floor.quote(10)
+    floor.clock.pump([1])
+    assert upkeep.snapshots == 1
+    monkeypatch.setattr(floor.exchange, "begin_snapshot", begin)
+    floor.quote(10)
+    floor.clock.pump([1] * 4)
+    assert (upkeep.snapshots, upkeep.snapshot_age_s) == (1, 4.0)
+
+
 def test_the_last_snapshot_is_behind_the_last_request(floor: Floor) -> None:
     upkeep = begun(floor, snapshot_inputs=1000, sync_interval_s=1.0)
     floor.quote(3)
