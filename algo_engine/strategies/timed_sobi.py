@@ -69,7 +69,7 @@ class TimedSobi(Taker[TimedSobiParameters]):
         asks, ask_ages = self._ages(symbol, Side.SELL)
         if not (bids and asks):
             return None
-        # Mean ages bid_ages / bids and ask_ages / asks, over bids × asks.
+        # Numerators of the mean ages, bid_ages / bids and ask_ages / asks, over the denominator bids × asks.
         bid_age, ask_age = bid_ages * asks, ask_ages * bids
         if max(bid_age, ask_age) < self.parameters.least_age_ms * 1_000_000 * bids * asks:
             return None

@@ -160,7 +160,7 @@ def _offset(table: exp.Table) -> int:
 
 
 def _table_name(view: str) -> str:
-    """Return the name of a view's table in WITH, which no table of a query has, because of its blank and its colon."""
+    """Return the name of a view's table in WITH; with its blank and colon it differs from all tables of a query."""
     return f"view: {view}"
 
 
@@ -242,7 +242,10 @@ def _merge(inner: exp.Query, table: exp.Table, columns: Sequence[Column]) -> boo
 
 
 def _is_resolved(outer: exp.Select, alias: str, outputs: dict[str, exp.Expr]) -> bool:
-    """Return True if each column names a table that has it, so that it cannot match a column of the view's relation."""
+    """Return True if each column names its table, and the view has the columns that name it.
+
+    Otherwise a column could match one of the view's relation after the merge.
+    """
     shown = {part.alias_or_name for part in outer.selects}
     for column in outer.find_all(exp.Column):
         if not column.table and not (column.name in shown and column.find_ancestor(exp.Order)):

@@ -19,7 +19,7 @@ class Ticket:
 
     def __init__(self, window: Window | None, size: int, parents: Sequence[Ticket], count: int) -> None:
         self.window = window
-        """Window of the input's source; None once the input has left, and for a ticket of several inputs."""
+        """Window of the input's source; None once all of its items are executed, and for a ticket of several inputs."""
         self.size = size
         """Size of the input; 0 for a ticket of several inputs."""
         self.parents = parents
@@ -185,7 +185,7 @@ class Admission:
         return bool(self._refused) and not window.is_granted and next(iter(self._refused)) is not window
 
     def _subtract(self, tickets: Sequence[Ticket]) -> list[Window]:
-        """Subtract executed items from their tickets; return the windows whose oldest input has left."""
+        """Subtract executed items from their tickets; return the windows whose oldest input is executed."""
         touched: list[Window] = []
         waiting = list(tickets)
         while waiting:
@@ -201,7 +201,7 @@ class Admission:
         return touched
 
     def _advance(self, window: Window, calls: list[Callable[[], None]]) -> None:
-        """Remove the oldest inputs that have left; append to ``calls`` the callbacks that are now due."""
+        """Remove the oldest inputs that are executed; append to ``calls`` the callbacks that are now due."""
         tickets = window.tickets
         while tickets and tickets[0].window is None:
             size = tickets.popleft().size

@@ -102,8 +102,8 @@ class UpstreamLog:
 
         ``directory`` is the upstream's run directory, ``start`` the position after the last epoch read. If ``start`` is
         None, reading begins with the first epoch, or with the newest snapshot if that epoch is retired. ``on_found`` is
-        called when there is a log, before its first remaining epoch is looked up: if it registers the consumer, the
-        epochs from there on are retained.
+        called once a log exists, before the first epoch that remains is looked up; a callback that registers the
+        consumer thus prevents the removal of this epoch and all later ones.
         """
         self.origin_id = origin_id
         self.name = name
@@ -191,7 +191,7 @@ class UpstreamLog:
         return position.checksum in (None, hidden.checksum)
 
     def _first_epoch(self) -> UpstreamEpoch:
-        """Return the first epoch, or the newest snapshot, which later epochs follow, if the first epoch is retired."""
+        """Return the first epoch, or if it is retired, the newest snapshot, after which later epochs are read."""
         if self._log.first() == 0:
             return self._follow(self._log.read(0))
         snapshot = self._snapshots.newest(self._log.latest())

@@ -5,8 +5,8 @@ Follower ──UpstreamEpoch──▶ UpstreamInlet ──▶ Applying        no
 ```
 
 An epoch of this runtime contains all of an upstream's epoch or none of it, so the number of the newest upstream epoch
-is the whole position. This number is in the cuts, with the cuts of the upstream's own origins. In the same transaction
-it is stored in the object space, with the checksum that the next epoch must follow.
+is the whole position. This number is in the cuts, with the cuts of the upstream's own origins. The transaction that
+commits the cuts also stores it in the object space, with the checksum that the next epoch must follow.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _kept(space: ObjectSpace, name: str) -> PersistedValue[KeptUpstream]:
 
 
 class SharedOrigins:
-    """Registry of sessions of feeds and of symbols, each of which may come from one origin only.
+    """Registry of symbols and of the sessions of feeds; each symbol and each session may come from one origin only.
 
     It is owned by the worker that applies.
     """
@@ -70,9 +70,9 @@ class SharedOrigins:
         self._sessions: dict[str, str] = {}
 
     def take_session(self, origin: str, cut: Cut) -> None:
-        """Record that the origin of this path is cut here.
+        """Record that an origin, given as its path, reads the session of the cut, if it reads an exchange's feed.
 
-        Raise `EngineError` if another origin reads the same feed.
+        Raise `EngineError` if another origin reads the same session.
         """
         if origin.rpartition("/")[2] != FEED_ORIGIN or not cut.session:
             return

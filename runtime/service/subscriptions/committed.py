@@ -146,7 +146,7 @@ class CommittedViews:
             if update.closes:
                 state.closed, state.is_open = update.epoch, False
                 if state.view.name in update.changes:
-                    state.pinned = None  # it may have been taken at this end of the epoch, before these changes
+                    state.pinned = None  # it may be of the same end of an epoch, but without these changes
                 self._pin(state)
             elif state.view.name in update.changes:
                 state.is_open = True
@@ -361,7 +361,7 @@ class CommittedViews:
         return self._at[state.view.lane][0]
 
     def _pin(self, state: _ViewState) -> None:
-        """Take the snapshot that subscribers wait for, as the view is at the end of an epoch."""
+        """Take the snapshot that subscribers wait for; the view must be at the end of an epoch."""
         if state.wanting and (state.pinned is None or state.pinned.header.to_epoch < state.closed):
             state.pinned = self._snapshot(state, state.closed, self._closed_cuts.get(state.view.lane, {}))
 

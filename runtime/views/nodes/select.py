@@ -16,7 +16,7 @@ State: a table of rows that remembers their weights before the step; a record is
 input. So each row is emitted at most once in a step, however often it changes within the step.
 
 Code: one kernel. Its first loop adds up the rows of the inputs, one input after the other; ``s[0]`` is the row at which
-a stopped kernel resumes. Its second loop emits the touched rows, for all of which room is made before it begins.
+a stopped kernel resumes. Its second loop emits the touched rows; room for all of them is made before it begins.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ class Sources:
         return (node.right, node.left) if sides == ("right", "left") else None
 
     def _side(self, node: exp.Expr, right: SqlScope) -> str:
-        """Return the side of an expression's columns: "left", "right", "both"; "none" if they are of later tables."""
+        """Return "left" or "right" if all columns are of that side, "none" if none is of either side, else "both"."""
         sides = set()
         for column in node.find_all(exp.Column):
             mine, theirs = bool(self.scope.find(column)), bool(right.find(column))
@@ -272,7 +272,7 @@ class Sources:
         self.scope.tables[alias.this.name.lower()] = columns
 
     def _lists(self, lists: Sequence[exp.Expr], names: Sequence[str], select: exp.Select) -> dict[str, str]:
-        """Return the columns for the elements, which are copies of the lists; drop lists that nothing else uses."""
+        """Add copies of the lists for UNNEST to expand, and return their columns; drop lists that nothing else uses."""
         schema = self.scope.step.schema
         has_star = any(True for _ in select.find_all(exp.Star))
         copied: dict[str, str] = {}
