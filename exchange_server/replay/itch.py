@@ -149,7 +149,7 @@ class ItchLoader(FileLoader):
             self._bad(position, RecordError(error))
 
     def _skip(self, symbols: Mapping[int, str | None]) -> re.Pattern[bytes] | None:
-        """Return a pattern of whole messages of other stocks; None while some chosen stocks are unknown.
+        """Return a pattern of whole messages of other stocks; None if too many are chosen, or one is not known yet.
 
         Most of a file concerns other stocks: one match over a run of their messages is five times as fast as examining
         each of them.

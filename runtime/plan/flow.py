@@ -40,7 +40,7 @@ Placed = tuple[tuple[str, ...], Placing | None]
 of several shards.
 """
 _EVERYWHERE: Final[Placed] = ((), ())
-"""Placement of a node that reads only `EPOCH_TIME`: every shard has all rows of that relation, and so of the node."""
+"""Placement of a node that reads only `EPOCH_TIME`: every shard has all rows of the relation and of the node."""
 
 _EXACT: Final = frozenset({"int64", "string"})
 """Types whose equal values are equal in every bit, so that rows with equal values are in one shard."""
@@ -199,7 +199,7 @@ class BoundNode(_Binary, frozen=True, tag="bound"):
     value: str
     """Column of the left input: an integer of 64 bits, a date or a timestamp."""
     op: Literal["lt", "le", "gt", "ge"]
-    """Comparison of the value with the bound that is true for rows that pass."""
+    """Comparison of the value with the bound; rows for which it is true pass."""
     bound: str
     """Column of the right input, of the same type."""
     rises: bool = False
@@ -219,8 +219,8 @@ class Quantile(msgspec.Struct, frozen=True):
     """A place among n values in ascending order: a fraction ``part / whole`` of n or of n - 1."""
 
     kind: Literal["disc", "floor", "ceil"]
-    """Kind of place; disc: the first value for which the values up to it are at least that fraction of n; floor and
-    ceil: the value whose number, from 0, is that fraction of n - 1, rounded down or up.
+    """Kind of place; disc: the first value such that the number of values up to it is at least that fraction of n;
+    floor and ceil: the value whose number, from 0, is that fraction of n - 1, rounded down or up.
     """
     part: int
     """Numerator, at least 0."""
@@ -366,7 +366,7 @@ class WindowFunction(msgspec.Struct, frozen=True):
 
     @property
     def behind(self) -> int:
-        """Number of following rows whose results depend directly on a given row, not only on the result before them."""
+        """Number of following rows whose results depend on a given row, not only on the preceding row's result."""
         return self.offset if self.kind == "lag" else max(0, (self.frame[0] or 0) if self.frame is not None else 0)
 
     @property

@@ -107,7 +107,7 @@ class Origin:
 
     @property
     def weight(self) -> int:
-        """Number of bytes as which one byte of the origin's buffers counts."""
+        """Factor by which the inlet multiplies the size of the origin's buffers."""
         return 1 if self.source.codec_at(self._start) is None else CODEC_WEIGHT
 
     def attach(self, formatting: Formatting) -> None:

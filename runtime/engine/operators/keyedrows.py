@@ -18,7 +18,7 @@ __all__ = ["KeyedRows"]
 Words = npt.NDArray[np.int64]
 
 _SPARE_STRINGS: Final = 4096
-"""Number of strings above which the pool is rebuilt, in addition to twice the number that live rows can contain."""
+"""The pool is rebuilt if its strings exceed twice the number that live rows can contain by more than this number."""
 
 
 class KeyedRows:
@@ -54,7 +54,7 @@ class KeyedRows:
         return self._table.lookup(self._words(self._columns[: self._keys], keys, rows, adds=False))
 
     def integers(self, name: str, slots: Words) -> Words:
-        """Return a column of live slots whose values take one word, such as a time.
+        """Return the values of a one-word column, such as a time, for live slots.
 
         The value of a NULL is undefined.
         """
@@ -92,7 +92,7 @@ class KeyedRows:
         return [outward(chosen[i], fields[i].type) for i in range(first, len(fields))]
 
     def put(self, batch: pa.RecordBatch) -> None:
-        """Set the rows of these keys, which must be unique within the batch."""
+        """Insert the rows of a batch, or replace those with the same key; keys must be unique within the batch."""
         keys = self._words(self._columns[: self._keys], batch.columns[: self._keys], batch.num_rows)
         values = self._words(self._columns[self._keys :], batch.columns[self._keys :], batch.num_rows)
         self._table.put(keys, np.ascontiguousarray(values.T))

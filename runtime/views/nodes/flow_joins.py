@@ -147,7 +147,7 @@ class JoinRows(Members):
     def put_matches(self, k: KernelSource, key: Sequence[Value], *, cursor: int) -> Iterator[tuple[str, str, str]]:
         """Write the loop over the records of a key that is not NULL; yield cells, a record's place there, and its slot.
 
-        ``cursor`` is the place, among the kernel's numbers, of 1 + the slot at which the loop resumes, or of 0.
+        The kernel's number at ``cursor`` is 1 + the slot at which the loop resumes, or 0 to start at the first record.
         """
         k.use("members", "first_member", "next_member")
         put_key(k, self.heads, self._keys, key)
