@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from deltabook.cli import main
 from deltabook.wire.text import FeedMessage
 from queries import query_path
 from runtime.epochs import EpochLogReader, Footer, read_segment
@@ -116,13 +118,23 @@ def negated(table: Any) -> Any:
     return table.set_column(at, "weight", [[-weight for weight in table["weight"].to_pylist()]])
 
 
+def control_replay(market: Running, change: str) -> None:
+    """Pause or resume the replay, so that its end does not depend on how long the runtime takes to start."""
+    done = CliRunner().invoke(
+        main, ["exchange", "replay", change, "--admin", f"127.0.0.1:{market.ready().ports['admin']}"]
+    )
+    assert done.exit_code == 0, done.output
+
+
 def kill_while_it_reads(engine: Running, market: Running, chance: random.Random) -> None:
-    """Wait until some more epochs are published, and kill it while more messages come in."""
+    """Wait until some more epochs are published, kill it while more messages come in, and pause the replay."""
     engine.ready()
+    control_replay(market, "resume")
     begin = int(engine.figures()["published_epoch"])
     figures = engine.wait_for("published_epoch", begin + chance.randint(2, 12))
     engine.kill()
     sequence = int(market.wait_for("sequence", int(figures["feed_sequence"]) + 1)["sequence"])
+    control_replay(market, "pause")
     assert sequence < MESSAGES - 500, "it was in mid-replay"
 
 
@@ -163,6 +175,7 @@ def test_a_runtime_killed_in_mid_replay_misses_nothing(tmp_path: Path) -> None:
         # ... and as soon as Spark writes: the batch that the kill cut short, or the next one.
         written = set((held / "checkpoint").rglob("*"))
         with start(port) as engine:
+            control_replay(market, "resume")
             engine.wait_for_file(lambda: bool(set((held / "checkpoint").rglob("*")) - written))
         assert check_epochs(held) >= ended
         await_end_of_java(held)
@@ -210,6 +223,7 @@ def test_a_runtime_on_itch_misses_nothing_over_any_kill(tmp_path: Path) -> None:
 
         engine = start(port)
         engine.ready()
+        control_replay(market, "resume")
         engine.wait_for("feed_sequence", int(market.figures()["itch_sequence"]))
         market.kill()
     with engine, exchange(tmp_path / "exchange", *replay, "--speed", "max", "--itch-port", str(port)) as market:

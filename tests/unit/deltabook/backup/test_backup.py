@@ -98,7 +98,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "bit": (turn_a_bit, r"expected \d+ bytes with SHA-256 .* as state\.db"),
     "cut": (cut, r"was 100 with"),
     "missing": (lambda copy: (copy / "state.db").unlink(), r"expected state\.db in .*, which lacks it"),
-    "more": (lambda copy: (copy / "epochs" / "x").touch(), r"was 'epochs/x' as well"),
+    "more": (
+        lambda copy: (copy / "epochs" / "x").touch(),
+        r"expected only files that the manifest of .* lists, was 'epochs/x'",
+    ),
     "manifest": (lambda copy: (copy / MANIFEST).write_text("{"), "expected the manifest of a backup"),
     "format": (lambda copy: (copy / MANIFEST).write_text('{"format":9}'), "expected a backup of format 1 .* format 9"),
     "none": (lambda copy: (copy / MANIFEST).unlink(), f"expected a backup with {MANIFEST}"),
