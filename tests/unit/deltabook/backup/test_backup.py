@@ -100,7 +100,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda copy: (copy / "state.db").unlink(), r"expected state\.db in .*, which lacks it"),
     "more": (
         lambda copy: (copy / "epochs" / "x").touch(),
-        r"expected only files that the manifest of .* lists, was 'epochs/x'",
+        r"only files that .* lists, was 'epochs/x'",
     ),
     "manifest": (lambda copy: (copy / MANIFEST).write_text("{"), "expected the manifest of a backup"),
     "format": (lambda copy: (copy / MANIFEST).write_text('{"format":9}'), "expected a backup of format 1 .* format 9"),
