@@ -57,8 +57,8 @@ def test_every_option_that_opens_a_port_is_on_the_page(command: list[str], ports
 def test_the_limits_on_the_page_are_those_of_the_code() -> None:
     site, ask, codec, tuples = SiteLimits(), AskLimits(), Codec("gzip"), Limits()
     for words in (
-        f"{site.connections:,} connections, {site.connections_per_client:,} of an address",
-        f"{site.requests_per_s:,.0f} requests a second of an address",
+        f"{site.connections:,} connections, {site.connections_per_client:,} from one address",
+        f"{site.requests_per_s:,.0f} requests a second from one address",
         f"{site.request_s:.0f} s for a request from its first byte",
         f"bodies of {site.body_bytes >> 20} MiB, {site.bodies_bytes >> 20} MiB in all",
         f"{ask.seconds:.0f} s, after which its process is killed; {ask.memory_bytes >> 20} MiB; two questions",

@@ -325,7 +325,10 @@ def test_a_large_order_takes_its_part_of_the_volume() -> None:
     ("settings", "words"),
     [
         (replace(AgentSettings(), makers=MakerSettings(weight=0.0)), "expected makers"),
-        (replace(AgentSettings(), noise=NoiseSettings(fleeting=0.7, market=0.7)), "fleeting and market"),
+        (
+            replace(AgentSettings(), noise=NoiseSettings(fleeting=0.7, market=0.7)),
+            r"fleeting \+ market of at most 1, was 1.4",
+        ),
         (replace(AgentSettings(), noise=NoiseSettings(nearest_steps=5, farthest_steps=4)), "farthest_steps"),
     ],
 )
