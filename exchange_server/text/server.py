@@ -85,7 +85,7 @@ class ConnectionOwner(Protocol):
         """Accept a client that will send requests, or refuse it."""
         ...
 
-    def bind_broker(self, connection: TextConnection, broker_id: int) -> None:
+    def bind_broker(self, connection: TextConnection, request: text.Request) -> None:
         """Bind a connection to the broker of its first request, or refuse the request."""
         ...
 
@@ -211,7 +211,7 @@ class TextConnection(LineOnlyReceiver):
             self.refuse_request(int(first) if first.isdigit() and len(first) < 19 else 0, str(error))
             return
         if self.broker is None:
-            self._server.bind_broker(self, request.broker_id)
+            self._server.bind_broker(self, request)
         broker = self.broker
         if broker is None:
             return
@@ -407,10 +407,11 @@ class TextServer(Factory):
         self._log.info("text: {peer} trades as broker {broker}", peer=connection.peer, broker=login.broker_id)
         self._join(connection, account, number)
 
-    def bind_broker(self, connection: TextConnection, broker_id: int) -> None:
+    def bind_broker(self, connection: TextConnection, request: text.Request) -> None:
         """Bind a client that named no broker to the broker of its first request, with the messages from now on."""
+        broker_id = request.broker_id
         if not self._may_trade(broker_id):
-            connection.refuse_request(0, self._not_allowed(broker_id))
+            connection.refuse_request(request.client_id, self._not_allowed(broker_id))
             return
         self.flush()
         account = self._opened(broker_id, self.exchange.market.account_named(account_name(broker_id)), None)

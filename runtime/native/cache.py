@@ -147,6 +147,7 @@ class KernelCache:
         self._failures: dict[str, str] = {}
         self._try_again_s: dict[str, float] = {}
         self._dropped: dict[str, str] = {}
+        self._shipped_damage: dict[str, str] = {}
         self._pending: set[str] = set()
         self._compiled = 0
         self._is_closed = False
@@ -325,14 +326,17 @@ class KernelCache:
         folder = self._opened()
         if folder is None:
             return None
+        shipped = None
         try:
             content = folder.code(name)
-            if content is None and self._shipped is not None:
-                content = self._shipped.code(name)
+            if content is None and (shipped := self._shipped_with(name)) is not None:
+                content = shipped.code(name)
             if content is None:
                 return None
             kernel = link(content)
         except KernelFileError as error:
+            if shipped is not None:
+                _remember(self._shipped_damage, name, str(error))
             self._recompile(name, source, folder, str(error))
             return None
         except (ImportError, OSError) as error:
@@ -438,7 +442,12 @@ class KernelCache:
         folder = self._opened() if self._folder is not None or self._has_a_folder() else None
         if folder is None or name in self._failures:
             return False
-        return folder.has_code(name) or (self._shipped is not None and self._shipped.has_code(name))
+        return folder.has_code(name) or self._shipped_with(name) is not None
+
+    def _shipped_with(self, name: str) -> CacheFolder | None:
+        """Return the shipped folder if it has a kernel's object file, unless that file was found damaged."""
+        shipped = self._shipped
+        return shipped if shipped is not None and name not in self._shipped_damage and shipped.has_code(name) else None
 
 
 def _damage(folder: CacheFolder, name: str) -> str:

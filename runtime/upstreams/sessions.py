@@ -63,14 +63,16 @@ class SessionClaims:
         hidden = path.with_name(f".{claim.identity}.{path.name}")
         self._disk.write(hidden, [msgspec.json.encode(claim)])
         try:
-            self._disk.link(hidden, path)  # if two processes try, only one succeeds
-        except FileExistsError:
-            other = self._read(path)
-            if other is not None and other.identity != claim.identity:
+            while not self._link(hidden, path):
+                other = self._read(path)
+                if other is None:
+                    continue  # the claim was released in between
+                if other.identity == claim.identity:
+                    break
                 raise UpstreamError(
                     f"expected session {claim.session} in one log of the system, was in {other.directory} (started by "
                     f"{other.holder}), and was to come into {claim.directory} as well: every message would count twice"
-                ) from None
+                )
         finally:
             self._disk.unlink(hidden)
         self._disk.sync_directory(self._directory)
@@ -87,6 +89,14 @@ class SessionClaims:
             return False
         self._disk.unlink(path)
         self._disk.sync_directory(self._directory)
+        return True
+
+    def _link(self, hidden: Path, path: Path) -> bool:
+        """Return False if there is a claim at the path: if two processes try, only one succeeds."""
+        try:
+            self._disk.link(hidden, path)
+        except FileExistsError:
+            return False
         return True
 
     def _path(self, session: str) -> Path:

@@ -216,6 +216,17 @@ def test_a_client_without_a_broker_takes_its_first_requests(floor: Floor) -> Non
     assert [line.split(",")[3:5] for line in wire.take() if ",H," not in line] == [["7", "R"], ["7", "A"]]
 
 
+def test_a_refused_first_request_is_named_in_the_answer(tmp_path: Path) -> None:
+    floor = Floor(tmp_path, brokers=1)
+    floor.connect("0,7")
+    connection, wire = floor.connect("0")
+    wire.clear()
+    connection.dataReceived(b"12,0,0,8,B,5,100,ACME\n")
+    (line,) = wire.take()
+    assert line.split(",")[4::4] == ["R", "12"]
+    assert "at most 1 brokers was 8" in line
+
+
 def test_a_private_stream_can_be_asked_again_from_any_position(floor: Floor) -> None:
     connection, wire = floor.connect("0,7")
     for number in range(1, 6):

@@ -249,6 +249,19 @@ def test_a_shipped_kernel_needs_no_compiler(compiled: Path, tmp_path: Path) -> N
     assert kernels.environment()["DELTABOOK_SHIPPED_KERNELS"] == str(compiled)
 
 
+@pytest.mark.process
+def test_a_damaged_shipped_kernel_is_compiled_again(own: Path, tmp_path: Path) -> None:
+    (path,) = own.glob("*/*.o")
+    damaged = path.read_bytes()[:-1]
+    path.write_bytes(damaged)
+    kernels = KernelCache(tmp_path / "mine", recheck_s=0.0, shipped=own)
+    assert kernels.get(HASH) is None
+    assert kernels.wait([HASH], 60)
+    assert kernels.get(HASH) is not None
+    assert path.read_bytes() == damaged
+    kernels.close()
+
+
 def test_a_shipped_folder_that_others_can_write_is_not_used(own: Path, tmp_path: Path) -> None:
     own.chmod(0o777)
     kernels = KernelCache(tmp_path / "mine", command=DEAD, shipped=own)

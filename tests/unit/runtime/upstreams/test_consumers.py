@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from deltabook.wire.directories import Claim
+from runtime.epochs import LocalDisk
 from runtime.upstreams import (
     Beat,
     Consumer,
@@ -79,6 +80,24 @@ def test_a_session_is_of_one_log(tmp_path: Path) -> None:
     assert not claims.release("S1")
     claims.take(session("b"))
     assert sorted(path.name for path in (tmp_path / "main").rglob("*") if path.name.startswith(".")) == []
+
+
+class _ReleasingDisk(LocalDisk):
+    """Disk on which a claim is released after a second one has failed and before it is read."""
+
+    def link(self, path: Path, to: Path) -> None:
+        try:
+            super().link(path, to)
+        except FileExistsError:
+            self.unlink(to)
+            raise
+
+
+def test_a_session_released_meanwhile_is_claimed(tmp_path: Path) -> None:
+    SessionClaims(tmp_path).take(session("a"))
+    claims = SessionClaims(tmp_path, _ReleasingDisk())
+    claims.take(session("b"))
+    assert [each.identity for each in claims.list()] == ["b"]
 
 
 def test_sessions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
