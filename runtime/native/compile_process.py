@@ -72,18 +72,22 @@ def main() -> None:
 
 def _serve(folder: CacheFolder, limit_bytes: int, request: CompileRequest) -> CompileReply:
     name = kernel_name(request.source)
-    with folder.locked():
-        try:
-            if folder.code(name) is not None:
-                return CompileReply(name, "present")
-        except KernelFileError:
-            folder.drop(name)
-        reason = None if request.again else folder.failure(name)
-        if reason is not None:
-            return CompileReply(name, "failed", reason)
-        reply = _compile(folder, name, request.source)
-        folder.evict(limit_bytes)
-    return reply
+    try:
+        with folder.locked():
+            try:
+                if folder.code(name) is not None:
+                    return CompileReply(name, "present")
+            except KernelFileError:
+                folder.drop(name)
+            reason = None if request.again else folder.failure(name)
+            if reason is not None:
+                return CompileReply(name, "failed", reason)
+            reply = _compile(folder, name, request.source)
+            with contextlib.suppress(OSError):  # the kernel is stored
+                folder.evict(limit_bytes)
+        return reply
+    except OSError as error:
+        return CompileReply(name, "failed", _described(error), is_lasting=False)
 
 
 def _compile(folder: CacheFolder, name: str, source: str) -> CompileReply:

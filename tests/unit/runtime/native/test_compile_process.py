@@ -81,6 +81,22 @@ def test_a_full_disk_is_not_the_fault_of_a_source(tmp_path: Path, monkeypatch: p
     assert (bad.outcome, bad.is_lasting) == ("failed", True)
 
 
+@pytest.mark.parametrize(("method", "outcome"), [("locked", "failed"), ("evict", "compiled")])
+def test_a_folder_that_fails_does_not_end_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, outcome: str
+) -> None:
+    folder = CacheFolder(tmp_path, compiler_key())
+    folder.create()
+
+    def failing(*args: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(CacheFolder, method, failing)
+    reply = _serve(folder, 1 << 20, CompileRequest(GOOD))
+    assert (reply.outcome, reply.is_lasting) == (outcome, outcome == "compiled")
+    assert ("Input/output" in reply.reason) == (outcome == "failed")
+
+
 def test_another_version_is_refused(tmp_path: Path) -> None:
     """A library that was upgraded beneath a running process must not be linked into it."""
     process = serve(tmp_path, "0" * 32, [])
