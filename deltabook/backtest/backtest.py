@@ -127,11 +127,16 @@ class Backtest:
             for number, loaded in enumerate(self.loaded)
         ]
         self.recorder.follow(self.hosts)
-        self.engine = simulated_engine(
-            self.hosts, mirror=mirror, quotes=quotes, clock=clock, on_failure=self._fail, view_link=RunViews(self)
-        )
         self._kernels = None if self._market_kind == "interpreted" else default_kernels()
         self.views = BacktestViews(find_views(*wanted_views(self.config.views, self.loaded)), self._kernels)
+        self.engine = simulated_engine(
+            self.hosts,
+            mirror=mirror,
+            quotes=quotes,
+            clock=clock,
+            on_failure=self._fail,
+            view_link=RunViews(self, self.views.columns),
+        )
         self.encoder.gives_time = self.views.reads_time
         self._columns = self.views.columns
         self._number = 0

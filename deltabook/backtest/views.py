@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -187,6 +188,8 @@ class BacktestViews:
         self._groups: list[_Group] = []
         self._group_of: dict[str, _Group] = {}
         self._place: dict[str, int] = {}
+        self._users: Counter[str] = Counter()
+        """Number of users, by view that was added while the run was going on."""
         self.add(selects, [])
 
     def __contains__(self, name: str) -> bool:
@@ -216,11 +219,27 @@ class BacktestViews:
             self.types[view.name] = view.columns
             self.columns[view.name] = tuple(column.name for column in view.columns), scales
 
-    def drop(self, name: str) -> None:
-        """Stop updating a view that was added by itself; do nothing if there is no such view."""
-        group = self._group_of.pop(name, None)
-        if group is not None and all(other is not group for other in self._group_of.values()):
-            self._groups.remove(group)
+    def request(self, name: str, sql: str, rows: Callable[[], list[Delta]]) -> None:
+        """Add a view for one more user; ``rows`` returns the rows that exist already, if the view is new.
+
+        Raise `ConfigurationError` for a view that cannot be compiled, or whose name has other SQL.
+        """
+        if name not in self:
+            self.add([NamedSelect(name, sql, lane="express")], rows())
+            self._users[name] = 1
+        elif not same_sql(self.sql[name], sql):
+            raise ConfigurationError(f"expected the SQL that {name} has, was another")
+        elif name in self._users:
+            self._users[name] += 1
+
+    def release(self, name: str) -> None:
+        """End the use of a view by the caller of `request`; without users, a view that was added there is dropped."""
+        if name not in self._users:
+            return
+        self._users[name] -= 1
+        if not self._users[name]:
+            del self._users[name]
+            self._groups.remove(self._group_of.pop(name))
 
     def keep_no_rows(self) -> None:
         """Stop keeping the rows of the present views: `snapshot` is not called for them again."""
@@ -320,8 +339,10 @@ class RunViews:
     within the call that requests a view, as with a live service.
     """
 
-    def __init__(self, backtest: ViewedRun) -> None:
+    def __init__(self, backtest: ViewedRun, shown: Collection[str]) -> None:
+        """Create a link of a run; ``shown`` are the views that its strategies are shown when they start."""
         self._backtest = backtest
+        self._shown = frozenset(shown)
         self._added: set[str] = set()
         self._pending: dict[str, ScheduledCall] = {}
         """Calls that will add a view."""
@@ -329,10 +350,7 @@ class RunViews:
     def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
         """See `algo_engine.requested.ViewLink.add`."""
         del lane
-        if view in self._backtest.views:
-            self._backtest.clock.callLater(0, done, "")
-        else:
-            self._pending[view] = self._backtest.clock.callLater(0, self._add, view, sql, done)
+        self._pending[view] = self._backtest.clock.callLater(0, self._add, view, sql, done)
 
     def drop(self, view: str) -> None:
         """See `algo_engine.requested.ViewLink.drop`."""
@@ -341,16 +359,17 @@ class RunViews:
             pending.cancel()
         elif view in self._added:
             self._added.remove(view)
-            self._backtest.views.drop(view)
+            self._backtest.views.release(view)
 
     def _add(self, view: str, sql: str, done: Callable[[str], None]) -> None:
         backtest = self._backtest
         del self._pending[view]
         try:
-            backtest.views.add([NamedSelect(view, sql, lane="express")], backtest.seen_rows())
+            backtest.views.request(view, sql, backtest.seen_rows)
         except ConfigurationError as error:
             done(str(error))
             return
         self._added.add(view)
         done("")
-        backtest.show(view)
+        if view not in self._shown:
+            backtest.show(view)

@@ -149,7 +149,7 @@ class Participant:
             quotes=quotes,
             clock=own_clock,
             on_failure=on_failure,
-            view_link=RunViews(self),
+            view_link=RunViews(self, self.host.views),
         )
 
     # -- the views -----------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class ViewedRun:
 def test_a_view_dropped_while_being_added_does_not_stay() -> None:
     """The strategy that requested it may fail in the same turn; its name is free for other SQL then."""
     run = ViewedRun()
-    link, outcomes = RunViews(run), list[str]()
+    link, outcomes = RunViews(run, []), list[str]()
     link.add("mine", "SELECT symbol FROM bids", "express", outcomes.append)
     link.drop("mine")
     run.clock.run_turn()
@@ -73,3 +73,30 @@ def test_a_view_dropped_while_being_added_does_not_stay() -> None:
     link.add("mine", "SELECT price FROM bids", "express", outcomes.append)
     run.clock.run_turn()
     assert (run.views.snapshot("mine"), outcomes, run.shown) == (([(100,)], [1]), [""], ["mine"])
+
+
+def test_links_of_a_run_share_a_view() -> None:
+    """The participants of a simulation have a link each: a view exists while one of them uses it."""
+    run = ViewedRun()
+    first, second = RunViews(run, []), RunViews(run, ["levels"])
+    outcomes: list[str] = []
+    first.add("mine", "SELECT symbol FROM bids", "express", outcomes.append)
+    second.add("mine", "SELECT symbol FROM bids;", "express", outcomes.append)
+    run.clock.run_turn()
+    assert (outcomes, run.shown) == (["", ""], ["mine", "mine"])
+    second.add("levels", "SELECT 1 AS one FROM asks", "express", outcomes.append)
+    run.clock.run_turn()
+    assert outcomes[2:] == ["expected the SQL that levels has, was another"]
+    first.drop("mine")
+    assert "mine" in run.views
+    second.drop("mine")
+    assert "mine" not in run.views
+
+
+def test_a_view_shown_from_the_start_is_not_shown_again() -> None:
+    run = ViewedRun()
+    link, outcomes = RunViews(run, ["levels"]), list[str]()
+    link.add("levels", "SELECT symbol, price FROM asks", "express", outcomes.append)
+    run.clock.run_turn()
+    link.drop("levels")
+    assert (outcomes, run.shown, "levels" in run.views) == ([""], [], True)

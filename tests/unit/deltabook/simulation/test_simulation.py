@@ -20,7 +20,7 @@ import pytest
 from twisted.internet.testing import MemoryReactor
 
 import deltabook
-from algo_engine import NoParameters, OrderEvent, Strategy, ViewChange
+from algo_engine import Context, NoParameters, OrderEvent, Strategy, ViewChange
 from deltabook.backtest import Backtest, BacktestConfig, ConfigurationError, DataFile, SweepError
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.replaying import Replay
@@ -244,6 +244,37 @@ def test_strategies_compete_and_each_has_its_own_feed() -> None:
     assert far.quotes[5] - pinger.quotes[5] > 0
     assert {heard - at for at, heard in far.heard} == {4000 * 4_897}
     assert {heard - at for at, heard in pinger.heard} == {10 * 4_897}
+
+
+class Counting(Strategy[NoParameters]):
+    """Adds a view when it starts; the sum of its changes must be its content."""
+
+    total = 0
+    counts = 0
+
+    def on_start(self, context: Context) -> None:
+        context.add_view("resting", "SELECT COUNT(*) AS orders FROM bids")
+
+    def on_view_change(self, change: ViewChange) -> None:
+        if change.view == "resting":
+            self.counts += 1
+            self.total += sum(row["orders"] for row in change.added) - sum(row["orders"] for row in change.removed)
+            assert [row["orders"] for row in self.context.view("resting").rows()] == [self.total]
+
+
+def test_strategies_may_add_the_same_view() -> None:
+    class Other(Counting):
+        pass
+
+    classes: dict[str, type[Strategy[Any]]] = {"Counting": Counting, "Other": Other}
+    simulation = Simulation(replace(QUIET, strategies=tuple(classes)), classes=classes)
+    simulation.run()
+    first, second = (host._strategy for host in simulation.hosts)
+    assert isinstance(first, Counting)
+    assert isinstance(second, Counting)
+    assert [host.failure for host in simulation.hosts] == ["", ""]
+    assert first.counts > 100
+    assert (second.counts, second.total) == (first.counts, first.total)
 
 
 def test_each_strategy_draws_latencies_of_its_own() -> None:
