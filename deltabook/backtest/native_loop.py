@@ -90,7 +90,7 @@ def _ids(ids: Sequence[int]) -> tuple[Words, Words]:
     """Return the numbers of files and the ids in them; raise `OverflowError` for a negative id."""
     try:
         numbers = np.array(ids, np.int64)
-    except OverflowError:  # the ids of every file but the first
+    except OverflowError:  # raised for the ids of every file but the first
         files = [number >> FILE_SHIFT for number in ids]
         low = np.array([number & _MASK for number in ids], np.uint64).view(np.int64)
         if min(files) < 0:

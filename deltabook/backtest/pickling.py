@@ -1,8 +1,8 @@
 """Strategy classes as bytes for other processes, including classes that those processes cannot import.
 
 cloudpickle sends functions and classes of a notebook or a script by value: the receiver makes an empty class and fills
-it afterwards. That is impossible for msgspec's structs, which the parameters of every strategy are, because the fields
-of a struct are fixed when its class is made. A struct is therefore sent as the arguments of its definition.
+it afterwards. This is impossible for msgspec's structs, because the fields of a struct are fixed when its class is
+made, and the parameters of every strategy are a struct. A struct is therefore sent as the arguments of its definition.
 """
 
 from __future__ import annotations

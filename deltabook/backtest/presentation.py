@@ -113,7 +113,7 @@ class Money:
 
 
 def digits_of(unit: Decimal) -> int:
-    """Return how many digits after the point multiples of a unit have.
+    """Return the number of digits after the point that multiples of a unit need.
 
     >>> digits_of(Decimal("0.0100")), digits_of(Decimal("5")), digits_of(Decimal("50"))
     (2, 0, 0)

@@ -1,9 +1,9 @@
 """One backtest, or simulation, for each point of a grid, in this process, in several, or spread over a Spark cluster.
 
 A point is a task: its configuration is sent as data, and its figures come back. Its whole result has the same bytes as
-that of `deltabook backtest` with the same parameters. Workers open files by the same names, from the same directory: on
-a cluster the files are on a shared volume. Strategies that are in no file are sent as pickled classes, by value if they
-come from a notebook or a script. A point that fails is returned with its error, and the others continue.
+that of `deltabook backtest` with the same parameters. Workers open files by the same names, from the same directory, so
+on a cluster the files must be on a shared volume. Strategies that are in no file are sent as pickled classes, by value
+if they come from a notebook or a script. A point that fails is returned with its error, and the others continue.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`deltabook exchange run` and `deltabook replay`: run the simulated exchange, or one that only replays a file.
 
-The commands that inspect and control a running exchange, and those that read its files, are in `_exchange_admin` and
-`_exchange_files`.
+`_exchange_admin` has the commands that inspect and control a running exchange, and `_exchange_files` has the commands
+that read its files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Candles of every symbol: those of the runtime's derived streams, and later ones made from the tape.
 
-``bars_1s`` and ``bars_1m`` deliver a bar when its time is over. The unfinished bar, and all bars of a runtime without
-these streams, are made from the trades of ``tape``; a bar of a stream replaces one that was made here.
+``bars_1s`` and ``bars_1m`` deliver a bar when its time is over. This module makes the unfinished bar, and all bars of a
+runtime without these streams, from the trades of ``tape``. A bar of a stream replaces a bar that was made from trades.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["BAR_VIEWS", "Bar", "Bars", "TapeTrade"]
 BAR_VIEWS: Final = {"bars_1s": 1, "bars_1m": 60}
 """Seconds of a bar, by derived stream."""
 KEPT_S: Final = {1: MOST_SECONDS, 60: MOST_MINUTES * 60}
-"""Time in seconds for which bars are kept, by the seconds of a bar."""
+"""Time in seconds for which bars are kept, by the length of a bar in seconds."""
 _BACKWARDS_NS: Final = 300 * 10**9
 """Nanoseconds before the newest known time; a snapshot that ends before that belongs to another run of the market."""
 

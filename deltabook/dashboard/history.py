@@ -1,8 +1,8 @@
 """Histories of a dashboard: candles, lines, depth, fills, money and engine figures, kept whether a page is open or not.
 
-A history is a `Series`: rows by key, in the order of their last change. A row is encoded when it is entered. It has
-the number of the first frame that contains it, so that a page is sent only rows that it does not have.
-Prices and quantities are ticks and lots, because the worth of a tick may become known after the first row.
+A history is a `Series`: rows by key, in the order of their last change. A row is encoded when it is entered. Each row
+has the number of the first frame that contains the row, so that a page is sent only rows that it does not have. Prices
+and quantities are ticks and lots, because the worth of a tick may become known after the first row.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ __all__ = [
 ]
 
 MOST_CHARTED: Final = 100
-"""Greatest number of symbols with histories, in the order in which they were first seen."""
+"""Greatest number of symbols with histories: those that were seen first."""
 MOST_SECONDS: Final = 960
-"""Number of rows that cover a second each; charts of more than a quarter of an hour use those of a minute."""
+"""Number of rows that cover a second each; charts of more than a quarter of an hour use the rows that cover a minute.
+"""
 MOST_MINUTES: Final = 1_440
 """Number of rows that cover a minute each: a day."""
 MOST_MARKS: Final = 2_000
