@@ -251,8 +251,7 @@ class Books(Structure):
         self._is_id_stale = True
 
     def request(self, operation: int, side: int, slot: int = 0, volume: int = 0) -> None:
-        """Carry out an operation of the kernel on the order in a slot, or on a new order if the operation is `ENTER`.
-        """
+        """Carry out an operation of the kernel on the order in a slot, or on a new order if the operation is `ENTER`."""
         n = self.numbers
         n[m.SIDE], n[m.SLOT], n[m.VOLUME] = side, slot, volume
         n[m.TIME] = self._market.now.time_ns

@@ -173,8 +173,7 @@ def falls(profits: Iterable[int]) -> list[int]:
 
 
 def money_digits(instruments: Sequence[Instrument]) -> int:
-    """Return the number of digits after the point with which every sum of ticks × lots of these instruments is exact.
-    """
+    """Return the number of digits after the point with which every sum of ticks × lots of these instruments is exact."""
     return max((digits_of(instrument.notional(1)) for instrument in instruments), default=0)
 
 
@@ -233,8 +232,7 @@ class _Scope:
         self._net += net
 
     def settle(self) -> None:
-        """Include the present exposure in the maximum; call this once an execution or a sample is completely entered.
-        """
+        """Include the present exposure in the maximum; called after the last change of an execution or a sample."""
         self.highest = max(self.highest, self._gross)
 
     def pass_to(self, time_ns: int) -> None:

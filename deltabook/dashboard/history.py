@@ -154,7 +154,7 @@ class Series:
         return next(reversed(self._rows), None)
 
     def put(self, number: int, key: Any, row: Any) -> None:
-        """Enter or change a row; ``number`` is that of the next frame."""
+        """Enter or change a row; ``number`` is the number of the next frame."""
         data = _encode(row)
         entry = self._rows.get(key)
         if entry is not None and entry[1] == data:
@@ -218,7 +218,7 @@ class Charted:
         }
 
     def add_line(self, number: int, line: PriceLine) -> None:
-        """Enter the prices of this second; the last ones of a minute represent the minute."""
+        """Enter the prices of this second; the last prices of a minute represent the minute."""
         self.lines_1s.put(number, line.time_s, line)
         minute = line.time_s // 60 * 60
         self.lines_1m.put(number, minute, msgspec.structs.replace(line, time_s=minute))
@@ -259,13 +259,13 @@ class History:
         return charted
 
     def add_money(self, number: int, money: ProfitPoint) -> None:
-        """Enter the profit of this second; the last one of a minute represents the minute."""
+        """Enter the profit of this second; the last profit of a minute represents the minute."""
         self.money_1s.put(number, money.time_s, money)
         minute = money.time_s // 60 * 60
         self.money_1m.put(number, minute, msgspec.structs.replace(money, time_s=minute))
 
     def restart(self, number: int) -> None:
-        """Clear the histories in market time except the candles: the market turned out to have another clock."""
+        """Clear the histories in market time except the candles: the market has another clock than before."""
         series = [self.money_1s, self.money_1m, self.gaps]
         for charted in self._symbols.values():
             series += [charted.lines_1s, charted.lines_1m, charted.depth, charted.marks]

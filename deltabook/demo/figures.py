@@ -16,7 +16,7 @@ _COUNTS: Final = {
     "runtime": ("messages", "epoch", "view_updates"),
     "algo": ("orders_sent", "orders_filled"),
 }
-"""Counts of a role, which do not decrease when it is restarted."""
+"""Counts of each role, which do not decrease when the role's process is restarted."""
 _PROCESS_COUNTS: Final = frozenset({"view_updates"})
 """Counts that begin at 0 when a process is restarted; all others continue from its directory."""
 _MOMENTARY: Final = ("lag_ms", "express_lag_ms", "rows_per_s")

@@ -102,7 +102,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def begin_ns(self) -> int:
         """Beginning of the simulation in nanoseconds since the UTC epoch.
 
-        Raises `ConfigurationError` if it is not in ISO 8601, before 1970 or after 2199.
+        Raises `ConfigurationError` if `start` is not in ISO 8601, is before 1970 or is after 2199.
         """
         try:
             moment = datetime.fromisoformat(self.start)
@@ -231,9 +231,9 @@ def parse_span_s(text: str) -> float:
 
 
 def agent_settings(name: str, settings: Sequence[str]) -> AgentSettings:
-    """Return the settings of a preset or a JSON file, with single ones replaced.
+    """Return the settings of a preset or a JSON file, with single settings replaced.
 
-    Raise `ConfigurationError` for unknown or invalid ones.
+    Raise `ConfigurationError` for unknown or invalid settings.
 
     >>> agent_settings("calm", ["noise.market=0.2", "clip_lots=10"]).noise.market
     0.2
