@@ -235,7 +235,7 @@ _STEP_BPS: Final = 2.0
 
 
 class _Watch:
-    """A market and the observation of one of its books; the book is recorded at the end of each second of market time."""
+    """A market and the observation of one of its books, which records the book at the end of each market second."""
 
     def __init__(self, name: str, rules: MarketRules, symbol: str, step_ticks: int, warm_s: int) -> None:
         now = Now()

@@ -247,11 +247,11 @@ class Books(Structure):
         return self._operate(m.VIEWS)
 
     def note_request(self) -> None:
-        """Note that the market has assigned an id to a strategy's order, so the kernel's next id is stale."""
+        """Note that the market has assigned an id to a strategy's order: the kernel's next id is stale."""
         self._is_id_stale = True
 
     def request(self, operation: int, side: int, slot: int = 0, volume: int = 0) -> None:
-        """Carry out an operation of the kernel on the order in a slot, or on a new order if the operation is `ENTER`."""
+        """Carry out an operation of the kernel on the order in a slot; `ENTER` makes a new order instead."""
         n = self.numbers
         n[m.SIDE], n[m.SLOT], n[m.VOLUME] = side, slot, volume
         n[m.TIME] = self._market.now.time_ns

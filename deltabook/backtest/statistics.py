@@ -173,7 +173,7 @@ def falls(profits: Iterable[int]) -> list[int]:
 
 
 def money_digits(instruments: Sequence[Instrument]) -> int:
-    """Return the number of digits after the point with which every sum of ticks × lots of these instruments is exact."""
+    """Return the number of digits after the point that represent every sum of ticks × lots exactly."""
     return max((digits_of(instrument.notional(1)) for instrument in instruments), default=0)
 
 

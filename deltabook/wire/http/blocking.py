@@ -58,8 +58,8 @@ class BlockingPort:
         """Send a request, and return the whole answer and its headers; raise `ClientError` if
         there is no answer, or it is a refusal.
 
-        A GET that fails on a kept connection is sent once more on a new one, unless it failed by a timeout: the port
-        may have closed the kept connection. Other methods are never sent twice.
+        A GET that fails on a kept connection is sent once more on a new connection, because the port may have closed
+        the kept one. A GET that failed by a timeout, and requests of other methods, are never sent twice.
         """
         headers = self.peer.headers(has_body=body is not None, accept=accept)
         with self._lock:
