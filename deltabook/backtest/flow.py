@@ -218,7 +218,7 @@ class Flow:
             yield record
 
     def _read(self, loader: Loader) -> Iterator[Record]:
-        # Columns are read ahead, so that records beyond the limit would be counted.
+        # A loader of columns reads ahead, so it would count records beyond the limit.
         if self._limit or not loader.reads_columns:
             return loader.records()
         return chain.from_iterable(batch.records() for batch in loader.batches())

@@ -45,7 +45,7 @@ _QUOTES_NS: Final = 1_000
 nanosecond apart.
 """
 _LONGEST_NS: Final = 3600 * 1_000_000_000
-"""Longest latency in nanoseconds; a longer draw is cut to it."""
+"""Longest latency in nanoseconds; a longer draw is cut to this length."""
 
 
 class Latency:

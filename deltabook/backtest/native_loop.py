@@ -12,8 +12,9 @@ own orders ──────▶ └──────────────�
 `runtime.native.library.matching`.
 
 The pure-Python market is the reference: both give the same bytes, which a property test compares. The kernel supports
-neither stops, icebergs, hidden orders and auctions, nor views that DuckDB computes or that are added during the run.
-For these the run continues on the pure-Python market, in the state that it would have had without the kernel.
+limit, market and immediate orders without further attributes. It does not support auctions, views that DuckDB computes,
+or views that are added during the run. For these the run continues on the pure-Python market, in the state that it
+would have had without the kernel.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class Recorder:
         self._hosts = list(hosts)
 
     def begin(self, time_ns: int) -> None:
-        """Take the first sample at this time."""
+        """Make the first sample due at this time."""
         self.next_ns = time_ns
         self.day_end_ns = _day_end_ns(time_ns)
 

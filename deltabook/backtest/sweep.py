@@ -1,4 +1,4 @@
-"""One backtest, or simulation, for each point of a grid, in this process, in several, or spread over a Spark cluster.
+"""A backtest or a simulation for each point of a grid: in this process, in several processes, or on a Spark cluster.
 
 A point is a task: its configuration is sent as data, and its figures come back. Its whole result has the same bytes as
 that of `deltabook backtest` with the same parameters. Workers open files by the same names, from the same directory, so
@@ -53,8 +53,8 @@ Classes = Mapping[str, type[Strategy[Any]]]
 
 
 class Experiment(Protocol):
-    """Kind of run that a sweep repeats: a backtest or a simulation. Workers find it by the names of its module and
-    class.
+    """Kind of run that a sweep repeats: a backtest or a simulation. Workers import the experiment by the names of its
+    module and class.
     """
 
     config_type: type[Any]
@@ -177,7 +177,7 @@ def run_point(
 ) -> Point:
     """Run one point; with a folder, write its whole result and its report there.
 
-    Errors of the point are returned in it, not raised.
+    An error of the point is returned in the point's record, not raised.
     """
     try:
         result = experiment.run(config, classes)

@@ -173,8 +173,8 @@ def daily_table(result: RunData) -> pa.Table:
     """Return a row for each UTC day, strategy and symbol: the profit and the trading of the day.
 
     A day's profit is the profit at its last sample minus the profit at the last sample of the day before. Both profits
-    value the position at the price that would close it. The first day begins at 0. A day without a sample or an own
-    execution has no row.
+    value the position at the price that would close it. The first day begins at 0. A day that has neither a sample nor
+    an own execution has no row.
     """
     fills: dict[tuple[int, str, str], list[int]] = {}
     for fill in result.fills:
@@ -243,7 +243,7 @@ def _times(times_ns: Sequence[int]) -> pa.Array:
 
 _NS: Final = 1_000_000_000
 _FILLS: Final = 5_000
-"""Largest number of fills that are drawn for a symbol; if it has more, every nth fill is drawn."""
+"""Largest number of fills that are drawn for a symbol; if the symbol has more, every nth fill is drawn."""
 
 
 def chart_data(result: RunData) -> dict[str, Any]:

@@ -39,7 +39,7 @@ Change = tuple[str, list[Row], list[int]]
 
 
 def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
-    """Return views by their names in lower case; raise `ConfigurationError` for one whose SQL is not text."""
+    """Return views by their names in lower case; raise `ConfigurationError` for a view whose SQL is not text."""
     for name, sql in views.items():
         if not isinstance(sql, str):
             raise ConfigurationError(f"expected the SQL of the view {name}, was {sql!r}")
@@ -47,7 +47,8 @@ def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
 
 
 def wanted_views(views: Mapping[str, str], strategies: Iterable[LoadedStrategy]) -> tuple[list[str], dict[str, str]]:
-    """Return the names of all views of a run, and the SQL of those that come with its configuration or a strategy.
+    """Return the names of all views of a run, and the SQL of the views that come with its configuration or with a
+    strategy.
 
     Raise `ConfigurationError` for two views of one name.
     """
@@ -250,8 +251,8 @@ class BacktestViews:
         return graph
 
     def await_kernels(self, steps: float) -> None:
-        """Wait for compiled kernels, but not longer than interpreted ones would take for ``steps`` steps, and at most a
-        minute.
+        """Wait for compiled kernels, but not longer than ``steps`` steps would take with interpreted kernels, and at
+        most a minute.
         """
         if self._kernels is not None:
             sources = [source for group in self._groups for source in group.sources()]

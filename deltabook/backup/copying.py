@@ -217,7 +217,7 @@ def copy_runtime(part: Part, stage: Stage) -> dict[str, str | int]:
 
 
 def unread_epochs(copies: Sequence[Path]) -> str | None:
-    """Return why a runtime of these copies could not resume with the copy of its upstream; None if all could.
+    """Return why a runtime of these copies could not resume with the copy of its upstream; None if every runtime could.
 
     An upstream is copied later, and may by then have removed epochs that its consumer's copy has not read yet.
     """

@@ -137,7 +137,7 @@ class Part(msgspec.Struct, frozen=True):
     """A run directory."""
 
     kind: Kind
-    """Kind of process that writes it."""
+    """Kind of process that writes the directory."""
     directory: Path
     """Path of the directory."""
     path: str

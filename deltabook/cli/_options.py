@@ -145,7 +145,7 @@ def _all_of(*options: _Decorator) -> _Decorator:
 def replay_options(prefix: str = "") -> _Decorator:
     """Return a decorator that adds the options of a command that replays one recorded file.
 
-    ``prefix`` begins the names of the arguments for the file's format and for the mode.
+    ``prefix`` is the beginning of the names of the arguments for the file's format and for the mode.
     """
     file = click.Path(dir_okay=False, exists=True)
     options = (
@@ -267,7 +267,7 @@ def access_options(port: str, *, prefix: str = "", variable: str = "") -> _Decor
 def security_options(port: str, *, prefix: str = "") -> _Decorator:
     """Return a decorator that adds the options for the security of a port that the command opens: token and TLS.
 
-    ``port`` names the port in the help texts, ``prefix`` begins the names of the options.
+    ``port`` names the port in the help texts. ``prefix`` is the beginning of the options' names.
     """
     return _all_of(
         click.option(
