@@ -134,7 +134,8 @@ Floats = NDArray[np.float32]
 
 
 class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-ignore]  # Any where the extra is missing
-    """Episodes of ``steps`` decisions within ``seconds`` of market time, each in a market of its own seed.
+    """Episodes of ``steps`` decisions within ``seconds`` of market time, each episode in a market with a seed of its
+    own.
 
     An observation has the environment's `own` numbers, then those of the view ``best_quote`` and of ``views``, a
     mapping from names to SQL, or to None for views that ship with Deltabook. Its prices are relative to the middle of

@@ -265,7 +265,7 @@ def _mark(log: EpochLogReader, is_dry: bool) -> tuple[list[Finding], int | None]
     except EpochLogError as error:
         problem = str(error)
     else:
-        # The control record of epoch 0 stays when the epoch itself is removed, and a mark is written after that.
+        # The control record of epoch 0 stays when the epoch itself is removed, and a mark is written after the removal.
         if first or not there or not there[0] or 0 not in log.programs():
             return [], first
         problem = f"expected a mark of the first epoch at {path}, was none"

@@ -1,8 +1,8 @@
 """Health of the parts of the system: the request to each port, and the judgement of its answer.
 
-*Healthy* means ready and not failed: the part answers, and is connected to its peers. A part that pauses its input on
-purpose (such as a runtime at its disk limit) is healthy, because a restart would not help; its answer has the reason
-for the pause.
+*Healthy* means ready and not failed: the part answers; strategies and runtimes must also be connected to their peers. A
+part that pauses its input on purpose (such as a runtime at its disk limit) is healthy, because a restart would not
+help; its answer has the reason for the pause.
 """
 
 from __future__ import annotations

@@ -254,7 +254,7 @@ class _Process(ProcessProtocol):
         return int(self._transport.pid)
 
     def start(self, reactor: Any, launch: Launch) -> None:
-        """Start the child process; it ends when its parent ends, even if the parent is killed."""
+        """Start the child process; on Linux it ends when its parent ends, even if the parent is killed."""
         command: Sequence[str] = (sys.executable, str(tied.__file__), *launch.command)
         self._transport = reactor.spawnProcess(self, command[0], command, env=launch.environ, path=launch.directory)
 

@@ -42,8 +42,7 @@ class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exchange: Peer | None = None
     """Admin port of the exchange."""
     scales: dict[str, Instrument] = {}
-    """Worth of a tick and of a lot by symbol; ``*`` for all other symbols. These scales override those of the exchange.
-    """
+    """Worth of a tick and of a lot by symbol, ``*`` for all other symbols; overrides the exchange's scales."""
     interface: str = "127.0.0.1"
     """Address that the page is served on."""
     http_port: int = 0

@@ -1,7 +1,8 @@
-"""Candles of every symbol: those of the runtime's derived streams, and later ones made from the tape.
+"""Candles of every symbol: those of the runtime's derived streams, and later candles that are made from the tape.
 
-``bars_1s`` and ``bars_1m`` deliver a bar when its time is over. This module makes the unfinished bar, and all bars of a
-runtime without these streams, from the trades of ``tape``. A bar of a stream replaces a bar that was made from trades.
+The derived streams ``bars_1s`` and ``bars_1m`` deliver a bar when its time is over. This module makes the unfinished
+bar, and all bars of a runtime without these streams, from the trades of ``tape``. A bar of a stream replaces a bar that
+was made from trades.
 """
 
 from __future__ import annotations

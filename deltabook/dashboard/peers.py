@@ -72,7 +72,9 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 LinkState = Literal["off", "connecting", "live", "stale", "lost"]
-"""State of a connection. off: there is no peer; connecting: it has never answered; stale: it answers with old data."""
+"""State of a connection. off: there is no peer; connecting: the peer has never answered; live: the peer answers; stale:
+the peer answers with old data; lost: the peer does not answer any more.
+"""
 _DELAY_MS: Final = 10_000
 """Milliseconds by which the computed start of a process may be too late; an even later start means a restart."""
 

@@ -119,8 +119,8 @@ SCALES: Final[dict[Flow, Instrument]] = {
 FEEDS: Final[dict[Flow, Feed]] = {"agents": "itch", "capture": "text"}
 """Default feed of each flow: ITCH, unless an ITCH feed cannot list the flow's symbols."""
 PEERS_FILE: Final = "peers.json"
-"""File of the run folder: HOST:PORT of each process that is up, by the dashboard's name for it; ``NAME.news`` has the
-reason why a process is absent.
+"""File of the run folder: HOST:PORT of each process that is up, by the dashboard's name for the process; ``NAME.news``
+has the reason why a process is absent.
 """
 _COMMON: Final = ("--exit-with-stdin", "--status-interval", "1")
 _CAPTURE: Final = (

@@ -3,11 +3,12 @@
 ```
 for each stage: start ──▶ wait for "ready" ──▶ next          (bounded; a child that ends here fails the demo)
 first view update ──▶ Spark is up ──▶ run for `seconds` ──▶ stop: SIGTERM ──▶ wait, bounded ──▶ SIGKILL to the group
-a child that dies later: start it again on its ports, see `RestartLimit`; one that is given up fails the demo
+a child that dies later: start it again on its ports, see `RestartLimit`; a child that is given up fails the demo
 signals: first = stop now, second = kill now
 ```
 
-One thread, one selector: it sleeps until a child writes something, a child ends, a signal comes or a time is over.
+The supervisor has one thread and one selector. It sleeps until a child writes something, a child ends, a signal arrives
+or a timeout expires.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class DemoTimeouts:
     ready_s: float = 300.0
     """Time for a child to become ready; on a busy machine, the start of Spark takes minutes."""
     first_update_s: float = 120.0
-    """Time for the first view update once all are ready."""
+    """Time for the first view update once all children are ready."""
     stop_s: float = 40.0
     """Time for a child to end after SIGTERM."""
     kill_s: float = 5.0
