@@ -88,13 +88,13 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fees: str = ""
     """Fees as for `deltabook algo run`: a text or a TOML file; empty for none."""
     first_broker_id: int = 9001
-    """Broker number of the first strategy; the others follow."""
+    """Broker number of the first strategy; the other strategies have the following numbers."""
     trades_rows: int = 20_000
     """Greatest number of trades in TRADES."""
     trades_time_s: int = 300
     """Greatest age of trades in TRADES, in seconds."""
     points: int = 2_000
-    """Greatest number of points of the result's curves; with enough data they have at least half as many."""
+    """Greatest number of points of the result's curves; with enough data the curves have at least half as many."""
     orders_kept: int = 100_000
     """Largest number of orders that the result lists, beginning with the first; all orders are counted."""
 

@@ -105,7 +105,7 @@ class Access:
         return origin in self._origins
 
     def refusal_of(self, request: Any, *, admits_own_pages: bool = False) -> tuple[int, str] | None:
-        """Return why a request of Twisted's is refused, as `refusal` does.
+        """Return the result of `refusal` for a request of Twisted.
 
         With ``admits_own_pages``, pages that this port serves may send an origin.
         """

@@ -97,7 +97,7 @@ class Listening(msgspec.Struct, frozen=True):
     pid: int
     """Process id."""
     interface: str
-    """Address on which it listens."""
+    """Address on which the exchange listens."""
     admin_interface: str
     """Address on which its admin port listens."""
     ports: dict[str, int]

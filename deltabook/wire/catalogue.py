@@ -104,6 +104,7 @@ class Changed(msgspec.Struct, frozen=True):
     epoch: int
     """First epoch of the new catalogue."""
     version: int
-    """Newest epoch that the views' lanes have published; it contains the change if it is not below ``epoch``."""
+    """Newest epoch that the views' lanes have published; the change is published if ``version`` is not below ``epoch``.
+    """
     views: tuple[ChangedView, ...]
     """Views and streams that were added or dropped, streams first."""

@@ -106,8 +106,8 @@ class FrameDecoder:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield the frames that these bytes complete; raise `FrameError` for a frame above the size limit or a broken
-        one.
+        """Yield the frames that these bytes complete; raise `FrameError` for a broken frame and for a frame above the
+        size limit.
         """
         self._buffer += data
         while len(self._buffer) >= _PREFIX.size:
