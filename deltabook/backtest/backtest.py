@@ -45,7 +45,7 @@ _COLLECT_AFTER: Final = 100_000
 _FEW_RECORDS: Final = 20_000
 """Number of records below which a run does not wait for kernels to be compiled."""
 _LONGEST_WAIT_S: Final = 60.0
-"""Longest time, in seconds, that a run waits for kernels; those of the shipped views take about 2 s, once."""
+"""Longest time, in seconds, that a run waits for kernels; the kernels of the shipped views take about 2 s, once."""
 _END_NS: Final = 60 * _SECOND_NS
 """Market time, in nanoseconds, within which resting orders must be cancelled at the end."""
 

@@ -24,7 +24,9 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     day: str = ""
     """Date (2012-06-21) from whose midnight the file's times count; empty: the date in the file's name."""
     tick: str = ""
-    """Value of a tick of its instruments (0.01), a multiple of the format's tick; empty: the format's own."""
+    """Value of a tick of the file's instruments, such as 0.01: a multiple of the format's tick; empty: the format's
+    tick.
+    """
     orderbook: Path | None = None
     """LOBSTER's order book file of the same messages, by which the book is corrected."""
     trades: Path | None = None

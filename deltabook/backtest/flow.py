@@ -165,7 +165,7 @@ class Flow:
         return not PRICE_FORMATS.isdisjoint(self._formats)
 
     def price_after(self, time_ns: int) -> int:
-        """Return the first time, in nanoseconds, by which every symbol without a book has had a price after
+        """Return the earliest time, in nanoseconds, by which each symbol without a book has had another price after
         ``time_ns``.
 
         Symbols without a further price are ignored; 0 if no symbol has one. Raise `ConfigurationError` for a file that

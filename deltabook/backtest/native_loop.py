@@ -129,8 +129,8 @@ class NativeLoop:
         on_changes: Callable[[list[Change]], None],
         kernel: Callable[[Any], int],
     ) -> None:
-        """Make a loop; ``on_changes`` receives the changes of views of each step, and ``kernel`` is compiled if the
-        graph is.
+        """Make a loop; ``on_changes`` receives the changes of views of each step, and ``kernel`` is compiled if and
+        only if the graph is compiled.
         """
         self._simulation, self._graph, self._on_changes = simulation, graph, on_changes
         market = self._market = simulation.market
@@ -169,7 +169,7 @@ class NativeLoop:
         return played
 
     def _next_chunk(self, records: Iterable[Record]) -> bool:
-        """Make the next records the present chunk; return False if there are none, or if they are handed over."""
+        """Make the next records the present chunk; return False if there are none or the records are handed over."""
         self._chunk = list(islice(records, _CHUNK))
         if not self._chunk:
             return False

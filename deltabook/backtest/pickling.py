@@ -46,7 +46,7 @@ def pickled_classes(classes: Mapping[str, type[Strategy[Any]]]) -> bytes:
 
 
 def unpickled_classes(data: bytes) -> dict[str, type[Strategy[Any]]]:
-    """Return the strategies in bytes of `pickled_classes`, which must come from the process that runs the sweep."""
+    """Return the strategies in ``data``, which `pickled_classes` has made in the process that runs the sweep."""
     return pickle.loads(data) if data else {}
 
 

@@ -98,7 +98,7 @@ class Money:
         return f"{money:,f}".rstrip("0").rstrip(".") if money != int(money) else f"{int(money):,}"
 
     def column(self, values: Sequence[int]) -> list[str]:
-        """Return several sums for one column: all with as many decimals as the most precise one needs.
+        """Return several sums for one column: all with as many decimals as the most precise sum needs.
 
         >>> Money([Instrument("ACME", "0.01", "1")]).column([150, -1234567, 0])
         ['1.50', '-12,345.67', '0.00']

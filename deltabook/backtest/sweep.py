@@ -138,8 +138,8 @@ class SweepResult(msgspec.Struct, frozen=True):
         return pa.table(columns)
 
     def plot(self, figure: str = "profit", across: str = "", down: str = "") -> Figure:
-        """Draw a figure of the points over the parameters ``across`` and ``down``, by default the first two; over a
-        single one if only ``across`` is given.
+        """Draw a figure of the points over the parameters ``across`` and ``down``, by default the first two; if only
+        ``across`` is given, over that parameter alone.
 
         Of points that differ only in other parameters, the best value is shown. Raise `PlottingError` if matplotlib
         is not installed, and `ConfigurationError` for an unknown figure or parameter.

@@ -303,8 +303,8 @@ class ViewedRun(Protocol):
         ...
 
     def seen_rows(self) -> list[Delta]:
-        """Return the rows of all relations as the views have seen them, as additions, without changes that have not
-        arrived yet.
+        """Return the rows of all relations as additions, in the state that the views have seen: without changes that
+        have not arrived yet.
 
         `EPOCH_TIME` is among the relations from this call on.
         """

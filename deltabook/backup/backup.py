@@ -231,7 +231,7 @@ def restore(backup: Path, directory: Path) -> Manifest:
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BackupError(f"expected an empty directory or none, was {directory}")
-    # The directory is replaced as a whole, so its own name is needed: not `.`, and not that of a symbolic link.
+    # The directory is replaced as a whole, so its real name is needed, not `.` or the name of a symbolic link.
     directory = directory.resolve()
     if directory.is_mount():
         raise BackupError(f"expected a directory that is not a mount point, was {directory}; use a new one below it")

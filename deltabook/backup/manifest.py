@@ -2,7 +2,7 @@
 
 A part is copied before the parts that it refers to: strategies before the exchange that has their orders, a runtime
 before its upstreams and before the exchange whose feed it reads. So everything to which a copy refers (an order, an
-epoch, a feed message) has already been written when the part that has it is copied.
+epoch, a feed message) has already been written when the part that contains it is copied.
 """
 
 from __future__ import annotations

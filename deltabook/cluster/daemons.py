@@ -171,7 +171,7 @@ def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
 
 
 def become(launch: Launch) -> None:
-    """Lock the directory and replace this process by the launched one.
+    """Lock the directory and replace this process by the launched process.
 
     The function never returns; it raises `ClusterError` if another process holds the directory.
     """
@@ -181,8 +181,8 @@ def become(launch: Launch) -> None:
 
 
 def take_directory(directory: Path) -> int:
-    """Lock a directory until the process ends, even if it executes another program; raise `ClusterError` if another
-    process holds it.
+    """Lock a directory until the process ends, even if the process executes another program; raise `ClusterError` if
+    another process holds the directory.
     """
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:

@@ -189,7 +189,7 @@ class BoundedSite(Site):
         """Waiting transports that have sent the beginning of a request."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """Return a connection; at the limit it is refused if the requests of all other connections are being answered."""
+        """Return a connection; at the limit, refuse it if the requests of all others are being answered."""
         crowded = f"expected at most {self._most_connections} connections, was one more"
         if len(self._open) >= self._most_connections:
             if not self._waiting:
