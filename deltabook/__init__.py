@@ -1,5 +1,5 @@
-"""Deltabook: a simulated exchange, SQL views of its order books that are kept exactly up to date, and strategies that
-trade on them.
+"""Deltabook: a simulated exchange, SQL views of its order books that are kept exactly up to date, and trading
+strategies that subscribe to these views.
 
 ```
 cli ──▶ demo ──starts──▶ exchange_server ──feed──▶ runtime ──view changes──▶ algo_engine ──orders──▶ exchange_server
@@ -17,8 +17,8 @@ from it.
 
 For notebooks and scripts, this module offers `run_backtest`, `sweep` and `replay` for recordings, `simulate` and
 `sweep_simulations`, `connect` to a running runtime, the parts of a strategy, and the errors. Each of these names is
-imported when it is first used: every process imports this module together with `deltabook.wire`, but most need no
-backtest. See docs/python.md.
+imported at its first use, because every process imports this module together with `deltabook.wire`, and most processes
+need no backtest. See docs/python.md.
 """
 
 from importlib import import_module as _import_module

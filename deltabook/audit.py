@@ -6,8 +6,9 @@ strategies' journals ──folded──▶ desks ── orders, positions, money
 strategies' lists of trades ──▶ SymbolAccount: profit (plain) ───────────────────┘
 ```
 
-Nothing is changed: journals of orders and lists of trades are only read, and neither side need be running. The ledger
-and the profit are computed here as simply as possible, and share no code with the code that they check.
+Nothing is changed: journals of orders and lists of trades are only read, and neither the exchange nor the strategies
+need to be running. The ledger and the profit are computed here as simply as possible, and share no code with the code
+that they check.
 """
 
 from __future__ import annotations
@@ -194,8 +195,8 @@ class SymbolAccount(msgspec.Struct):
     """Number of trades."""
 
     def worth(self, mark_ticks: int) -> int:
-        """Return the profit after fees if a lot of the open position is worth ``mark_ticks``; it does not depend on how
-        profit is split between closed and open positions.
+        """Return the profit after fees if a lot of the open position is worth ``mark_ticks``; the result does not
+        depend on how profit is split between closed and open positions.
         """
         return self.cash + self.position_lots * mark_ticks - self.fees
 
@@ -245,7 +246,7 @@ class JournalledDesk:
     def __init__(self, folder: Path) -> None:
         """Read the journal and the trades of a strategy's folder.
 
-        Raise `algo_engine.errors.JournalDamaged` if one is damaged.
+        Raise `algo_engine.errors.JournalDamaged` if either is damaged.
         """
         self.name = folder.name
         records, _ = read_journal(folder / JOURNAL)
@@ -257,7 +258,9 @@ class JournalledDesk:
         `lost`.
         """
         self.lost: list[range] = []
-        """Request numbers reserved by runs that ended in a crash: a power loss may have destroyed these requests."""
+        """Request numbers reserved by runs that ended in a crash: a power loss may have destroyed the requests with
+        these numbers.
+        """
         self.intents: dict[int, Intent] = {}
         """Requests in the journal, by number."""
         portfolio = Portfolio(first.holdings)
@@ -343,7 +346,7 @@ class AuditedStrategy(msgspec.Struct, frozen=True):
     accounts: dict[str, SymbolAccount]
     """Account of each symbol, recomputed from the strategy's list of trades."""
     problems: tuple[str, ...]
-    """Differences between the two sides; empty if they agree."""
+    """Differences between the exchange's messages and the strategy's files; empty if there are none."""
 
 
 class Audit(msgspec.Struct, frozen=True):
@@ -438,7 +441,7 @@ class _Side:
             self._wrong(f"order {message.client_id}", "a request in the journal", "none")
 
     def _compare_trade(self, message: Response, order: StandingOrder) -> None:
-        """Check that the next line of the list of trades is this execution, or reverses it if the trade is void."""
+        """Check that the next line of the list of trades is this execution, or its reversal if the trade is void."""
         trade = next(self._trades, None)
         if trade is None:
             if message.sequence <= self._desk.sequence:
@@ -490,7 +493,9 @@ class _Side:
             self._compare_money(symbol, accounts.get(symbol, SymbolAccount()))
 
     def _compare_money(self, symbol: str, account: SymbolAccount) -> None:
-        """Compare the position and the profit of a symbol by the journal, by the list of trades and by the exchange."""
+        """Compare the position and the profit of a symbol according to the journal, the list of trades and the
+        exchange.
+        """
         holding = self._desk.holdings.get(symbol)
         position_lots = self._ledger.positions.get(symbol, 0)
         if account.position_lots != position_lots:

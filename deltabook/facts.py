@@ -6,8 +6,8 @@ recorded files ─────────┼─ watch_… ──▶ Observation
 the BTC/USD recording ──┘              and event by event            └▶ draw      six panels
 ```
 
-`deltabook market-report` prints them; docs/market.md explains the figures. `RECORDED` are the reference figures: half
-an hour of BTC/USD on Bitstamp, as `watch_capture` measures them. To compare markets of different scales, prices are
+`deltabook market-report` prints the figures; docs/market.md explains them. `RECORDED` has the reference figures, which
+`watch_capture` measures in half an hour of BTC/USD on Bitstamp. To compare markets of different scales, prices are
 measured in *steps* (a number of ticks) and quantities in *clips* (the median size of an order).
 
 Cont, *Empirical properties of asset returns: stylized facts and statistical issues* (2001).
@@ -120,7 +120,8 @@ class Observation:
     """Observation of one market: arrays with an entry per second, and the sizes of all orders; prices are in steps.
 
     Seconds at whose end a side of the book is empty, or the symbol does not trade continuously, are left out. A figure
-    of one second is the difference of totals at two consecutive seconds; there is none across a gap such as a halt.
+    of one second is the difference of totals at two consecutive seconds; no figure is computed across a gap such as a
+    halt.
     """
 
     def __init__(self, name: str, step_ticks: int) -> None:
@@ -216,7 +217,7 @@ class Observation:
         return self._each_second(self.mids, seconds)
 
     def _each_second(self, totals: npt.NDArray[Any], seconds: int = 1) -> npt.NDArray[Any]:
-        """Return the differences of entries that are this many seconds apart, without those over a gap."""
+        """Return the differences of entries that are this many seconds apart, without differences across a gap."""
         gaps = np.flatnonzero(np.diff(np.array(self._numbers, np.int64)) != 1) + 1
         return np.concatenate([np.diff(run[::seconds]) for run in np.split(totals, gaps)])
 
@@ -234,7 +235,7 @@ _STEP_BPS: Final = 2.0
 
 
 class _Watch:
-    """A market and the observation of one of its books, which is recorded at the end of each second of market time."""
+    """A market and the observation of one of its books, which records the book at the end of each market second."""
 
     def __init__(self, name: str, rules: MarketRules, symbol: str, step_ticks: int, warm_s: int) -> None:
         now = Now()
@@ -302,7 +303,7 @@ def _chosen(instruments: Sequence[Instrument], symbol: str) -> Instrument:
 
 
 def watch_journal(directory: Path, symbol: str = "", step_ticks: int = 0, warm_s: int = _WARM_S) -> Observation:
-    """Observe one symbol of the exchange in a directory, from ``warm_s`` seconds after its first input on.
+    """Observe one symbol of the exchange in a directory, beginning ``warm_s`` seconds after its first input.
 
     Raise the errors of reading a journal, and `ConfigurationError` for an unknown symbol and for too few seconds.
     """
@@ -320,7 +321,7 @@ def watch_journal(directory: Path, symbol: str = "", step_ticks: int = 0, warm_s
 
 
 def watch_files(files: Sequence[DataFile], symbol: str = "", step_ticks: int = 0, warm_s: int = _WARM_S) -> Observation:
-    """Observe one symbol of recorded files, played as orders, from ``warm_s`` seconds after the first record on.
+    """Observe one symbol of recorded files, played as orders, beginning ``warm_s`` seconds after the first record.
 
     Raise `ConfigurationError` for an unknown symbol and for too few seconds.
     """
@@ -344,7 +345,7 @@ def watch_files(files: Sequence[DataFile], symbol: str = "", step_ticks: int = 0
 
 
 def watch_capture(path: Path) -> Observation:
-    """Observe the recording of BTC/USD, played as orders, from ten seconds after its initial snapshot on."""
+    """Observe the recording of BTC/USD, played as orders, beginning ten seconds after its initial snapshot."""
     instrument = Instrument("BTCUSD", "0.01", "0.00000001")
     rules = MarketRules((instrument,), ("BTCUSD",), "as-orders", outlier_factor=10)
     watch = _Watch("BTC/USD", rules, "BTCUSD", _CAPTURE_STEP_TICKS, _WARM_S)
@@ -454,7 +455,7 @@ class Band(msgspec.Struct, frozen=True):
     """Range around a recorded figure: a largest ratio, or a largest difference if the figure may be 0 or negative."""
 
     factor: float = 0.0
-    """Largest ratio, and inverse of the smallest one; 0: the difference applies."""
+    """Largest ratio, and inverse of the smallest ratio; 0: `difference` applies instead."""
     difference: float = 0.0
     """Largest difference in either direction."""
 
@@ -519,7 +520,7 @@ RECORDED: Final[Mapping[str, float]] = MappingProxyType(
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One figure of a market, with the recording's."""
+    """One figure of a market, with the recording's value."""
 
     name: str
     """Name of the figure."""

@@ -49,8 +49,8 @@ _NUMBERS: Final = frozenset({"int64", "int128", "float64"})
 
 
 def compressed(value: float) -> float:
-    """Return the logarithm of 1 + the absolute value, with the sign, between -`LARGEST` and `LARGEST`: it maps lots and
-    ticks of all magnitudes to a few units.
+    """Return the logarithm of 1 + the absolute value, with the sign of the value, between -`LARGEST` and `LARGEST`:
+    lots and ticks of all magnitudes become a few units.
 
     >>> compressed(0.0), round(compressed(-100.0), 3)
     (0.0, -4.615)
@@ -59,7 +59,7 @@ def compressed(value: float) -> float:
 
 
 class ViewNumbers:
-    """The numbers of one symbol in some views: for each view its columns in their order, 0 if there is no row.
+    """The numbers of one symbol in some views: the columns of each view in their order; 0 if the symbol has no row.
 
     The number of a column whose name ends in ``price`` is a distance from an origin, in ticks; every number is
     `compressed`.
@@ -115,13 +115,15 @@ class Puppet(Strategy[NoParameters]):
 _SECOND_NS: Final = 1_000_000_000
 _HOUR_S: Final = 3600.0
 _REST_S: Final = 60.0
-"""Market time, in seconds, by which trading hours exceed an episode, so that the market does not close within it."""
+"""Market time, in seconds, by which trading hours exceed an episode, so that the market does not close within the
+episode.
+"""
 _LONGEST_WAIT_S: Final = 60
 """Longest market time, in seconds, that a reset waits for a book with two sides."""
 _SETTLING_S: Final = 1.0
 """Market time, in seconds, by which a finished episode is advanced until its orders are cancelled or executed."""
 _MOST_SETTLINGS: Final = 20
-"""Largest number of these advances; with long latencies several are needed."""
+"""Largest number of advances by `_SETTLING_S`; with long latencies several are needed."""
 _UNLIMITED: Final = 10**9
 _LIMITS: Final = RiskLimits(
     max_order_touches=_UNLIMITED, max_position_touches=_UNLIMITED, max_open_orders=1000, orders_per_s=_UNLIMITED,
@@ -132,7 +134,8 @@ Floats = NDArray[np.float32]
 
 
 class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-ignore]  # Any where the extra is missing
-    """Episodes of ``steps`` decisions within ``seconds`` of market time, each in a market of its own seed.
+    """Episodes of ``steps`` decisions within ``seconds`` of market time, each episode in a market with a seed of its
+    own.
 
     An observation has the environment's `own` numbers, then those of the view ``best_quote`` and of ``views``, a
     mapping from names to SQL, or to None for views that ship with Deltabook. Its prices are relative to the middle of
@@ -256,7 +259,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
 
     @property
     def touch_ticks(self) -> tuple[int, int]:
-        """Best bid and ask as the strategy sees them; a missing one is placed beside the last middle."""
+        """Best bid and ask as the strategy sees them; a missing price is placed beside the last middle."""
         quote = self._puppet.context.quote(self._symbol)
         bid = quote.bid_price_ticks if quote is not None else None
         ask = quote.ask_price_ticks if quote is not None else None
@@ -420,8 +423,8 @@ class MarketMaking(MarketEnvironment):
     execution would make the position exceed ``most_lots`` is left out.
 
     The reward of a step is ``Δ(cash + position × middle) / lots - inventory_cost × |position| / lots``: the change of
-    wealth (cash after fees, and the position at the middle) in ticks per lot of a quote, less a cost in proportion to
-    the position. At the end the position is valued at the best price that closes it.
+    wealth in ticks per lot of a quote, less a cost in proportion to the position. Wealth is the cash after fees plus
+    the position at the middle. At the end the position is valued at the best price that closes it.
     """
 
     own: ClassVar[tuple[str, ...]] = ("position", "time_left", "wealth")

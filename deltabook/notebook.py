@@ -7,9 +7,9 @@ replay ───────┤            ─▶ Replay ─▶ Epoch
 simulate ─────┘            ─▶ SimulationConfig ─▶ Simulation ─▶ Result
 ```
 
-A call runs in the calling thread, except the points of a sweep with several jobs or on Spark; no reactor is started, so
-that a call can be repeated in one process. Inputs are checked before anything runs: errors are a `BacktestError`, or an
-`AlgoError` for strategies and their parameters.
+A call runs in the calling thread; only the points of a sweep with several jobs or on Spark run elsewhere. No reactor is
+started, so a call can be repeated in one process. Inputs are checked before anything runs: errors are a
+`BacktestError`, or an `AlgoError` for strategies and their parameters.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ DataLike: TypeAlias = (
 def strategies_of(
     given: StrategyLike | Sequence[StrategyLike],
 ) -> tuple[tuple[str, ...], dict[str, type[Strategy[Any]]]]:
-    """Return the names of strategies for a configuration, and the classes among the strategies by name.
+    """Return the names of strategies for a configuration, and the strategies that are classes, by name.
 
-    Raises `StrategyNotFound` for anything else, and for a name that occurs twice.
+    Raises `StrategyNotFound` for a value that is not a strategy, and for a name that occurs twice.
 
     >>> strategies_of(["market_maker", Strategy])
     (('market_maker', 'Strategy'), {'Strategy': <class 'algo_engine.strategy.Strategy'>})
@@ -129,7 +129,7 @@ def parameter_texts(given: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 def axes_of(grid: Any) -> list[Axis]:
-    """Return the axes of a grid; raise `ConfigurationError` for an axis without values or with equal ones.
+    """Return the axes of a grid; raise `ConfigurationError` for an axis without values or with equal values.
 
     >>> axes_of({"interval_ms": range(50, 151, 50)})
     [('interval_ms', ('50', '100', '150'))]
@@ -212,7 +212,7 @@ _DEFAULTS: Final[BacktestOptions] = {
 def configuration(
     strategy: StrategyLike | Sequence[StrategyLike], data: DataLike, options: BacktestOptions, **others: int
 ) -> tuple[BacktestConfig, dict[str, type[Strategy[Any]]]]:
-    """Return the configuration of a call, and the classes among its strategies by name.
+    """Return the configuration of a call, and those of its strategies that are classes, by name.
 
     ``others`` are further fields of `BacktestConfig`. Raises `TypeError` for an unknown option, and the errors of
     `run_backtest`.
@@ -276,10 +276,10 @@ def run_backtest(
     """Run strategies on recorded order flow and return the result.
 
     On data with every order (L3), the strategies' orders have the queue positions that they would have had in the
-    recorded market; on other data these are modelled. Equal inputs give equal results.
+    recorded market; on other data the queue positions are modelled. Equal inputs give equal results.
 
     Args:
-        strategy: A subclass of `Strategy`, a built-in name, a path to a ``.py`` file, or a list of those.
+        strategy: A subclass of `Strategy`, a built-in name, a path to a ``.py`` file, or a list of these.
         data: A recorded file; several files of one symbol, which are concatenated; or ``{symbol: file}``, which are
             merged by time.
         points: Maximum number of samples of the curves.
@@ -288,8 +288,8 @@ def run_backtest(
     Raises:
         ConfigurationError: Data, latency, views or other inputs cannot be used.
         AlgoError: A strategy or a parameter does not exist, or fees cannot be read.
-        StrategyStopped: All strategies were stopped before the data ended. Its cause is the error that a strategy
-            raised, and its ``result`` is the result up to that moment.
+        StrategyStopped: All strategies were stopped before the data ended. The cause of this error is the error that a
+            strategy raised, and ``result`` is the result up to that moment.
 
     """
     config, classes = configuration(strategy, data, options, points=points)
@@ -406,11 +406,11 @@ def sweep(
     """Run a backtest for each combination of parameters and return the figures of all points.
 
     Args:
-        strategy: See `run_backtest`. Other processes receive a class by value if it is from a notebook or a script,
-            else by the name of its module, which they have to import.
+        strategy: See `run_backtest`. A class from a notebook or a script is sent to other processes by value. Any
+            other class is sent by name, and the processes have to import its module.
         data: See `run_backtest`.
         grid: ``{parameter: values}``; all combinations run.
-        jobs: Number of processes; 1 runs the sweep in this one. A script with more than one job calls `sweep` below
+        jobs: Number of processes; 1 runs the sweep in this process. A script with more than one job calls `sweep` below
             ``if __name__ == "__main__":``.
         master: ``local[2]``, ``spark://HOST:PORT``, …: the points are tasks on Spark, and ``jobs`` is ignored.
         folder: Folder for the whole result of each point as JSON; None writes none.
@@ -494,7 +494,7 @@ def _simulation_of(
     step_us: int = 0,
     **others: Any,
 ) -> tuple[SimulationConfig, dict[str, type[Strategy[Any]]]]:
-    """Return the configuration for a simulation's inputs, and the classes among its strategies by name."""
+    """Return the configuration for a simulation's inputs, and those of its strategies that are classes, by name."""
     check_counts(step_us=step_us)
     names, classes = strategies_of(strategy) if strategy else ((), {})
     if unknown := sorted(set(others) - set(SimulationConfig.__struct_fields__)):

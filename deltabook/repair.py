@@ -6,12 +6,12 @@ algo       lists of trades                    ◀── the journals of orders
 runtime relation snapshots, the log's mark ◀── the epochs        results after a damaged one ◀── Spark, from the log
 ```
 
-Sources cannot be recreated: requests, epochs, state, journals of orders. Nothing is removed: a damaged file gets
-another name beside its own (`deltabook.wire.directories`).
+Sources cannot be recreated: requests, epochs, state, journals of orders. Nothing is removed: a damaged file is renamed
+within its directory (`deltabook.wire.directories`).
 
-A damaged result is renamed together with all later ones: Spark publishes them again from the log, if the log goes back
-far enough. State and epochs are sources; if they are damaged, their data must be read from the feed again, in a new
-directory.
+A damaged result is renamed together with all later results: Spark publishes them again from the log, if the log goes
+back far enough. State and epochs are sources; if they are damaged, their data must be read from the feed again, in a
+new directory.
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ def _repair(journal: Journal, head: SegmentHead, is_dry: bool) -> list[Finding]:
     result = verify(journal.directory, all_outputs)
     problems = [problem for problem in result.problems if problem not in result.derived.values()]
     if not problems and result.derived:
-        # After a reboot `verify` treats a damaged end as one that the disk lost; it is damage if a start refuses it.
+        # After a reboot, `verify` assumes that the disk lost the end of a journal whose end is damaged. The journal
+        # counts as damaged if a start refuses it.
         try:
             History(journal.directory, all_outputs).now()
         except JournalError as error:
@@ -191,7 +192,9 @@ def _keep(path: Path, is_needed: bool) -> str:
 
 
 def _advice(directory: Path) -> str:
-    """Return the remedy for damaged requests; the exchange can start without one if a snapshot covers them."""
+    """Return the remedy for damaged requests; if a snapshot covers these requests, the exchange can start without a
+    remedy.
+    """
     try:
         moment = History(directory, all_outputs).now()
     except JournalError:
@@ -262,7 +265,7 @@ def _mark(log: EpochLogReader, is_dry: bool) -> tuple[list[Finding], int | None]
     except EpochLogError as error:
         problem = str(error)
     else:
-        # The control record of epoch 0 stays when the epoch itself is removed, and a mark is written after that.
+        # The control record of epoch 0 stays when the epoch itself is removed, and a mark is written after the removal.
         if first or not there or not there[0] or 0 not in log.programs():
             return [], first
         problem = f"expected a mark of the first epoch at {path}, was none"
@@ -315,7 +318,9 @@ def _control(directory: Path) -> int:
 
 
 def _base(directory: Path, log: EpochLogReader, epoch: int) -> int | None:
-    """Return the oldest complete snapshot at or after an epoch if all readers of the log have passed it, else None."""
+    """Return the oldest complete snapshot at or after an epoch that all readers of the log have passed; None if there
+    is none.
+    """
     _, _, version = ResultLog.damage_in(directory / "results")
     checkpoint = directory / "checkpoint"
     try:
@@ -373,14 +378,14 @@ def _consumers(directory: Path) -> list[Finding]:
 _OPENED: Final = frozenset({"lock", "orders.lock", STATE})
 """Files that are opened for writing even if nothing is changed."""
 _OF_SPARK: Final = frozenset({"checkpoint", "spark"})
-"""Folders of a runtime that Spark's processes write, possibly as another user, and nothing here changes."""
+"""Folders of a runtime that Spark's processes write, possibly as another user, and which repair does not change."""
 
 
 def _check_access(directory: Path, is_dry: bool) -> None:
-    """Raise `BackupError` for a file that this user may not read, or not change where repair may have to.
+    """Raise `BackupError` for a file that this user may not read, or may not change although repair may have to.
 
-    To a reader such a file looks like a damaged one, which repair would set aside. A state database is opened for
-    writing even if nothing is changed.
+    A reader cannot distinguish such a file from a damaged file, which repair would rename. A state database is opened
+    for writing even if nothing is changed.
     """
     is_opened = (directory / STATE).exists()
     for folder, folders, files in os.walk(directory):
@@ -404,8 +409,8 @@ def repair(directory: Path, *, is_dry: bool = False) -> list[PartFindings]:
     """Check a run directory, or those directly below a directory, and recreate damaged files from their sources.
 
     With ``is_dry`` nothing is changed, and the actions are only described. The processes must have ended; raises the
-    error of the part whose process runs, and `deltabook.backup.BackupError` if there is no run directory, or a file of
-    one may not be read or changed: then nothing is changed.
+    error of the part whose process runs. Raises `deltabook.backup.BackupError`, before anything is changed, if there is
+    no run directory or if one of its files may not be read or changed.
     """
     parts = find_parts(directory)
     for part in parts:

@@ -19,8 +19,9 @@ native_loop.py  records, books and views in one compiled loop     native_books.p
 replaying.py    flow, market and views without strategies, epoch by epoch
 ```
 
-The market is `exchange_server.matching.Market`, so queue positions are exact; views are those of the live express lane;
-engine, hosts and desks are the live ones and send the same bytes. docs/backtest.md shows how to use it.
+The market is `exchange_server.matching.Market`, so queue positions are exact. The views are maintained by the express
+lane, as in a live runtime. The engine, the hosts and the desks are those of live trading, and send the same bytes.
+docs/backtest.md shows how to use it.
 """
 
 from deltabook.backtest.backtest import Backtest

@@ -45,7 +45,7 @@ _COLLECT_AFTER: Final = 100_000
 _FEW_RECORDS: Final = 20_000
 """Number of records below which a run does not wait for kernels to be compiled."""
 _LONGEST_WAIT_S: Final = 60.0
-"""Longest time, in seconds, that a run waits for kernels; those of the shipped views take about 2 s, once."""
+"""Longest time, in seconds, that a run waits for kernels; the kernels of the shipped views take about 2 s, once."""
 _END_NS: Final = 60 * _SECOND_NS
 """Market time, in nanoseconds, within which resting orders must be cancelled at the end."""
 
@@ -53,11 +53,11 @@ _END_NS: Final = 60 * _SECOND_NS
 class Backtest:
     """Run of strategies against recorded flow, for the library and for `deltabook backtest`; an object runs once.
 
-    ``records`` and ``strategies`` replace the configuration's files and names; records must be in the order of their
-    times, and ``instruments`` are the instruments that they trade. ``classes`` are the configuration's strategies that
-    are in no file, by name. ``market`` determines what plays the records: the compiled kernel, the interpreted kernel,
-    or the exchange's market in Python; the result is the same. Raises `ConfigurationError`, or an `AlgoError`
-    for files and parameters of strategies.
+    ``records`` and ``strategies`` replace the configuration's files and names. The records must be in order of time,
+    and ``instruments`` are the instruments of the records. ``classes`` are the configuration's strategies that are in
+    no file, by name. ``market`` determines what plays the records: the compiled kernel, the interpreted kernel, or the
+    exchange's market in Python; the result is the same. Raises `ConfigurationError`, or an `AlgoError` for files and
+    parameters of strategies.
 
     >>> from exchange_server.replay import Record
     >>> flow = [Record(1, 10, 1, 7, "B", 5, 100, "ACME"), Record(2, 20, 2, 8, "S", 5, 102, "ACME")]
@@ -159,8 +159,8 @@ class Backtest:
     def _run(self) -> Result:
         begin_s = time.perf_counter()
         records = iter(self._records)
-        # An order that waits for the next price searches the file from its reading position, so no record may be read
-        # before it is played.
+        # For an order that waits for the next price, the file is searched from the position up to which it has been
+        # read. So no record may be read before it is played.
         waits = self._flow is not None and self._flow.fills_at_next_price
         beginning = list(islice(records, 1 if waits else _FEW_RECORDS))
         if not beginning:

@@ -42,12 +42,12 @@ class _Call:
 
 
 class SimulatedClock:
-    """Clock whose time changes only when it is moved; calls are made in the order of their times, and calls of one time
-    in the order in which they were scheduled.
+    """Clock whose time changes only when the program moves it; calls are made in order of time, and calls that are due
+    at the same time in the order in which they were scheduled.
 
-    A call that is scheduled after 0 seconds belongs to the next turn: `run_turn` makes these calls, and those that they
-    schedule after 0 seconds. Times are integers of nanoseconds; `seconds` counts from the clock's start, because a
-    float of the Unix time cannot represent nanoseconds.
+    A call with a delay of 0 seconds belongs to the next turn. `run_turn` makes the calls of the next turn, including
+    calls that are added to the turn meanwhile. Times are integers of nanoseconds; `seconds` counts from the clock's
+    start, because a float of the Unix time cannot represent nanoseconds.
 
     >>> clock = SimulatedClock(1_000)
     >>> _ = clock.callLater(2e-6, print, "later")
@@ -63,7 +63,7 @@ class SimulatedClock:
         self.now_ns = now_ns
         """Market time in nanoseconds."""
         self.next_ns = _NEVER_NS
-        """Time in nanoseconds before which no call is due; calls that were cancelled may make it too early."""
+        """Time in nanoseconds before which no call is due; it may be too early after a call was cancelled."""
         self._begin_ns = now_ns
         self._number = 0
         self._calls: list[tuple[int, int, _Call]] = []
@@ -101,7 +101,7 @@ class SimulatedClock:
         self.next_ns = self._calls[0][0]
 
     def run_turn(self) -> None:
-        """Make the calls of the next turn, and those that they add to it."""
+        """Make the calls of the next turn, including calls that are added to the turn meanwhile."""
         soon = self.soon
         while soon:
             call = soon.popleft()
@@ -111,8 +111,8 @@ class SimulatedClock:
                 function(*call.arguments)
 
     def advance(self, until_ns: int) -> None:
-        """Make all calls that are due by ``until_ns``, each at its time and followed by its turn; then set the time to
-        ``until_ns``.
+        """Make all calls that are due by ``until_ns``, each at its due time and followed by a turn; then set the time
+        to ``until_ns``.
         """
         calls = self._calls
         while calls and calls[0][0] <= until_ns:

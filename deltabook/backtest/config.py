@@ -24,7 +24,9 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     day: str = ""
     """Date (2012-06-21) from whose midnight the file's times count; empty: the date in the file's name."""
     tick: str = ""
-    """Value of a tick of its instruments (0.01), a multiple of the format's tick; empty: the format's own."""
+    """Value of a tick of the file's instruments, such as 0.01: a multiple of the format's tick; empty: the format's
+    tick.
+    """
     orderbook: Path | None = None
     """LOBSTER's order book file of the same messages, by which the book is corrected."""
     trades: Path | None = None
@@ -100,9 +102,9 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit_records: int = 0
     """Largest number of records to play; 0: all."""
     max_crossed_percent: float | None = None
-    """Largest percentage of records that may leave a recording's own book crossed; above it the run fails. None: 5 for
-    LOBSTER and ITCH, whose records come from matched books; no limit for other formats, whose orders may trade with
-    each other when they are played.
+    """Largest percentage of records after which a recording's own book may be crossed; above this percentage the run
+    fails. None means 5 for LOBSTER and ITCH, whose records come from books that were matched already. For other formats
+    it means no limit, because their orders may trade with each other in the replay.
     """
     trades_rows: int = 20_000
     """Greatest number of trades that stay in TRADES."""

@@ -1,4 +1,4 @@
-"""The feed as deltas of BIDS, ASKS and TRADES, without encoding in between.
+"""The market's events as deltas of BIDS, ASKS and TRADES, made without encoding a feed.
 
 The rows equal those that `runtime.relations.FeedAdaptor` makes of the text feed of the same market: ``t`` of a book's
 row is the time when its order was added, ``match_id`` is the number of the message in the feed.
@@ -35,7 +35,9 @@ class DeltaEncoder(Silence):
                  "retention", "trades")  # fmt: skip
 
     def __init__(self, rules: MarketRules, now: Now, retention: Retention | None = None) -> None:
-        """Make an encoder; ``retention`` limits number and age of retained trades, whenever a trade is added."""
+        """Make an encoder; ``retention`` limits the number and the age of the retained trades, and is applied when a
+        trade is added.
+        """
         self._now = now
         self._symbols = ("", *(instrument.symbol for instrument in rules.instruments))
         self._rows: dict[int, tuple[str, tuple[Any, ...]]] = {}

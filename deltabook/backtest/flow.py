@@ -1,4 +1,4 @@
-"""Recorded files as one stream of records; the ids of each file are distinct from those of the others."""
+"""Recorded files as one stream of records, in which ids of different files are distinct."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ORDERED: Final = frozenset("BSU")
 """Actions whose price is the price of an order."""
 _SYMBOL: Final = re.compile(r"[!-+\--~]{1,16}")
 FILE_SHIFT: Final = 64
-"""Bits by which a file's number is shifted before an id of the file is added to it; Python's integers are unbounded."""
+"""Number of bits by which a file's number is shifted left before an id of the file is added; integers are unbounded."""
 
 
 class SourceFigures(msgspec.Struct, frozen=True):
@@ -165,7 +165,7 @@ class Flow:
         return not PRICE_FORMATS.isdisjoint(self._formats)
 
     def price_after(self, time_ns: int) -> int:
-        """Return the first time, in nanoseconds, by which every symbol without a book has had a price after
+        """Return the earliest time, in nanoseconds, by which each symbol without a book has had another price after
         ``time_ns``.
 
         Symbols without a further price are ignored; 0 if no symbol has one. Raise `ConfigurationError` for a file that
@@ -218,7 +218,7 @@ class Flow:
             yield record
 
     def _read(self, loader: Loader) -> Iterator[Record]:
-        # Columns are read ahead, so that records beyond the limit would be counted.
+        # A loader of columns reads ahead, so it would count records beyond the limit.
         if self._limit or not loader.reads_columns:
             return loader.records()
         return chain.from_iterable(batch.records() for batch in loader.batches())
@@ -289,8 +289,8 @@ def _moved(record: Record, first: int) -> Record:
 
 
 def _units(tick: str, smallest: str, form: RecordingFormat) -> int:
-    """Return how many ticks of the format are a tick of the instrument; raise `ConfigurationError` if the number is not
-    whole.
+    """Return how many ticks of the format equal one tick of the instrument; raise `ConfigurationError` if the number is
+    not whole.
     """
     try:
         units = decimal_converter("tick", Decimal(smallest))(tick or smallest)

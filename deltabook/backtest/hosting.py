@@ -1,7 +1,7 @@
 """Host, engine and connection of a strategy on a simulated clock.
 
-Host and engine are the live ones, but write no files. The connection carries the bytes of the text protocol in both
-directions, with their latencies.
+The host and the engine are those of live trading, but write no files. The connection carries the bytes of the text
+protocol in both directions, with their latencies.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ SESSION: Final = "BACKTEST"
 class SimulatedSession:
     """Logs a desk in and carries its lines to the market and the market's lines back.
 
-    The lines of one write are one batch, as at the exchange: they are executed one after another, and their answers are
-    published together.
+    As at the exchange, the lines of one write are one batch: the market executes the lines one after another, and
+    publishes all their answers together.
     """
 
     def __init__(self, desk: Desk, simulation: BacktestLoop, order: Latency, answer: Latency) -> None:

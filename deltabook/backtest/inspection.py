@@ -30,8 +30,8 @@ def source_lines(source: SourceFigures) -> Iterator[str]:
 
 
 def book_lines(source: SourceFigures) -> Iterator[str]:
-    """Yield lines about a file's records that are out of order, about its order book file, about how orders are filled
-    if it has no recorded book, and about crossed prices in the book of its records alone.
+    """Yield lines about the limits of a file: records that are out of order, differences from its order book file,
+    orders that are filled without a recorded book, and crossed prices in the book of the records.
     """
     if source.earlier:
         yield f"{source.earlier:,} records were earlier than the one before them, and are played at its time"

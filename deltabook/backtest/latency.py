@@ -11,7 +11,7 @@
 ===========================================  ========================================================================
 
 A way that is left out takes no time. Units are ns, us, ms, s. Each way is a connection: a message never overtakes an
-earlier one. Each way has its own seeded generator, so that the draws of one way do not change those of another.
+earlier one. Each way has its own seeded generator, so the draws for one way do not affect the draws for another.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _TIME: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)(ns|us|ms|s)")
 _NEVER_NS: Final = 1 << 62
 """Time of arrival of a message that never arrives, in nanoseconds."""
 _QUOTES_NS: Final = 1_000
-"""Time after a price, in nanoseconds, by which its quotes are in the market: they are several records, a nanosecond
-apart.
+"""Time after a price, in nanoseconds, by which its quotes are in the market: the quotes are several records, a
+nanosecond apart.
 """
 _LONGEST_NS: Final = 3600 * 1_000_000_000
-"""Longest latency in nanoseconds; a longer draw is cut to it."""
+"""Longest latency in nanoseconds; a longer draw is cut to this length."""
 
 
 class Latency:
@@ -78,7 +78,7 @@ class NextPriceLatency(Latency):
         self._way, self._price_after = way, price_after
 
     def arrival_ns(self, now_ns: int) -> int:
-        """Return the time, in nanoseconds, at which a message that leaves at ``now_ns`` arrives; after the last price,
+        """Return the arrival time, in nanoseconds, of a message that leaves at ``now_ns``; after the last price this is
         a time that is never reached.
         """
         price_ns = self._price_after(self._way.arrival_ns(now_ns))
@@ -87,8 +87,8 @@ class NextPriceLatency(Latency):
 
 
 def parse_latency(text: str, seed: int = 1, made: int = 0) -> dict[Way, Callable[[], Latency]]:
-    """Return a factory of latencies for each way, since each strategy has ways of its own; raise `ConfigurationError`
-    for text that describes no latency.
+    """Return a factory of latencies for each way, from which every strategy gets latencies of its own; raise
+    `ConfigurationError` for text that describes no latency.
 
     The seed, the way and the number of a latency determine its draws. Numbers begin after ``made``, the number of
     latencies of each way that exist already.

@@ -247,11 +247,11 @@ class Books(Structure):
         return self._operate(m.VIEWS)
 
     def note_request(self) -> None:
-        """Note that the market has assigned an id to a strategy's order, so that the kernel's next id is stale."""
+        """Note that the market has assigned an id to a strategy's order: the kernel's next id is stale."""
         self._is_id_stale = True
 
     def request(self, operation: int, side: int, slot: int = 0, volume: int = 0) -> None:
-        """Carry out an operation of the kernel on the order in a slot, or on a new order if it is `ENTER`."""
+        """Carry out an operation of the kernel on the order in a slot; `ENTER` makes a new order instead."""
         n = self.numbers
         n[m.SIDE], n[m.SLOT], n[m.VOLUME] = side, slot, volume
         n[m.TIME] = self._market.now.time_ns
@@ -330,8 +330,9 @@ class Books(Structure):
                 slot = orders[slot * m.STRIDE + m.O_NEXT]
 
     def hand_over(self) -> None:
-        """Return matching to the Python market: set its state and the encoder's to what they would be without the
-        kernel."""
+        """Return matching to the Python market: set the states of the market and of the encoder to what they would be
+        without the kernel.
+        """
         assert not self.numbers[m.PENDING], "expected no pending rows"
         market, orders = self._market, self.views[m.ORDERS]
         for native in self._books:
@@ -402,8 +403,8 @@ class NativeBook:
     """Adapter with the interface of `exchange_server.matching.book.Book` over one book of `Books`.
 
     The market applies the strategies' requests to it: limit, market and immediate orders, reductions, cancellations and
-    replacements. It has no stops, auctions, collars or other special orders: before a request for one of these,
-    `NativeLoop` calls `Books.hand_over`.
+    replacements. The adapter supports no stops, auctions, collars or other special orders: before a request for one of
+    these, `NativeLoop` calls `Books.hand_over`.
     """
 
     is_special = is_followed = False
@@ -445,7 +446,7 @@ class NativeBook:
         return self.last_trade_ticks or self.reference_ticks
 
     def levels_of(self, order: Order) -> Levels:
-        """Return an empty `Levels` of the order's side: the market reads its sign only."""
+        """Return an empty `Levels` of the order's side: the market reads only its sign."""
         return self.bids if order.side == "B" else self.asks
 
     # ---- requests ----------------------------------------------------------------------------------------------------
@@ -456,8 +457,8 @@ class NativeBook:
 
     def enter_special(self, order: Order) -> None:
         """Match a market or immediate order, whose remainder is cancelled, or an order that replaces another."""
-        # The old order must be gone before the replacement executes. If the replacement does not execute, nothing
-        # happens between the two, so removing the old order first is right in both cases.
+        # The old order must be removed before the replacement executes. If the replacement does not execute, nothing
+        # happens between the removal and the entry, so removing the old order first is right in both cases.
         self.settle_replaced()
         flags = order.flags
         self._match(order, rests=not flags & (MARKET | IOC))

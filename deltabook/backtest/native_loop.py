@@ -12,8 +12,9 @@ own orders ──────▶ └──────────────�
 `runtime.native.library.matching`.
 
 The pure-Python market is the reference: both give the same bytes, which a property test compares. The kernel supports
-neither stops, icebergs, hidden orders and auctions, nor views that DuckDB computes or that are added during the run.
-For these the run continues on the pure-Python market, in the state that it would have had without the kernel.
+limit, market and immediate orders without further attributes. It does not support auctions, views that DuckDB computes,
+or views that are added during the run. For these the run continues on the pure-Python market, in the state that it
+would have had without the kernel.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _ids(ids: Sequence[int]) -> tuple[Words, Words]:
     """Return the numbers of files and the ids in them; raise `OverflowError` for a negative id."""
     try:
         numbers = np.array(ids, np.int64)
-    except OverflowError:  # the ids of every file but the first
+    except OverflowError:  # raised for the ids of every file but the first
         files = [number >> FILE_SHIFT for number in ids]
         low = np.array([number & _MASK for number in ids], np.uint64).view(np.int64)
         if min(files) < 0:
@@ -128,8 +129,8 @@ class NativeLoop:
         on_changes: Callable[[list[Change]], None],
         kernel: Callable[[Any], int],
     ) -> None:
-        """Make a loop; ``on_changes`` receives the changes of views of each step, and ``kernel`` is compiled if the
-        graph is.
+        """Make a loop; ``on_changes`` receives the changes of views of each step, and ``kernel`` is compiled if and
+        only if the graph is compiled.
         """
         self._simulation, self._graph, self._on_changes = simulation, graph, on_changes
         market = self._market = simulation.market
@@ -168,7 +169,7 @@ class NativeLoop:
         return played
 
     def _next_chunk(self, records: Iterable[Record]) -> bool:
-        """Make the next records the present chunk; return False if there are none, or if they are handed over."""
+        """Make the next records the present chunk; return False if there are none or the records are handed over."""
         self._chunk = list(islice(records, _CHUNK))
         if not self._chunk:
             return False

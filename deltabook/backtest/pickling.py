@@ -1,8 +1,8 @@
 """Strategy classes as bytes for other processes, including classes that those processes cannot import.
 
 cloudpickle sends functions and classes of a notebook or a script by value: the receiver makes an empty class and fills
-it afterwards. That is impossible for msgspec's structs, which the parameters of every strategy are, because the fields
-of a struct are fixed when its class is made. A struct is therefore sent as the arguments of its definition.
+it afterwards. This is impossible for msgspec's structs, because the fields of a struct are fixed when its class is
+made, and the parameters of every strategy are a struct. A struct is therefore sent as the arguments of its definition.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pickled_classes(classes: Mapping[str, type[Strategy[Any]]]) -> bytes:
 
 
 def unpickled_classes(data: bytes) -> dict[str, type[Strategy[Any]]]:
-    """Return the strategies in bytes of `pickled_classes`, which must come from the process that runs the sweep."""
+    """Return the strategies in ``data``, which `pickled_classes` has made in the process that runs the sweep."""
     return pickle.loads(data) if data else {}
 
 

@@ -98,7 +98,7 @@ class Money:
         return f"{money:,f}".rstrip("0").rstrip(".") if money != int(money) else f"{int(money):,}"
 
     def column(self, values: Sequence[int]) -> list[str]:
-        """Return several sums for one column: all with as many decimals as the most precise one needs.
+        """Return several sums for one column: all with as many decimals as the most precise sum needs.
 
         >>> Money([Instrument("ACME", "0.01", "1")]).column([150, -1234567, 0])
         ['1.50', '-12,345.67', '0.00']
@@ -113,7 +113,7 @@ class Money:
 
 
 def digits_of(unit: Decimal) -> int:
-    """Return how many digits after the point multiples of a unit have.
+    """Return the number of digits after the point that multiples of a unit need.
 
     >>> digits_of(Decimal("0.0100")), digits_of(Decimal("5")), digits_of(Decimal("50"))
     (2, 0, 0)

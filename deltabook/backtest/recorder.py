@@ -16,13 +16,13 @@ from algo_engine.trades import Trade, trade_of
 __all__ = ["OrderLife", "OrderStatistics", "Recorder", "Sample"]
 
 _FIRST_STEP_NS: Final = 1_000_000
-"""Least time between two samples at first, in nanoseconds."""
+"""Shortest interval between two samples, with which every run begins, in nanoseconds."""
 _DAY_NS: Final = 86_400 * 10**9
 _LONGEST_STEP_NS: Final = 366 * _DAY_NS
-"""Greatest interval between samples, in nanoseconds; at this interval, samples of days' ends may exceed the limit."""
+"""Greatest interval between samples, in nanoseconds; at this interval, the samples may exceed the limit."""
 _NUMBER: Final = re.compile(r"-?\d+")
 _FIRST_KINDS: Final = frozenset({EventKind.SUBMITTED, EventKind.REFUSED})
-"""Kinds of the first event of an order; events of other orders, from before the run, are ignored."""
+"""Kinds of an order's first event; events of orders from before the run are ignored."""
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
@@ -50,9 +50,9 @@ class OrderLife(msgspec.Struct):
     side: str
     """Side, B or S."""
     volume_lots: int
-    """Number of ordered lots, by the latest replacement."""
+    """Number of ordered lots, as of the latest replacement."""
     price_ticks: int
-    """Limit price in ticks, by the latest replacement; 0 for a market order."""
+    """Limit price in ticks, as of the latest replacement; 0 for a market order."""
     submitted_ns: int
     """Time when the strategy sent the order, in nanoseconds."""
     order_id: int = 0
@@ -66,7 +66,7 @@ class OrderLife(msgspec.Struct):
     status: str = "new"
     """Present status."""
     reason: str = ""
-    """Reason why it was refused, rejected or cancelled."""
+    """Reason why the order was refused, rejected or cancelled."""
 
 
 class OrderStatistics(msgspec.Struct):
@@ -91,7 +91,7 @@ class OrderStatistics(msgspec.Struct):
     replaced: int = 0
     """Number of replacements that were carried out."""
     submitted_lots: int = 0
-    """Lots of all orders that were not refused, including those that replacements added."""
+    """Lots of all orders that were not refused, including lots that replacements added."""
     filled_lots: int = 0
     """Executed lots."""
     fills: int = 0
@@ -118,9 +118,9 @@ class Recorder:
     """Follows the orders of all strategies, and takes a sample whenever one is due.
 
     When the number of samples reaches the limit, the interval between samples is doubled until their number is below
-    the limit. From then on it stays between half the limit and the limit, whatever the length of the data. The samples
-    are spread evenly over the data, and are the same in every run. The state at the end of each UTC day is a further
-    sample, which always stays.
+    the limit. From then on the number of samples stays between half the limit and the limit, whatever the length of the
+    data. The samples are spread evenly over the data, and are the same in every run. The state at the end of each UTC
+    day is a further sample, which always stays.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Recorder:
         self.samples: list[Sample] = []
         """Samples in the order of their times."""
         self.orders: list[OrderLife] = []
-        """First orders; later ones are counted in `statistics` only."""
+        """First orders; later ones are only counted in `statistics`."""
         self.statistics: dict[str, OrderStatistics] = {}
         """Order statistics, by strategy."""
         self.trades: list[Trade] = []
@@ -151,7 +151,7 @@ class Recorder:
         self._hosts = list(hosts)
 
     def begin(self, time_ns: int) -> None:
-        """Take the first sample at this time."""
+        """Make the first sample due at this time."""
         self.next_ns = time_ns
         self.day_end_ns = _day_end_ns(time_ns)
 

@@ -78,7 +78,7 @@ def moment(time_ns: int) -> str:
 
 
 def _share(part: int, whole: int) -> str:
-    """Return a share as a percentage with one digit, computed in integers."""
+    """Return a share as a percentage with one digit after the point, computed in integers."""
     return f"{1000 * part // whole / 10:.1f} %" if whole else "–"
 
 

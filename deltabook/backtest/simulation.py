@@ -1,5 +1,5 @@
-"""The loop of a backtest: records and own orders go into the market, its messages to views and strategies, on one
-clock.
+"""The loop of a backtest: passes records and own orders to the market, and the market's messages to views and
+strategies, on one clock.
 
 ```
 records ──▶ market ──▶ deltas ── feed latency ──▶ views ──changes──▶ engine ──▶ strategy
@@ -7,9 +7,9 @@ records ──▶ market ──▶ deltas ── feed latency ──▶ views �
               └─────── requests ◀─ order latency ────────────────────────┘
 ```
 
-Events at one time happen in this order: calls that are due (timers, messages that arrive), in the order in which they
-were scheduled, each with all its consequences; then the next record. The answers to a request come before the changes
-of the views that it causes.
+Events with the same market time happen in this order: first the calls that are due (timers and arriving messages), in
+the order in which they were scheduled; then the next record. All consequences of a call happen before the next call.
+The answers to a request come before the changes of views that the request causes.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class BacktestLoop:
         self._receivers[account.index] = receive
 
     def next_time_ns(self, count: int = 1) -> int:
-        """Return the time of the next input, which is now, or later if an earlier input already has that time; reserve
-        ``count`` times.
+        """Return the time of the next input: the present time, or a later time if an earlier input already has the
+        present one. Reserve ``count`` times.
         """
         time_ns = max(self.clock.now_ns, self.last_ns + 1)
         self.last_ns = time_ns + count - 1
@@ -161,7 +161,7 @@ class BacktestLoop:
         self._native, self._unplayed = None, unplayed
 
     def _publish(self) -> None:
-        """Publish the market's messages: first to each account its own, then the public ones."""
+        """Publish the market's messages: first the private messages of each account, then the public ones."""
         self.notify_accounts()
         if self._native is not None:
             self._native.step()

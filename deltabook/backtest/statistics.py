@@ -17,10 +17,11 @@ turnover             sum of price × quantity of all executions
 exposure             position × price; gross: the sum of the sizes, net: the sum with signs; means are over time
 ===================  =================================================================================================
 
-The grid has a point every interval from the first sample of each UTC day to its last, so that the hours in which a
-market is closed add no returns of 0; a change between two days belongs to the first interval of the later day. With
-an interval of a day or more, the grid has a point at the last sample of each day. At a sample, a long position is
-valued at the bid and a short one at the ask; at an execution, the position is valued at the price of that execution.
+On each UTC day, the grid has a point every interval, from the day's first sample to its last sample. The hours in which
+a market is closed therefore add no returns of 0. A change between two days belongs to the first interval of the later
+day. With an interval of a day or more, the grid has a point at the last sample of each day. At a sample, a long
+position is valued at the bid and a short one at the ask; at an execution, the position is valued at the price of that
+execution.
 
 >>> falls([3, 1, 4, -1])
 [0, -2, 0, -5]
@@ -96,7 +97,7 @@ class Measures(msgspec.Struct, frozen=True):
     drawdown_share: float | None
     """Largest fall of the profit / capital."""
     longest_drawdown_s: float
-    """Longest time in which the profit was below an earlier one, in seconds of market time."""
+    """Longest time in which the profit was below an earlier profit, in seconds of market time."""
     fills: int
     """Number of own executions."""
     maker_share: float | None
@@ -172,7 +173,7 @@ def falls(profits: Iterable[int]) -> list[int]:
 
 
 def money_digits(instruments: Sequence[Instrument]) -> int:
-    """Return how many digits after the point hold every sum of ticks × lots of these instruments exactly."""
+    """Return the number of digits after the point that represent every sum of ticks × lots exactly."""
     return max((digits_of(instrument.notional(1)) for instrument in instruments), default=0)
 
 
@@ -195,8 +196,8 @@ def statistics_of(
         curve: Samples of the run.
         fills: Executions of the strategies, in the order of their times.
         capital: Capital that returns refer to, as money; by default the largest gross exposure of the run.
-        interval_s: Length of the intervals of the returns in seconds; by default the longest of a day, an hour, ten
-            minutes, a minute, 10 s and 1 s of which the run has at least 30, or else 0.1 s.
+        interval_s: Length of the intervals of the returns in seconds; by default the longest of 1 day, 1 hour,
+            10 minutes, 1 minute, 10 s and 1 s with which the run has at least 30 intervals, or else 0.1 s.
         days_a_year: Trading days in a year: 365 for a market that never closes.
         hours_a_day: Trading hours in a day, for intervals below a day: 24 for a market that never closes.
 
@@ -231,7 +232,7 @@ class _Scope:
         self._net += net
 
     def settle(self) -> None:
-        """Include the present exposure in the maximum; call it once an execution or a sample is completely entered."""
+        """Include the present exposure in the maximum; called after the last change of an execution or a sample."""
         self.highest = max(self.highest, self._gross)
 
     def pass_to(self, time_ns: int) -> None:
@@ -242,7 +243,7 @@ class _Scope:
         self._last_ns = max(self._last_ns, time_ns)
 
     def follower(self, time_ns: int) -> _Scope:
-        """Return a scope that begins at this time, with the present exposures of this one."""
+        """Return a new scope that begins at this time with the present exposures of `self`."""
         return _Scope(time_ns, self._gross, self._net)
 
     def means(self) -> tuple[Fraction | None, Fraction | None]:
@@ -395,7 +396,7 @@ class _Run:
     # Returns.
 
     def _usual_interval_s(self) -> float:
-        """Return the longest candidate of which the run has enough intervals, or else the shortest candidate."""
+        """Return the longest candidate with which the run has enough intervals, or else the shortest candidate."""
         counts = ((each, sum(1 for _ in self._targets(round(each * _NS), _ENOUGH))) for each in _INTERVALS_S)
         return next((each for each, count in counts if count >= _ENOUGH), _INTERVALS_S[-1])
 
@@ -421,7 +422,7 @@ class _Run:
                 yield bisect_right(times, times[begin] + number * interval_ns, begin, end) - 1
 
     def _spans(self) -> Iterator[tuple[int, int]]:
-        """Yield for each day the index of its first sample and the index after its last one."""
+        """Yield, for each day, the index of its first sample and the index after its last sample."""
         begin = 0
         for place in range(1, len(self._days) + 1):
             if place == len(self._days) or self._days[place] != self._days[begin]:
@@ -511,7 +512,7 @@ def _longest_ns(times: Sequence[int], below: Sequence[int]) -> int:
         if fall:
             longest = max(longest, time_ns - since)
         else:
-            # A profit that reaches its maximum again at this sample was below it until now.
+            # If the profit reaches its maximum again at this sample, it was below the maximum until now.
             longest = max(longest, time_ns - since) if is_below else longest
             since = time_ns
         is_below = bool(fall)
@@ -557,7 +558,9 @@ STATISTICS_HEAD: Final = ("of", *(head for head, _, _ in _COLUMNS))
 
 
 def statistics_rows(statistics: Statistics) -> list[list[str]]:
-    """Return a row for the total and for each part; a scope with a single part, equal to the total, has no rows."""
+    """Return a row for the total and for each part; a scope with a single part has no rows, since they would equal the
+    total.
+    """
     scopes = {
         "strategy": statistics.by_strategy,
         "symbol": statistics.by_symbol,

@@ -1,9 +1,9 @@
-"""One backtest, or simulation, for each point of a grid, in this process, in several, or spread over a Spark cluster.
+"""A backtest or a simulation for each point of a grid: in this process, in several processes, or on a Spark cluster.
 
 A point is a task: its configuration is sent as data, and its figures come back. Its whole result has the same bytes as
-that of `deltabook backtest` with the same parameters. Workers open files by the same names, from the same directory: on
-a cluster the files are on a shared volume. Strategies that are in no file are sent as pickled classes, by value if they
-come from a notebook or a script. A point that fails is returned with its error, and the others continue.
+that of `deltabook backtest` with the same parameters. Workers open files by the same names, from the same directory, so
+on a cluster the files must be on a shared volume. Strategies that are in no file are sent as pickled classes, by value
+if they come from a notebook or a script. A point that fails is returned with its error, and the others continue.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ Classes = Mapping[str, type[Strategy[Any]]]
 
 
 class Experiment(Protocol):
-    """Kind of run that a sweep repeats: a backtest or a simulation. Workers find it by the names of its module and
-    class.
+    """Kind of run that a sweep repeats: a backtest or a simulation. Workers import the experiment by the names of its
+    module and class.
     """
 
     config_type: type[Any]
@@ -138,8 +138,8 @@ class SweepResult(msgspec.Struct, frozen=True):
         return pa.table(columns)
 
     def plot(self, figure: str = "profit", across: str = "", down: str = "") -> Figure:
-        """Draw a figure of the points over the parameters ``across`` and ``down``, by default the first two; over a
-        single one if only ``across`` is given.
+        """Draw a figure of the points over the parameters ``across`` and ``down``, by default the first two; if only
+        ``across`` is given, over that parameter alone.
 
         Of points that differ only in other parameters, the best value is shown. Raise `PlottingError` if matplotlib
         is not installed, and `ConfigurationError` for an unknown figure or parameter.
@@ -177,7 +177,7 @@ def run_point(
 ) -> Point:
     """Run one point; with a folder, write its whole result and its report there.
 
-    Errors of the point are returned in it, not raised.
+    An error of the point is returned in the point's record, not raised.
     """
     try:
         result = experiment.run(config, classes)

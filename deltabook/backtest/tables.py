@@ -37,7 +37,9 @@ _SIDES: Final = {"B": "buy", "S": "sell"}
 
 
 class _Scales:
-    """Decimal columns over several instruments: with as many digits after the point as the most precise one needs."""
+    """Decimal columns over several instruments: with as many digits after the point as the most precise instrument
+    needs.
+    """
 
     def __init__(self, instruments: Sequence[Instrument]) -> None:
         self._instruments = {instrument.symbol: instrument for instrument in instruments}
@@ -69,7 +71,7 @@ class _Scales:
 def decimals(values: Sequence[int | None], digits: int) -> pa.Array:
     """Return decimals with ``digits`` digits after the point; ``values`` count units of the last digit."""
     whole = pa.array(values, pa.decimal128(_DIGITS, 0))
-    # The decimals have the same 128 bits, with another position of the point.
+    # A decimal with another number of digits after the point has the same 128 bits.
     return pa.Array.from_buffers(pa.decimal128(_DIGITS, digits), len(whole), whole.buffers())
 
 
@@ -145,7 +147,9 @@ def pnl_table(result: RunData) -> pa.Table:
 
 
 def positions_table(result: RunData) -> pa.Table:
-    """Return time, strategy, symbol, quantity, best bid and ask, and the exposure at the price that would close it."""
+    """Return time, strategy, symbol, quantity, best bid and ask, and the exposure at the price that would close the
+    position.
+    """
     rows = _long_rows(result)
     symbols = [symbol for _, _, symbol, _, _ in rows]
     scales = _Scales(result.instruments)
@@ -168,9 +172,9 @@ def positions_table(result: RunData) -> pa.Table:
 def daily_table(result: RunData) -> pa.Table:
     """Return a row for each UTC day, strategy and symbol: the profit and the trading of the day.
 
-    A day's profit is the profit at its last sample minus that at the last sample of the day before; both value the
-    position at the price that would close it. The first day begins at 0. A day without a sample or an own execution
-    has no row.
+    A day's profit is the profit at its last sample minus the profit at the last sample of the day before. Both profits
+    value the position at the price that would close it. The first day begins at 0. A day that has neither a sample nor
+    an own execution has no row.
     """
     fills: dict[tuple[int, str, str], list[int]] = {}
     for fill in result.fills:
@@ -239,7 +243,7 @@ def _times(times_ns: Sequence[int]) -> pa.Array:
 
 _NS: Final = 1_000_000_000
 _FILLS: Final = 5_000
-"""Largest number of fills that are drawn for a symbol; if it has more, every nth fill is drawn."""
+"""Largest number of fills that are drawn for a symbol; if the symbol has more, every nth fill is drawn."""
 
 
 def chart_data(result: RunData) -> dict[str, Any]:

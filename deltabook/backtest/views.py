@@ -40,7 +40,7 @@ Change = tuple[str, list[Row], list[int]]
 
 
 def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
-    """Return views by their names in lower case; raise `ConfigurationError` for one whose SQL is not text."""
+    """Return views by their names in lower case; raise `ConfigurationError` for a view whose SQL is not text."""
     for name, sql in views.items():
         if not isinstance(sql, str):
             raise ConfigurationError(f"expected the SQL of the view {name}, was {sql!r}")
@@ -48,7 +48,8 @@ def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
 
 
 def wanted_views(views: Mapping[str, str], strategies: Iterable[LoadedStrategy]) -> tuple[list[str], dict[str, str]]:
-    """Return the names of all views of a run, and the SQL of those that come with its configuration or a strategy.
+    """Return the names of all views of a run, and the SQL of the views that come with its configuration or with a
+    strategy.
 
     Raise `ConfigurationError` for two views of one name.
     """
@@ -62,8 +63,9 @@ def wanted_views(views: Mapping[str, str], strategies: Iterable[LoadedStrategy])
 
 
 def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QUERIES_DIR) -> list[NamedSelect]:
-    """Return the SELECTs of these views and of those that they read: from ``given`` (name → SQL), else from the file of
-    that name. Raise `ConfigurationError` for an unknown name and for SQL that cannot be parsed.
+    """Return the SELECTs of these views and of the views that they read. The SQL of a view is in ``given`` (name →
+    SQL), or else in the file with the view's name. Raise `ConfigurationError` for an unknown name and for SQL that
+    cannot be parsed.
     """
     selects: list[NamedSelect] = []
     wanted = sorted(dict.fromkeys(names))
@@ -71,7 +73,7 @@ def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QU
     while wanted:
         selects += _find(wanted, given, folder)
         read = {name for select in selects for name in _read(select)} - relations - {select.name for select in selects}
-        # A name that is neither a view nor a relation is left to the compiler, whose error has its position.
+        # The compiler rejects a name that is neither a view nor a relation, and its error has the name's position.
         wanted = sorted(name for name in read if name in given or (folder / f"{name}.sql").is_file())
     return selects
 
@@ -149,7 +151,7 @@ class _Group:
         return self._state.sources()
 
     def driven(self) -> DrivenGraph | None:
-        """Return its graph for a kernel that runs it; None if DuckDB computes one of its views."""
+        """Return the graph of its views for a kernel that runs the graph; None if DuckDB computes one of the views."""
         return self._state.driven()
 
     def enter_changes(self, changes: list[tuple[str, Row, int]]) -> list[tuple[str, Row, int]]:
@@ -180,7 +182,7 @@ class BacktestViews:
         self.slow: dict[str, str] = {}
         """Reason, by view, why DuckDB recomputes it, which takes about a millisecond per step."""
         self.columns: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {}
-        """Names of the columns, by view, and the digits after the point of those that are scaled integers."""
+        """Names of the columns, by view, and the digits after the point of the columns that are scaled integers."""
         self.types: dict[str, tuple[Column, ...]] = {}
         """Columns with their types, by view."""
         self.sql: dict[str, str] = {}
@@ -268,16 +270,16 @@ class BacktestViews:
         return graph
 
     def await_kernels(self, steps: float) -> None:
-        """Wait for compiled kernels, but not longer than interpreted ones would take for ``steps`` steps, and at most a
-        minute.
+        """Wait for compiled kernels, but not longer than ``steps`` steps would take with interpreted kernels, and at
+        most a minute.
         """
         if self._kernels is not None:
             sources = [source for group in self._groups for source in group.sources()]
             self._kernels.wait(sources, min(_LONGEST_WAIT_S, steps * _INTERPRETED_S))
 
     def enter_changes(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
-        """Return changes that the kernel of `driven` has computed, by view; raise `ConfigurationError` if a view has
-        failed.
+        """Return, by view, the changes that the kernel of `driven` has computed; raise `ConfigurationError` if a view
+        has failed.
         """
         return self._by_view(self._groups[0].enter_changes(changes))
 
@@ -320,8 +322,8 @@ class ViewedRun(Protocol):
         ...
 
     def seen_rows(self) -> list[Delta]:
-        """Return the rows of all relations as the views have seen them, as additions, without changes that have not
-        arrived yet.
+        """Return the rows of all relations as additions, in the state that the views have seen: without changes that
+        have not arrived yet.
 
         `EPOCH_TIME` is among the relations from this call on.
         """
@@ -335,8 +337,8 @@ class ViewedRun(Protocol):
 class RunViews:
     """Adds views to a run, filled with the rows that the other views have seen; the requested lane is ignored.
 
-    Views that belong to a strategy exist from the beginning, and stay. ``done`` is called in the next turn and never
-    within the call that requests a view, as with a live service.
+    Views that belong to a strategy exist from the beginning of the run to its end. ``done`` is called in the next turn
+    and never within the call that requests a view, as with a live service.
     """
 
     def __init__(self, backtest: ViewedRun, shown: Collection[str]) -> None:

@@ -3,9 +3,9 @@
 ```
 exchange/ runtime/ algo/ ──manifest.py (the parts, in their order)
     │
-    ├─ strategies  journals of orders, lists of trades             first: the exchange must have all that it sent
+    ├─ strategies  journals of orders, lists of trades             first: the exchange must have all requests in them
     ├─ a runtime   state, epochs, snapshots, results, letters      next: a consumer before its upstreams
-    └─ an exchange snapshots, streams, requests                    last: it has all that the others have
+    └─ an exchange snapshots, streams, requests                    last: the other copies refer to it
     │ copying.py
     ▼
 stage, a hidden directory beside the target ──checked──▶ manifest.py (every file and its SHA-256)
@@ -14,9 +14,9 @@ stage, a hidden directory beside the target ──checked──▶ manifest.py (
 target: a directory, or an archive (.tar, .tar.zst) ──backup.py──▶ an empty directory
 ```
 
-Some files are not copied: locks, claims, addresses and logs belong to processes; Spark's checkpoint and scratch files
-are recreated from epochs and results; and files that are not known to belong to a run are left out, so that no token
-and no list of users gets into a backup. `inspection.py` describes the contents of a run directory or a backup.
+Some files are not copied. Locks, claims, addresses and logs belong to processes. Spark's checkpoint and scratch files
+are recreated from epochs and results. Files that are not known to belong to a run are left out, so that no token and no
+list of users gets into a backup. `inspection.py` describes the contents of a run directory or a backup.
 """
 
 from deltabook.backup.backup import BackedUp, back_up, restore

@@ -61,7 +61,8 @@ def write_archive(path: Path, directory: Path, names: list[str]) -> None:
 
 
 def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield every file of an archive with its bytes, which must be read before the next file; call it within `reading`.
+    """Yield every file of an archive with its bytes, which must be read before the next file; call this within
+    `reading`.
 
     Raise `BackupError` for an archive that has entries other than files.
     """
@@ -105,7 +106,7 @@ _COPIES: Final[dict[Kind, Callable[[Part, Stage], dict[str, str | int]]]] = {
     "exchange": copy_exchange,
 }
 _ATTEMPTS: Final = 4
-"""Number of times that a part, and all parts together, are copied before a backup fails."""
+"""Number of attempts to copy a part, and of attempts to copy all parts together, before a backup fails."""
 
 
 class BackedUp(msgspec.Struct, frozen=True):
@@ -120,8 +121,8 @@ class BackedUp(msgspec.Struct, frozen=True):
 
 
 def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time_ns) -> BackedUp:
-    """Copy a run directory, or all of those directly below a directory, to ``target``: a new directory, or ``.tar``,
-    ``.tar.zst``.
+    """Copy a run directory, or every run directory directly below a directory, to ``target``: a new directory, or a
+    file ``.tar`` or ``.tar.zst``.
 
     The processes of the run directories may be running. Raise `BackupError` on failure, and then remove the incomplete
     target.
@@ -230,7 +231,7 @@ def restore(backup: Path, directory: Path) -> Manifest:
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BackupError(f"expected an empty directory or none, was {directory}")
-    # The directory is replaced as a whole, so its own name is needed: not `.`, and not that of a symbolic link.
+    # The directory is replaced as a whole, so its real name is needed, not `.` or the name of a symbolic link.
     directory = directory.resolve()
     if directory.is_mount():
         raise BackupError(f"expected a directory that is not a mount point, was {directory}; use a new one below it")

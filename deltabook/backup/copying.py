@@ -1,16 +1,16 @@
 """Copies of parts that running processes write: the stage on which a copy is assembled, and the order of the files.
 
-The journal of a strategy is copied before its list of trades: a fill is removed from the journal only after the list
-has it, and the list may have more trades than the journal.
+The journal of a strategy is copied before its list of trades: a fill is removed from the journal only once it is in the
+list, and the list may have trades that the journal does not have.
 
-The requests of an exchange are copied last. A journal copied in this order is one that a crash could have left, see
-`exchange_server.journal`. If a new segment has appeared by the end of the copy, the segment before it is copied again,
-since it may have grown meanwhile.
+The requests of an exchange are copied last. A journal that is copied in this order is in a state that a crash could
+have left, see `exchange_server.journal`. If a new segment has appeared by the end of the copy, the segment before the
+new one is copied again, since that segment may have grown meanwhile.
 
 The state of a runtime is copied first, since it determines the epoch of the copy. Its process has locked the database,
 so the files are copied as a crash would leave them: the database, then its write-ahead log. If the head of the log has
-changed meanwhile, the log was restarted, and both are copied again; otherwise the log has every page that was being
-written into the database.
+changed meanwhile, the log was restarted, and both files are copied again; otherwise the log has every page that was
+being written into the database.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Stage:
         return copied
 
     def tidy(self) -> None:
-        """Remove files that an earlier attempt has left and this one has not copied."""
+        """Remove files that an earlier attempt has left and this attempt has not copied."""
         for path in sorted(self.directory.rglob("*")):
             if path.is_file() and path not in self._kept:
                 path.unlink()
@@ -108,7 +108,7 @@ def names_in(directory: Path, *patterns: str) -> list[str]:
 
 
 _BESIDE: Final = ("views.json",)
-"""Files in a directory of strategies that belong to all of them."""
+"""Files in a directory of strategies that belong to all strategies."""
 
 
 def copy_algo(part: Part, stage: Stage) -> dict[str, str | int]:
@@ -217,9 +217,9 @@ def copy_runtime(part: Part, stage: Stage) -> dict[str, str | int]:
 
 
 def unread_epochs(copies: Sequence[Path]) -> str | None:
-    """Return why a runtime of these copies could not resume with the copy of its upstream; None if all could.
+    """Return why a runtime of these copies could not resume with the copy of its upstream; None if every runtime could.
 
-    An upstream is copied later, and may by then have removed epochs that the copy of its consumer has yet to read.
+    An upstream is copied later, and may by then have removed epochs that its consumer's copy has not read yet.
     """
     logs = {log.identity(): log for copy in copies for log in [EpochLogReader(copy / "epochs")]}
     for copy in copies:
@@ -277,7 +277,7 @@ def _size(*paths: Path) -> int:
 
 
 def _head(path: Path) -> bytes:
-    """Return the first bytes of a write-ahead log, which change each time that it restarts."""
+    """Return the first bytes of a write-ahead log, which change each time that the log restarts."""
     try:
         with path.open("rb") as file:
             return file.read(_HEAD_BYTES)
@@ -299,8 +299,8 @@ def _end(name: str) -> int:
 def _copy_epochs(source: Path, stage: Stage, newest: int) -> None:
     """Copy the epochs, the newest first, because the oldest may be removed meanwhile.
 
-    Control records are copied after the mark of the first remaining epoch and before the epochs: if a control record
-    was removed before it could be copied, so was an epoch, and the missing epoch is noticed.
+    Control records are copied after the mark of the first remaining epoch and before the epochs. If a control record
+    was removed before it could be copied, an epoch was removed too, and the missing epoch is detected.
     """
     for name in names_in(source, "first"):
         stage.copy(source / name, f"epochs/{name}")
@@ -321,8 +321,8 @@ def _copy_epochs(source: Path, stage: Stage, newest: int) -> None:
 def _expect_begin(source: Path, version: int, first: int, snapshots: SnapshotDirectory) -> None:
     """Raise `MovedError` if the remaining epochs begin after the version from which Spark would resume.
 
-    This happens if results advanced after they were copied, and older epochs were removed: views could then not be
-    filled at that version any more. Results that do not advance belong to a runtime that now runs without Spark.
+    This happens if the results advanced after they were copied, and older epochs were then removed: views could not be
+    filled at the copied version any more. Results that do not advance belong to a runtime that now runs without Spark.
     """
     later = [name for name in names_in(source / "results", "[0-9]*.result", "[0-9]*.full") if _end(name) > version]
     if first > 0 and later and not any(snapshot >= first - 1 for snapshot in snapshots.complete(version)):

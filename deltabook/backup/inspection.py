@@ -1,4 +1,4 @@
-"""Contents of a run directory or a backup, also while its process runs; nothing is changed."""
+"""Reports on the contents of a run directory or a backup: they change nothing, and can be made while processes run."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Facts = dict[str, str | int]
 
 
 class PartReport(msgspec.Struct, frozen=True):
-    """A run directory, or one in a backup."""
+    """Report on a run directory, which may be in a backup."""
 
     kind: Kind
-    """Kind of process that writes it."""
+    """Kind of process that writes the directory."""
     path: str
     """Path of the directory; relative to the backup, if it is in one."""
     facts: Facts
-    """Facts about it, as names and values."""
+    """Facts about the directory, as names and values."""
 
 
 def inspect(path: Path) -> list[PartReport]:

@@ -1,8 +1,8 @@
 """Manifest of a backup: its parts, which are run directories, and every file with its size and checksum.
 
 A part is copied before the parts that it refers to: strategies before the exchange that has their orders, a runtime
-before its upstreams and before the exchange whose feed it reads. So everything to which the first copy refers (an
-order, an epoch, a feed message) has already been written when the second copy is made.
+before its upstreams and before the exchange whose feed it reads. So everything to which a copy refers (an order, an
+epoch, a feed message) has already been written when the part that contains it is copied.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MovedError(Exception):
 
 
 MANIFEST: Final = "backup.json"
-"""Name of the manifest's file, which is the first one of an archive."""
+"""Name of the manifest's file, which is the first file of an archive."""
 _FORMAT: Final = 1
 """Version of the manifest."""
 _CHUNK_BYTES: Final = 1 << 20
@@ -65,7 +65,7 @@ class PartEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A run directory in a backup."""
 
     kind: Kind
-    """Kind of process that wrote it."""
+    """Kind of process that wrote the directory."""
     path: str
     """Path below the backup's directory; empty if the backup is this run directory alone."""
     position: dict[str, str | int]
@@ -137,7 +137,7 @@ class Part(msgspec.Struct, frozen=True):
     """A run directory."""
 
     kind: Kind
-    """Kind of process that writes it."""
+    """Kind of process that writes the directory."""
     directory: Path
     """Path of the directory."""
     path: str
@@ -191,7 +191,7 @@ def _consumers_first(parts: list[Part]) -> list[Part]:
 
 
 def _readers(directory: Path) -> set[Path]:
-    """Return the run directories of the runtimes that read the epoch log of this one."""
+    """Return the run directories of the runtimes that read the epoch log of this directory."""
     readers: set[Path] = set()
     for path in (directory / _CONSUMERS).glob("*.json"):
         try:

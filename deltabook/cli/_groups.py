@@ -3,8 +3,8 @@
 An option has one meaning in all commands, so one table assigns options to the sections of long help texts.
 
 ``--start-on`` of ``deltabook exchange run`` is ``DELTABOOK_EXCHANGE_START_ON`` in the environment and ``start-on`` in
-the table ``[exchange]`` of the file. By default click derives both from the name of the function's parameter, which is
-not part of the interface. Names of earlier versions are refused, and the error contains the name to use.
+the table ``[exchange]`` of the file. By default click derives both names from the name of the function's parameter,
+which is not part of the interface. Names of earlier versions are refused, and the error contains the name to use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def former_name(option: click.Option) -> str:
 
 
 def align_names(command: click.Command) -> None:
-    """Make the options of a command read from the environment under their names on the command line."""
+    """Make click read a command's options from environment variables that are named like the options."""
     for parameter in command.params:
         if isinstance(parameter, click.Option) and former_name(parameter):
             parameter.resolve_envvar_value = MethodType(_from_environment, parameter)  # type: ignore[method-assign]

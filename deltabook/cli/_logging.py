@@ -157,7 +157,9 @@ def start_logging(
 
 
 def log_warnings() -> None:
-    """Log only warnings and errors, unless debug events are logged: for a command that runs an exchange inside."""
+    """Log only warnings and errors, unless debug events are logged; for commands that run an exchange in their own
+    process.
+    """
     observer = _begin()
     if observer.level == LogLevel.info:
         observer.level = LogLevel.warn

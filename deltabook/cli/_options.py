@@ -132,7 +132,7 @@ _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _all_of(*options: _Decorator) -> _Decorator:
-    """Return a decorator that adds options, which a help text lists in their order."""
+    """Return a decorator that adds options; help texts list the options in this order."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -145,7 +145,7 @@ def _all_of(*options: _Decorator) -> _Decorator:
 def replay_options(prefix: str = "") -> _Decorator:
     """Return a decorator that adds the options of a command that replays one recorded file.
 
-    ``prefix`` begins the names of the arguments for the file's format and for the mode.
+    ``prefix`` is the beginning of the names of the arguments for the file's format and for the mode.
     """
     file = click.Path(dir_okay=False, exists=True)
     options = (
@@ -203,7 +203,9 @@ PORT: Final = _Port()
 
 
 class FloatRange(click.FloatRange):
-    """Range of finite numbers. Click's own type accepts NaN, and infinity in a range that has no bound on that side."""
+    """Range of finite numbers. Click's own type accepts NaN, and accepts infinity on a side of the range that has no
+    bound.
+    """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number; call `fail` for text that is not a finite number within the range."""
@@ -241,8 +243,8 @@ def status_interval_options(name: str = "status_interval", default: float = 1.0)
 def access_options(port: str, *, prefix: str = "", variable: str = "") -> _Decorator:
     """Return a decorator that adds the options for access to a port of another process: its token, and its CA.
 
-    ``port`` names the port in the help texts. ``prefix`` begins the names of the options, and ``variable`` those of
-    their environment variables if these are not the usual ones.
+    ``port`` names the port in the help texts. ``prefix`` is the beginning of the options' names. ``variable`` is the
+    beginning of the names of their environment variables, if these are not the usual names.
     """
     return _all_of(
         click.option(
@@ -265,7 +267,7 @@ def access_options(port: str, *, prefix: str = "", variable: str = "") -> _Decor
 def security_options(port: str, *, prefix: str = "") -> _Decorator:
     """Return a decorator that adds the options for the security of a port that the command opens: token and TLS.
 
-    ``port`` names the port in the help texts, ``prefix`` begins the names of the options.
+    ``port`` names the port in the help texts. ``prefix`` is the beginning of the options' names.
     """
     return _all_of(
         click.option(

@@ -207,11 +207,11 @@ class ResultsPort(CliPort):
 
 
 LazyPort = Callable[[], AdminPort]
-"""Creates the port that a command line names when it is first used, so that other errors of the line are reported
-first.
+"""Function that creates the client of the port that the command line names. Commands call it at the first use of the
+port, so that other errors of the command line are reported first.
 """
 LazyResults = Callable[[], ResultsPort]
-"""Creates the port that a command line names, like `LazyPort`."""
+"""Function that creates the client of a runtime's port, like `LazyPort`."""
 Command = Callable[..., Any]
 _DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
 
@@ -226,7 +226,7 @@ def _with_port(
 ) -> Command:
     """Add options to a command, which receives ``name``: a function that creates the port that the options select.
 
-    The values of the options are the arguments of ``make``; the first one is that of ``address_option``. With
+    The values of the options are the arguments of ``make``; the first argument is the value of ``address_option``. With
     ``is_optional``, the command receives None if no address is given.
     """
 

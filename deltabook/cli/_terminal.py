@@ -1,4 +1,4 @@
-"""Output for people: tables as wide as the terminal, and the progress of long commands, on a terminal only."""
+"""Output for people: tables as wide as the terminal, and the progress of long commands, which only a terminal shows."""
 
 from __future__ import annotations
 

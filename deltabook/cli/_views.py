@@ -68,7 +68,7 @@ def shown(value: Any, scale: int = 0) -> str:
 
 
 class _Watched:
-    """Description and recent changes of a view on the screen; its rows are in the screen's mirror."""
+    """Description and recent changes of a view on the screen; the view's rows are in the screen's mirror."""
 
     def __init__(self, about: dict[str, Any]) -> None:
         self.about = about

@@ -1,5 +1,4 @@
-"""`deltabook cluster`: Spark's standalone cluster, as processes of this machine or each process on a machine of its
-own.
+"""`deltabook cluster`: Spark's standalone cluster, with all processes on this machine or each on a machine of its own.
 
 ``master``, ``worker``, ``history`` and ``executor`` become one of Spark's own processes.
 """
@@ -82,7 +81,9 @@ def _directory(what: str) -> Callable[..., Any]:
 
 
 def _daemon(role: DaemonRole, *options: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds options to a command and makes it become the process that they describe."""
+    """Return a decorator that adds options to a command and makes the command become the process that the options
+    describe.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)

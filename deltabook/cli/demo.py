@@ -40,9 +40,9 @@ from runtime.spark.requirements import missing_requirement
 __all__ = ["command"]
 
 _SECONDS: Final = 30.0
-"""Run time of a demo."""
+"""Run time of a demo, in seconds."""
 _CHAOS_SECONDS: Final = 120.0
-"""Run time of a demo with --chaos."""
+"""Run time of a demo with --chaos, in seconds."""
 _CHAOS_EVERY_S: Final = 30.0
 """Time between two kills with --chaos, in seconds."""
 _WITHOUT_SPARK: Final = (

@@ -35,7 +35,7 @@ _SPARK_PACKAGES: Final = {
     "pandas": "pandas",
     "protobuf": "google.protobuf.message",
 }
-"""Module of each package that is imported to check that the package is complete."""
+"""Module of each package whose import shows that the package is complete."""
 _MARKS: Final = {"ok": "ok     ", "warning": "warning", "missing": "MISSING"}
 
 
@@ -45,7 +45,7 @@ class Check(msgspec.Struct, frozen=True):
     name: str
     """Subject of the check."""
     status: Literal["ok", "warning", "missing"]
-    """`missing`: Deltabook does not run without it; `warning`: it runs, but not well."""
+    """`missing`: Deltabook does not run without the subject; `warning`: Deltabook runs, but not well."""
     found: str
     """Description of the present state."""
     mend: str = ""

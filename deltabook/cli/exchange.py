@@ -1,7 +1,7 @@
 """`deltabook exchange run` and `deltabook replay`: run the simulated exchange, or one that only replays a file.
 
-The commands that inspect and control a running exchange, and those that read its files, are in `_exchange_admin` and
-`_exchange_files`.
+`_exchange_admin` has the commands that inspect and control a running exchange, and `_exchange_files` has the commands
+that read its files.
 """
 
 from __future__ import annotations
@@ -86,9 +86,7 @@ _DAY: Final = {"opening_auction": "opening_s", "trading": "trading_s", "closing_
 
 
 def _read(path: str, kind: Any, what: str) -> Any:
-    """Decode the JSON file of an option; ``what`` describes the expected content in the error, with the
-    option's name.
-    """
+    """Decode the JSON file of an option; ``what`` is the expected content with the option's name, for errors."""
     try:
         return decode_strictly(Path(path).read_bytes(), kind)
     except OSError as error:
@@ -98,7 +96,9 @@ def _read(path: str, kind: Any, what: str) -> Any:
 
 
 def _instruments(agents: str, instruments: str | None, *, plays: bool) -> tuple[Instrument, ...]:
-    """Return the instruments: those of --instruments, else those of the file of --agents, else the default ones."""
+    """Return the instruments of --instruments, or else of the file of --agents, or else the default instruments; none
+    for a replay without agents.
+    """
     from exchange_server.config import DEFAULT_INSTRUMENTS
 
     many = tuple[Instrument, ...]

@@ -1,6 +1,7 @@
 """`deltabook kernels` and `deltabook classes`: make files in advance that speed up later starts.
 
-The former compiles the kernels of the shipped queries, the latter archives the classes that Spark's Java loads.
+`deltabook kernels` compiles the kernels of the shipped queries, and `deltabook classes` archives the classes that
+Spark's Java loads.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class ShippedSources(NamedTuple):
 def shipped_sources(folder: Path | None = None) -> ShippedSources:
     """Return the sources of all kernels that shipped code needs.
 
-    These are the kernels of each shipped query alone and of the demo's queries together, in both lanes, and those of
-    order books and of results.
+    These are, in both lanes, the kernels of each shipped query alone and of the demo's queries together; and the
+    kernels of order books and of results.
     """
     from deltabook.demo.plan import VIEWS
     from queries import QUERIES_DIR

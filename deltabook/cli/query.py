@@ -100,7 +100,7 @@ def _check_selects(selects: Sequence[NamedSelect], files: Sequence[Path]) -> Non
 
 
 def _identity(stream: StreamDeclaration) -> tuple[object, ...]:
-    """Return the parts in which two declarations of a stream must agree: all but the directory of its file."""
+    """Return the parts in which two declarations of a stream must agree: all except the directory of the file."""
     source = stream.source.name if isinstance(stream.source, DeclaredFile) else stream.source
     return stream.columns, source, stream.delimiter, stream.adaptor, stream.options, stream.is_table
 
@@ -444,7 +444,7 @@ def list_(results: LazyResults | None, as_json: bool) -> None:
 
 
 def _record_words(record: dict[str, Any] | None) -> list[str]:
-    """Describe the position of Spark's result of an express view, and whether both results are equal."""
+    """Describe the position of Spark's result of an express view, and whether it equals the express lane's result."""
     if record is None:
         return []
     if record["failed"]:

@@ -54,7 +54,7 @@ _FILES_BESIDE: Final = 1024
 
 
 def _scripts(files: str, option: str, lane: Lane | None = None) -> tuple[list[NamedSelect], list[StreamSelect]]:
-    """Return the views of the files, in `lane` if it is given, and their derived streams."""
+    """Return the views and the derived streams of files; the views are in `lane` if it is given."""
     selects: list[NamedSelect] = []
     streams: list[StreamSelect] = []
     for name in filter(None, files.split(",")):
@@ -74,7 +74,7 @@ def _scripts(files: str, option: str, lane: Lane | None = None) -> tuple[list[Na
 
 
 def _tick_units(tick: str) -> int:
-    """Return the number of ten-thousandths in a tick; raise `OptionError` unless it is whole and positive."""
+    """Return the number of ten-thousandths in a tick; raise `OptionError` unless the number is whole and positive."""
     try:
         units = Decimal(tick) * 10_000
     except InvalidOperation:
@@ -410,7 +410,7 @@ class _RuntimeProcess(SupervisedProcess):
         exit_with_stdin: bool,
     ) -> None:
         super().__init__(_reactor, exit_with_stdin=exit_with_stdin)
-        # Spark's JVM is launched with its own output; status lines go to the present standard output.
+        # Spark's JVM is launched with an output of its own. Status lines go to the standard output of this process.
         self._runtime = LiveRuntime(self._reactor, config, selects, self._fail, streams)
         self._reporter = Reporter(
             "runtime",
@@ -425,7 +425,8 @@ class _RuntimeProcess(SupervisedProcess):
     def run(self) -> str | None:
         """Run until the end; return the reason of a failure, or None."""
         give_memory_back()
-        # Signals come first: an interrupt during the start would end the start alone, and the process would continue.
+        # The handlers of signals are installed first: otherwise an interrupt during the start would end only the start,
+        # and the process would continue.
         self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop_on_signal)
         self._reactor.callWhenRunning(self._start)
         self._reactor.run(installSignalHandlers=False)

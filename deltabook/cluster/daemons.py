@@ -46,7 +46,9 @@ _CLASSES: Final = {
     "history": "org.apache.spark.deploy.history.HistoryServer",
 }
 _FOREIGN: Final = ("SPARK_MASTER_", "SPARK_WORKER_", "SPARK_HISTORY_", "SPARK_LOCAL_", "SPARK_DAEMON_")
-"""Prefixes of variables that would be a second configuration; Kubernetes creates some of them from a service's name."""
+"""Prefixes of environment variables that would be a second configuration of Spark; Kubernetes creates some of these
+variables from the names of services.
+"""
 _LOGS: Final = """\
 logger.spark.name = org.apache.spark.deploy
 logger.spark.level = info
@@ -61,15 +63,17 @@ class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: DaemonRole
     """Role of the process."""
     interface: str = "127.0.0.1"
-    """Name or address on which it listens and by which others reach it, or `AUTO`."""
+    """Name or address on which the process listens and by which others reach it, or `AUTO`."""
     port: int = 0
-    """Port of its remote calls, 0 for any; a history server has none."""
+    """Port of the process's remote calls, 0 for any; a history server has none."""
     ui_interface: str = "127.0.0.1"
     """Name or address on which its page is served."""
     ui_port: int = 0
     """Port of its page, 0 for any."""
     directory: str = ""
-    """Directory of its own: a master recovers from it, executors of a worker write to it; empty for a new one."""
+    """Directory of the process: a master recovers from it, executors of a worker write to it; empty for a new
+    directory.
+    """
     secret_file: str = ""
     """File with the secret that all processes of the cluster share; empty for none."""
     memory: str = "512m"
@@ -167,7 +171,7 @@ def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
 
 
 def become(launch: Launch) -> None:
-    """Lock the directory and replace this process by the launched one.
+    """Lock the directory and replace this process by the launched process.
 
     The function never returns; it raises `ClusterError` if another process holds the directory.
     """
@@ -177,8 +181,8 @@ def become(launch: Launch) -> None:
 
 
 def take_directory(directory: Path) -> int:
-    """Lock a directory until the process ends, even if it executes another program; raise `ClusterError` if another
-    process holds it.
+    """Lock a directory until the process ends, even if the process executes another program; raise `ClusterError` if
+    another process holds the directory.
     """
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -233,7 +237,7 @@ def _worker(config: DaemonConfig, directory: Path) -> dict[str, str]:
     del config, directory
     return {
         "spark.worker.timeout": str(SILENT_SECONDS),
-        # Retry every 5 to 15 s, for a day: a master is usually restarted, and a worker that has ended is not.
+        # Retry every 5 to 15 s, for a day, because a master is usually restarted, but a worker that has ended is not.
         "spark.worker.initialRegistrationRetries": _A_DAY_OF_RETRIES,
         "spark.worker.maxRegistrationRetries": _A_DAY_OF_RETRIES,
         "spark.worker.cleanup.enabled": "true",
@@ -256,7 +260,7 @@ def _history(config: DaemonConfig, directory: Path) -> dict[str, str]:
         "spark.history.fs.cleaner.enabled": "true",
         "spark.history.fs.cleaner.maxAge": "7d",
         "spark.history.fs.cleaner.maxNum": "100",
-        # A query may run for weeks: its latest files have all that is needed.
+        # A query may run for weeks, and the latest files of its event log have all that is needed.
         "spark.history.fs.eventLog.rolling.maxFilesToRetain": "4",
     }
 

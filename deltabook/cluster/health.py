@@ -1,7 +1,8 @@
 """Health of the parts of the system: the request to each port, and the judgement of its answer.
 
-*Healthy* means ready and not failed: the part answers, and is connected to its peers. A part that pauses its input on
-purpose (a runtime at its disk limit) is healthy, with the reason in its answer: a restart would not help.
+*Healthy* means ready and not failed: the part answers; strategies and runtimes must also be connected to their peers. A
+part that pauses its input on purpose (such as a runtime at its disk limit) is healthy, because a restart would not
+help; its answer has the reason for the pause.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def _dashboard(status: Mapping[str, Any], most_behind_s: float) -> Verdict:
     del most_behind_s
     states = {name: status[name] for name in ("results", "algo", "exchange")}
     summary = ", ".join(f"{name} {state}" for name, state in states.items())
-    # A page without all of its peers shows what it has and which peers are missing: a page that answers is healthy.
+    # A dashboard that answers is healthy: if peers are missing, its page names them and still shows the state of the
+    # others.
     return True, f"{status['pages']} pages; {summary}"
 
 

@@ -38,7 +38,7 @@ _PORTS: Final = {
 }
 _REGISTERED: Final = re.compile(rb"Successfully registered with master")
 _LONGEST_LINE: Final = 64 * 1024
-"""Largest number of bytes that are stored of a line whose end is missing."""
+"""Largest number of bytes that are stored of a line whose end has not arrived yet."""
 _READY_SECONDS: Final = 120.0
 """Time limit for all workers to be registered."""
 _STOP_SECONDS: Final = 10.0
@@ -254,7 +254,7 @@ class _Process(ProcessProtocol):
         return int(self._transport.pid)
 
     def start(self, reactor: Any, launch: Launch) -> None:
-        """Start the process so that it ends when this process ends, even if this process is killed."""
+        """Start the child process; on Linux it ends when its parent ends, even if the parent is killed."""
         command: Sequence[str] = (sys.executable, str(tied.__file__), *launch.command)
         self._transport = reactor.spawnProcess(self, command[0], command, env=launch.environ, path=launch.directory)
 

@@ -8,8 +8,9 @@ DIR (0700)/ exchange.token runtime.token algo.token   tokens that the ports requ
             ca.key (0600)                             key of the authority; no container gets it
 ```
 
-A container runs as another user, and must be able to read the single files of the folder that are mounted into it. So
-the files are readable for every user and the folder only for its owner: no other user of the machine can reach them.
+A container runs as another user, and must be able to read the files of the folder that are mounted into the container.
+So every user may read the files, but only the owner may open the folder: no other user of the machine can reach the
+files.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ CERTIFICATES: Final = {
     "runtime": ("runtime", "upstream-a", "upstream-b"),
     "algo": ("algo",),
 }
-"""Services that use each certificate; each also covers this machine's own names, which health checks use."""
+"""Services that use each certificate; a certificate also covers this machine's own names, which health checks use."""
 _OURS: Final = {*TOKENS, *(f"{name}.{end}" for name in ("ca", *CERTIFICATES) for end in ("pem", "key"))}
 _AUTHORITY_DAYS: Final = 3650
 """Validity of the authority in days."""
@@ -88,8 +89,8 @@ def make_secrets(directory: Path, hosts: Sequence[str] = (), now: datetime | Non
 
 
 def _check_own(directory: Path) -> None:
-    """Raise `SecretsError` for a folder that other users may open and that has other files: the users would lose access
-    to these files.
+    """Raise `SecretsError` for a folder that other users may open and that has files of another kind: the users would
+    lose access to these files.
     """
     if not directory.stat().st_mode & 0o077:
         return
@@ -120,7 +121,7 @@ class _Folder:
             self._write(name, secrets.token_urlsafe(_RANDOM_BYTES).encode() + b"\n")
 
     def authority(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-        """Return the authority and its key; create both if neither exists; raise `SecretsError` for one alone."""
+        """Return the authority and its key; create both if neither exists; raise `SecretsError` if only one exists."""
         shown, hidden = self._directory / "ca.pem", self._directory / "ca.key"
         if shown.exists() != hidden.exists():
             missing, there = (shown, hidden) if hidden.exists() else (hidden, shown)

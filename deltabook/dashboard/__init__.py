@@ -9,10 +9,11 @@
     exchange ──▶ ExchangeFollower: phases, scales ─────┘
 
 `deltabook.dashboard.followers` has a follower for each of the three peers, which sends requests through
-`deltabook.dashboard.peers`. Peers are followed and histories recorded whether a page is open or not. A page *pulls*:
-it requests the next frame when it has drawn the last. A frame has the changes since the page's last frame. Each part is
-encoded once for all pages (`deltabook.dashboard.frames`), and a part that does not change costs nothing. Figures come
-from a peer. In texts they are formatted here, exactly; charts receive prices and quantities in ticks and lots.
+`deltabook.dashboard.peers`. Peers are followed and histories recorded whether a page is open or not. A page *pulls*: it
+requests the next frame when it has drawn the previous one. A frame has the changes since the page's previous frame.
+Each part is encoded once for all pages (`deltabook.dashboard.frames`), and a part that does not change costs nothing.
+Figures come from the peers. The dashboard formats figures in texts exactly; charts receive prices and quantities in
+ticks and lots.
 """
 
 from deltabook.dashboard.app import Dashboard, DashboardConfig

@@ -42,7 +42,7 @@ class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exchange: Peer | None = None
     """Admin port of the exchange."""
     scales: dict[str, Instrument] = {}
-    """Worth of a tick and of a lot by symbol; ``*`` for all other symbols. They override the exchange's scales."""
+    """Worth of a tick and of a lot by symbol, ``*`` for all other symbols; overrides the exchange's scales."""
     interface: str = "127.0.0.1"
     """Address that the page is served on."""
     http_port: int = 0
@@ -149,7 +149,7 @@ class Dashboard:
         return self._now_ns() // 1_000_000
 
     def _refusal(self, token: str) -> str:
-        """Return why a page's token is refused, else an empty text.
+        """Return the reason why a page's token is refused; empty if the token is accepted.
 
         The page sends its token on its socket, whose origin was checked when the socket was opened.
         """
@@ -199,7 +199,7 @@ class Dashboard:
         self._lists_changed()
 
     def _sample_money(self, number: int, time_s: int) -> None:
-        """Enter the profit; another set of strategies, or another worth of a tick, starts a new curve."""
+        """Enter the profit; a change of the set of strategies, or of the worth of a tick, starts a new curve."""
         money = self._lists.profits(time_s)
         if money is None or self.algos is None or self.algos.link.state != "live":
             return
@@ -259,7 +259,7 @@ class Dashboard:
 
     def _put_symbol(self, scope: Scope, symbol: str) -> None:
         panels, frames = self._panels, self._frames
-        # A page may request any name; an unknown one must not use up one of the places in the histories.
+        # A page may request any name; an unknown symbol must not use up a place in the histories.
         charted = self._history.of(symbol) if self._market.has(symbol) else None
         frames.put(scope, "book", panels.book(symbol))
         frames.put(scope, "scale", panels.scale(symbol))

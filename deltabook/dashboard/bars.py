@@ -1,7 +1,8 @@
-"""Candles of every symbol: those of the runtime's derived streams, and later ones made from the tape.
+"""Candles of every symbol: those of the runtime's derived streams, and later candles that are made from the tape.
 
-``bars_1s`` and ``bars_1m`` deliver a bar when its time is over. The unfinished bar, and all bars of a runtime without
-these streams, are made from the trades of ``tape``; a bar of a stream replaces one that was made here.
+The derived streams ``bars_1s`` and ``bars_1m`` deliver a bar when its time is over. This module makes the unfinished
+bar, and all bars of a runtime without these streams, from the trades of ``tape``. A bar of a stream replaces a bar that
+was made from trades.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ __all__ = ["BAR_VIEWS", "Bar", "Bars", "TapeTrade"]
 BAR_VIEWS: Final = {"bars_1s": 1, "bars_1m": 60}
 """Seconds of a bar, by derived stream."""
 KEPT_S: Final = {1: MOST_SECONDS, 60: MOST_MINUTES * 60}
-"""Time in seconds for which bars are kept, by the seconds of a bar."""
+"""Time in seconds for which bars are kept, by the length of a bar in seconds."""
 _BACKWARDS_NS: Final = 300 * 10**9
-"""Nanoseconds before the newest known time; a snapshot that ends before that belongs to another run of the market."""
+"""Largest time, in nanoseconds, by which a snapshot may end before the newest known time; a snapshot that ends earlier
+belongs to another run of the market.
+"""
 
 
 class TapeTrade(msgspec.Struct, frozen=True):
@@ -140,7 +143,7 @@ class Bars:
         return self._first.get(symbol)
 
     def _advance(self, symbol: str, time_ns: int, *, is_snapshot: bool) -> None:
-        """Advance the market's time; a snapshot that ends long before it belongs to another run of the market."""
+        """Advance the market's time; a snapshot that ends long before that time is from another run of the market."""
         if is_snapshot and time_ns < self._newest_ns.get(symbol, 0) - _BACKWARDS_NS:
             self.time_ns = 0
             self._newest_ns.pop(symbol)

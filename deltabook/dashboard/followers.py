@@ -91,7 +91,7 @@ _ALGO_ROUND_S: Final = 0.3
 _ORDERS_EVERY: Final = 3
 """Number of rounds between two requests for the orders."""
 MOST_FILLS: Final = 2_000
-"""Greatest number of fills that are kept, the newest of all strategies."""
+"""Greatest number of fills that are kept: the newest fills of all strategies."""
 _DAY_S: Final = 86_400.0
 """Time span of a chart, in seconds."""
 
@@ -112,7 +112,9 @@ class AlgoFollower:
         self.fills: deque[FillLine] = deque(maxlen=MOST_FILLS)
         """Fills, oldest first."""
         self._unplaced: deque[tuple[FillLine, bool]] = deque(maxlen=MOST_FILLS)
-        """Fills that `take_placed` has not returned yet, each with True if it came while its process was followed."""
+        """Fills that `take_placed` has not returned yet, each with True if the fill arrived while its process was
+        followed.
+        """
         self._asker, self._on_round = asker, on_round
         self._run, self._after, self._round_number = "", 0, 0
         self._rounds = Rounds(clock, _ALGO_ROUND_S, self._round, self._failed)
@@ -153,8 +155,8 @@ class AlgoFollower:
     def take_placed(self, market_s: float) -> list[tuple[FillLine, float]]:
         """Return the new fills that have a known market time, oldest first, each with this time in seconds.
 
-        ``market_s`` is the market time of the runtime's views. If it counts from midnight, and the exchange's time does
-        not, a fill that has just come gets ``market_s``, and the time of an older fill is unknown.
+        ``market_s`` is the market time of the runtime's views. If ``market_s`` counts from midnight and the exchange's
+        time does not, a fill that has just arrived gets ``market_s``, and the time of an older fill is unknown.
         """
         placed: list[tuple[FillLine, float]] = []
         for fill, is_new in self._unplaced:
@@ -223,7 +225,7 @@ class ViewDescription(msgspec.Struct, frozen=True, rename={"view_class": "class"
     since: int = 0
     """Epoch from which on the view is maintained."""
     failed: str | None = None
-    """Reason why the view is not maintained any more; None if it is."""
+    """Reason why the view is not maintained any more; None if it is maintained."""
     sql: str = ""
     """SELECT of the view."""
     record: SparkRecord | None = None
@@ -302,7 +304,9 @@ class ResultsFollower:
         changes.abort()
 
     def ended(self, changes: _Changes) -> None:
-        """Remove a subscription that has ended; the next round requests the list of views, and starts another."""
+        """Remove a subscription that has ended; the next round requests the list of views, and starts another
+        subscription.
+        """
         self._round_number = 0
         for lane, current in tuple(self._changes.items()):
             if current is changes:
@@ -375,7 +379,7 @@ class ResultsFollower:
             lane for lane in wanted if lane in self._changes and now_s - self._changes[lane].received_s > _SILENCE_S
         ]
         if self.figures.get("spark") == "starting":
-            silent = [lane for lane in silent if lane != "spark"]  # Spark's views follow once it is up
+            silent = [lane for lane in silent if lane != "spark"]  # Spark's views follow once Spark is up
         if silent:
             self.link.stale(
                 f"It answers, but holds back its views of the lane{'s' * (len(silent) > 1)} {' and '.join(silent)}: "

@@ -1,9 +1,9 @@
 """Frames of pages: made of sections that are encoded once for all pages, and omitted if nothing changed.
 
-A section belongs to a *scope*: it is common to all pages, or belongs to a symbol, a view or a strategy. There are three
-kinds: a value, sent as a whole; rows, of which changed ones are sent with their places; and a `Series`, whose new rows
-are sent. Each section remembers the numbers of the frames in which it changed: a page is sent only the changes after
-its own newest frame, and pages that have the same frame share the same bytes.
+A section belongs to a *scope*: it is common to all pages, or belongs to a symbol, a view or a strategy. A section is of
+one of three kinds: a value, which is sent as a whole; rows, of which the changed rows are sent with their places; or a
+`Series`, of which the new rows are sent. Each section has the numbers of the frames in which it changed. A page is sent
+only the changes after its own newest frame, and pages with the same newest frame are sent the same bytes.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Frames:
         self._market_ms = 0
 
     def begin(self, market_ms: int) -> None:
-        """Begin the next frame, of this market time: sections that are set from now on are part of it."""
+        """Begin the next frame, of this market time: sections that are set from now on are part of the frame."""
         self.number += 1
         self._market_ms = market_ms
         self._made.clear()

@@ -1,8 +1,8 @@
 """Histories of a dashboard: candles, lines, depth, fills, money and engine figures, kept whether a page is open or not.
 
-A history is a `Series`: rows by key, in the order of their last change. A row is encoded when it is entered. It has
-the number of the first frame that contains it, so that a page is sent only rows that it does not have.
-Prices and quantities are ticks and lots, because the worth of a tick may become known after the first row.
+A history is a `Series`: rows by key, in the order of their last change. A row is encoded when it is entered. Each row
+has the number of the first frame that contains the row, so that a page is sent only rows that it does not have. Prices
+and quantities are ticks and lots, because the worth of a tick may become known after the first row.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ __all__ = [
 ]
 
 MOST_CHARTED: Final = 100
-"""Greatest number of symbols with histories, in the order in which they were first seen."""
+"""Greatest number of symbols with histories: those that were seen first."""
 MOST_SECONDS: Final = 960
-"""Number of rows that cover a second each; charts of more than a quarter of an hour use those of a minute."""
+"""Number of rows that cover a second each; charts of more than a quarter of an hour use the rows that cover a minute.
+"""
 MOST_MINUTES: Final = 1_440
 """Number of rows that cover a minute each: a day."""
 MOST_MARKS: Final = 2_000
@@ -153,7 +154,7 @@ class Series:
         return next(reversed(self._rows), None)
 
     def put(self, number: int, key: Any, row: Any) -> None:
-        """Enter or change a row; ``number`` is that of the next frame."""
+        """Enter or change a row; ``number`` is the number of the next frame."""
         data = _encode(row)
         entry = self._rows.get(key)
         if entry is not None and entry[1] == data:
@@ -217,7 +218,7 @@ class Charted:
         }
 
     def add_line(self, number: int, line: PriceLine) -> None:
-        """Enter the prices of this second; the last ones of a minute represent the minute."""
+        """Enter the prices of this second; the last prices of a minute represent the minute."""
         self.lines_1s.put(number, line.time_s, line)
         minute = line.time_s // 60 * 60
         self.lines_1m.put(number, minute, msgspec.structs.replace(line, time_s=minute))
@@ -258,13 +259,13 @@ class History:
         return charted
 
     def add_money(self, number: int, money: ProfitPoint) -> None:
-        """Enter the profit of this second; the last one of a minute represents the minute."""
+        """Enter the profit of this second; the last profit of a minute represents the minute."""
         self.money_1s.put(number, money.time_s, money)
         minute = money.time_s // 60 * 60
         self.money_1m.put(number, minute, msgspec.structs.replace(money, time_s=minute))
 
     def restart(self, number: int) -> None:
-        """Clear the histories in market time except the candles: the market turned out to have another clock."""
+        """Clear the histories in market time except the candles: the market has another clock than before."""
         series = [self.money_1s, self.money_1m, self.gaps]
         for charted in self._symbols.values():
             series += [charted.lines_1s, charted.lines_1m, charted.depth, charted.marks]

@@ -27,7 +27,7 @@ VIEWS: Final[Mapping[str, tuple[str, ...]]] = {
     "vwap_trades": ("symbol", "price_volume", "volume", "trades"),
     **dict.fromkeys(BAR_VIEWS, _BAR_COLUMNS),
 }
-"""Columns that are read of each view or derived stream; they are those of the queries that ship with Deltabook."""
+"""Columns that are read of each view or derived stream, as the queries that ship with Deltabook name them."""
 MOST_SYMBOLS: Final = 10_000
 """Greatest number of symbols; rows of further symbols are ignored."""
 
@@ -86,7 +86,9 @@ class DisplayedMarket:
         self.known: set[str] = set()
         """Views whose snapshot has been received."""
         self.changed: set[str] = set()
-        """Symbols that have changed since they were last displayed; the code that displays a symbol removes it."""
+        """Symbols that have changed since they were last displayed; the code that displays a symbol removes it from the
+        set.
+        """
         self._symbols: dict[str, None] = {}
         self._enter: dict[str, Callable[[_Row], None]] = {
             "best_quote": self._enter_quote,
@@ -168,7 +170,7 @@ class DisplayedMarket:
         return next(self.trades(symbol, 1), None)
 
     def _apply_bars(self, width_s: int, rows: pa.Table, *, is_snapshot: bool) -> None:
-        """Enter candles that are new enough to be kept; the removal of old ones from their stream has no effect."""
+        """Enter candles that are new enough to be kept; the removal of old candles from their stream has no effect."""
         if self._bars is None or not rows.num_rows:
             return
         newest_ns = pc.max(rows.column("t")).as_py()

@@ -26,7 +26,7 @@ MOST_CHANGES: Final = 200
 MOST_VIEWS: Final = 20
 """Greatest number of views that are followed at a time."""
 _ROUND_S: Final = 0.5
-"""Time between two rounds, which begin to follow the views that pages have opened, in seconds."""
+"""Time in seconds between two rounds; a round begins to follow the views that pages have opened meanwhile."""
 _INTEREST_S: Final = 3.0
 """Seconds without a page's request after which a view is not followed any more."""
 _LONGEST_TEXT: Final = 100_000

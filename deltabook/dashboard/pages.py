@@ -1,4 +1,4 @@
-"""The open pages: each requests a frame when it has drawn the last, and is sent one at the next tick.
+"""The open pages: each requests a frame when it has drawn the previous one, and is sent the frame at the next tick.
 
 Nothing is computed, kept or counted for a page without a request. A page whose connection is full receives nothing
 until the connection drains, and is closed if it stays full for too long.
@@ -29,7 +29,7 @@ _POLICY: Final = 1008
 _BUSY: Final = 1013
 """Code with which the socket is closed if there are too many pages."""
 _TOKEN: Final = 4401
-"""Code with which the socket is closed for a wrong token; the page then shows a field for one."""
+"""Code with which the socket is closed for a wrong token; the page then shows a field for a token."""
 
 
 class Wire(Protocol):
@@ -53,7 +53,7 @@ class Page:
         self.ask: Ask | None = None
         """Request that the page waits for."""
         self.full_since_s: float | None = None
-        """Time in seconds since which its connection has been full; None if it is not."""
+        """Time in seconds since which the page's connection has been full; None if the connection is not full."""
         self._is_known = False
 
     def receive(self, message: bytes) -> None:

@@ -35,8 +35,8 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ca_file: str = ""
     """PEM file of the authority that signed the peer's certificate; empty: requests go without TLS."""
     listed_in: str = ""
-    """JSON file of name → HOST:PORT, instead of an address. It is read at each request: it need not exist before the
-    peer does, and a peer that returns at another port is found again.
+    """JSON file with the address HOST:PORT of each peer by name, instead of `address`. The file is read at each
+    request, so it need not exist before the peer does, and a peer that returns at another port is found again.
     """
     name: str = ""
     """Name of the peer in that file."""
@@ -49,7 +49,8 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self._read().get(self.name, "") if self.listed_in else self.address
 
     def news(self) -> str:
-        """Return why the peer is not available, if its file has ``NAME.news``, else an empty text.
+        """Return the reason why the peer is not available, which the file has under ``NAME.news``; empty if there is
+        none.
 
         Raise `DashboardError` for an invalid file.
         """
@@ -71,7 +72,9 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 LinkState = Literal["off", "connecting", "live", "stale", "lost"]
-"""State of a connection. off: there is no peer; connecting: it has never answered; stale: it answers with old data."""
+"""State of a connection. off: there is no peer; connecting: the peer has never answered; live: the peer answers; stale:
+the peer answers with old data; lost: the peer does not answer any more.
+"""
 _DELAY_MS: Final = 10_000
 """Milliseconds by which the computed start of a process may be too late; an even later start means a restart."""
 
@@ -82,7 +85,7 @@ class LinkLine(msgspec.Struct, frozen=True):
     state: LinkState
     """State of the connection."""
     words: str
-    """Reason why it is not live; empty if it is."""
+    """Reason why the connection is not live; empty if it is live."""
     address: str
     """Address as HOST:PORT; empty for none, and while it is unknown."""
     since_ms: int

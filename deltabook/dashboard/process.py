@@ -54,7 +54,7 @@ class DashboardMetrics:
     """Metrics of the dashboard; used on the reactor's thread only."""
 
     def __init__(self, figures: Callable[[], Figures], run_id: str = "") -> None:
-        """Make the metrics; ``figures`` returns those of status lines."""
+        """Make the metrics; ``figures`` returns the figures of status lines."""
         self._figures = figures
         self.answer = Exposition("dashboard", run_id, self._collect).answer
         """Returns the metrics in a format that a monitor accepts, and its content type."""
@@ -142,8 +142,8 @@ class _Root(Resource):
             request.setHeader("allow", "GET, HEAD")
             return refuse(request, 405, f"expected GET, was {request.method.decode('ascii', 'replace')[:20]}")
         refusal = self._access.refusal_of(request, admits_own_pages=True)
-        # A page cannot send a token before it has its files and its socket, so these need none; it sends the token on
-        # the socket.
+        # A page cannot send a token before it has its files and its socket, so requests for these need no token; the
+        # page sends its token on the socket.
         if refusal is not None and not (refusal[0] == 401 and (path in self._files or path == "/v1/frames")):
             return refuse(request, *refusal)
         if path in self._files:

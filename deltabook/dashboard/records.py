@@ -107,11 +107,11 @@ class ViewRow(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     rows: int
     """Number of rows."""
     version: int
-    """Step of a view of the express lane, epoch of one of the Spark lane."""
+    """Step of a view of the express lane, or epoch of a view of the Spark lane."""
     since: int
     """Epoch from which on the view is maintained."""
     failed: str | None
-    """Reason why the view is not maintained any more; None if it is."""
+    """Reason why the view is not maintained any more; None if it is maintained."""
     comparison: str | None = None
     """Last result of comparing an express view with Spark's, such as ``differs``."""
 
@@ -143,7 +143,7 @@ class StrategyTraits(msgspec.Struct, frozen=True):
     parameters: dict[str, str]
     """Parameters as JSON, by name."""
     views: tuple[str, ...]
-    """Views that it reads."""
+    """Views that the strategy reads."""
 
 
 class StrategyRow(msgspec.Struct, frozen=True):
@@ -156,7 +156,7 @@ class StrategyRow(msgspec.Struct, frozen=True):
     reason: str
     """Reason for the state; empty for none."""
     is_connected: bool
-    """True if it is logged in to the exchange and the state of all its orders is known."""
+    """True if the strategy is logged in to the exchange and the state of all its orders is known."""
     orders_sent: int
     """Number of orders sent."""
     orders_filled: int

@@ -108,7 +108,8 @@ class SymbolPanels:
             else:
                 groups.append([trade])
         if len(read) == MOST_READ:
-            # More trades may belong to the oldest group. If it is the only one, it is read to its end.
+            # The oldest group may have further trades, which were not read. If there is no other group, it is read to
+            # its end.
             newest = groups.pop()[0]
             if not groups:
                 at = newest.time_ns, newest.price_ticks
@@ -206,7 +207,7 @@ def is_open(order: OrderLine) -> bool:
 
 
 _MOST_SYMBOL_ROWS: Final = 1_000
-"""Greatest number of symbols in the list, the first by name."""
+"""Greatest number of symbols in the list, which has the first symbols by name."""
 _MOST_ORDER_ROWS: Final = 60
 """Greatest number of orders of a strategy on a page."""
 _MOST_FILL_ROWS: Final = 60

@@ -129,7 +129,7 @@ class Child:
         return list(deque(text.splitlines(), maxlen=count))
 
     def reason(self) -> str:
-        """Return why the process ended, in its own words if it reported a reason."""
+        """Return the reason why the process ended, as the process reported it if it did."""
         prefix = f"deltabook {self.role}: failed: "
         if self.failed is not None:
             return self.failed.reason

@@ -16,9 +16,9 @@ _COUNTS: Final = {
     "runtime": ("messages", "epoch", "view_updates"),
     "algo": ("orders_sent", "orders_filled"),
 }
-"""Counts of a role, which do not decrease when it is restarted."""
+"""Counts of each role, which do not decrease when the role's process is restarted."""
 _PROCESS_COUNTS: Final = frozenset({"view_updates"})
-"""Counts that begin at 0 when a process is restarted; all others continue from its directory."""
+"""Counts that begin at 0 when a process is restarted; all other counts continue from the process's directory."""
 _MOMENTARY: Final = ("lag_ms", "express_lag_ms", "rows_per_s")
 """Figures of the runtime that are frozen when the demo's seconds are over."""
 _RATE_SPAN_S: Final = 0.5
@@ -45,7 +45,7 @@ class DemoFigures:
         """Address of the dashboard's page."""
 
     def take(self, role: str, figures: Mapping[str, Figure], statuses: int) -> None:
-        """Enter the figures of a role; `statuses` is the number of status events that they come from."""
+        """Enter the figures of a role; `statuses` is the number of status events that the figures come from."""
         if not statuses or self._statuses.get(role) == statuses:
             return  # a part that was restarted and has not reported yet keeps its last figures
         self._statuses[role] = statuses

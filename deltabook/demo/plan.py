@@ -108,8 +108,8 @@ PARAMETERS: Final[dict[Flow, tuple[str, ...]]] = {
     "agents": (),
     "capture": ("sobi.depth_bps=10", "sobi.factor=1.2", "volatile_sobi.depth_bps=100"),
 }
-"""Parameters of the strategies, by flow. The book of the capture has orders down to a price of 0, and is less one-sided
-as a whole than near the best prices: the strategies compare only its part near the last price.
+"""Parameters of the strategies, by flow. The book of the capture has orders down to a price of 0, and the whole book is
+less one-sided than its part near the best prices. So the strategies compare only the orders near the last price.
 """
 SCALES: Final[dict[Flow, Instrument]] = {
     "agents": Instrument("default", tick_size="0.01", lot_size="1"),
@@ -117,10 +117,10 @@ SCALES: Final[dict[Flow, Instrument]] = {
 }
 """Worth of a tick and of a lot, by flow; all symbols of the flow ``agents`` have the same."""
 FEEDS: Final[dict[Flow, Feed]] = {"agents": "itch", "capture": "text"}
-"""Default feed of each flow: ITCH, unless it cannot list the symbols."""
+"""Default feed of each flow: ITCH, unless an ITCH feed cannot list the flow's symbols."""
 PEERS_FILE: Final = "peers.json"
-"""File of the run folder: HOST:PORT of each process that is up, by the dashboard's name for it; ``NAME.news`` has the
-reason why a process is absent.
+"""File of the run folder: HOST:PORT of each process that is up, by the dashboard's name for the process; ``NAME.news``
+has the reason why a process is absent.
 """
 _COMMON: Final = ("--exit-with-stdin", "--status-interval", "1")
 _CAPTURE: Final = (
@@ -148,7 +148,7 @@ class Stage:
     stop_order: int
     """Position in the order of stopping; lower numbers are stopped first."""
     peer: tuple[str, str] | None = None
-    """The dashboard's name for it, and the purpose of the port that the dashboard connects to."""
+    """The dashboard's name for the process, and the purpose of the port that the dashboard connects to."""
     page: str = ""
     """Purpose of the port that serves a page."""
 
@@ -184,8 +184,8 @@ def make_stages(
     spark: SparkPlace | None = SparkPlace(),
     pg_port: int | None = None,
 ) -> list[Stage]:
-    """Return the stages of a demo in the order of their start, with folders of their own under `folder`: dashboard, a
-    cluster if the demo has workers, exchange, runtime and strategies.
+    """Return the stages of a demo in the order of their start: dashboard, a cluster if the demo has workers, exchange,
+    runtime and strategies. Each has a folder of its own under `folder`.
 
     The dashboard starts first; it reads the addresses of the others from `PEERS_FILE` as they come up.
 

@@ -3,11 +3,12 @@
 ```
 for each stage: start ──▶ wait for "ready" ──▶ next          (bounded; a child that ends here fails the demo)
 first view update ──▶ Spark is up ──▶ run for `seconds` ──▶ stop: SIGTERM ──▶ wait, bounded ──▶ SIGKILL to the group
-a child that dies later: start it again on its ports, see `RestartLimit`; one that is given up fails the demo
+a child that dies later: start it again on its ports, see `RestartLimit`; a child that is given up fails the demo
 signals: first = stop now, second = kill now
 ```
 
-One thread, one selector: it sleeps until a child writes something, a child ends, a signal comes or a time is over.
+The supervisor has one thread and one selector. It sleeps until a child writes something, a child ends, a signal arrives
+or a timeout expires.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class DemoTimeouts:
     ready_s: float = 300.0
     """Time for a child to become ready; on a busy machine, the start of Spark takes minutes."""
     first_update_s: float = 120.0
-    """Time for the first view update once all are ready."""
+    """Time for the first view update once all children are ready."""
     stop_s: float = 40.0
     """Time for a child to end after SIGTERM."""
     kill_s: float = 5.0
@@ -102,8 +103,8 @@ class Supervisor:
     """Runs the children of one demo.
 
     `run` returns the figures of a demo that ran its time, or raises `ChildError`, `InterruptedDemoError` or
-    `DemoError`. However it ends, no child is left: process groups are killed if necessary. It must run on the main
-    thread, because it handles the signals while it runs.
+    `DemoError`. However the demo ends, no child is left: process groups are killed if necessary. `run` must be called
+    on the main thread, because it handles the signals meanwhile.
     """
 
     def __init__(
@@ -200,7 +201,7 @@ class Supervisor:
         role = part.stage.role
         if part.child.exit_code is not None:
             self._drain(part.child)
-            if part.child.ready is not None and not part.has_been_ready:  # it died before its line was read
+            if part.child.ready is not None and not part.has_been_ready:  # it ended before its "ready" was read
                 self._take_ready(part)
             self._restart(part)
         elif part.is_coming_back and part.child.ready is not None:
@@ -233,7 +234,7 @@ class Supervisor:
         )
 
     def _cause_chaos(self) -> None:
-        """Kill the runtime if that is due."""
+        """Kill the runtime if a kill is due."""
         part = self._parts.get("runtime")
         if not self._chaos_s or part is None or part.is_coming_back or not self.figures.is_started:
             return
@@ -261,8 +262,8 @@ class Supervisor:
     def _wait(self, done: Callable[[], bool], limit_s: float, what: str = "", role: str = "") -> None:
         """Run until ``done`` returns True or ``limit_s`` seconds are over.
 
-        After ``limit_s`` it raises `DemoError` if ``what``, the text of what is expected, is not empty; the error names
-        the log of ``role``.
+        ``what`` describes the expected event. If it is not empty, `DemoError` is raised after ``limit_s`` seconds, with
+        the log of ``role`` in its message.
         """
         deadline = self._clock() + limit_s
         while not done():

@@ -88,13 +88,13 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fees: str = ""
     """Fees as for `deltabook algo run`: a text or a TOML file; empty for none."""
     first_broker_id: int = 9001
-    """Broker number of the first strategy; the others follow."""
+    """Broker number of the first strategy; the other strategies have the following numbers."""
     trades_rows: int = 20_000
     """Greatest number of trades in TRADES."""
     trades_time_s: int = 300
     """Greatest age of trades in TRADES, in seconds."""
     points: int = 2_000
-    """Greatest number of points of the result's curves; with enough data they have at least half as many."""
+    """Greatest number of points of the result's curves; with enough data the curves have at least half as many."""
     orders_kept: int = 100_000
     """Largest number of orders that the result lists, beginning with the first; all orders are counted."""
 
@@ -102,7 +102,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def begin_ns(self) -> int:
         """Beginning of the simulation in nanoseconds since the UTC epoch.
 
-        Raises `ConfigurationError` if it is not in ISO 8601, before 1970 or after 2199.
+        Raises `ConfigurationError` if `start` is not in ISO 8601, is before 1970 or is after 2199.
         """
         try:
             moment = datetime.fromisoformat(self.start)
@@ -231,9 +231,9 @@ def parse_span_s(text: str) -> float:
 
 
 def agent_settings(name: str, settings: Sequence[str]) -> AgentSettings:
-    """Return the settings of a preset or a JSON file, with single ones replaced.
+    """Return the settings of a preset or a JSON file, with single settings replaced.
 
-    Raise `ConfigurationError` for unknown or invalid ones.
+    Raise `ConfigurationError` for unknown or invalid settings.
 
     >>> agent_settings("calm", ["noise.market=0.2", "clip_lots=10"]).noise.market
     0.2

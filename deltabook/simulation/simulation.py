@@ -348,7 +348,7 @@ class Simulation:
         raise SimulationError(reason)
 
     def _failed(self, error: Exception) -> None:
-        """Note the failure of a participant; the others continue, and the simulation ends with the last of them."""
+        """Note the failure of a participant; the others continue, and the simulation ends when all have failed."""
         if not isinstance(error, AlgoError):
             raise error
         if all(host.failure for host in self.hosts):

@@ -1,4 +1,4 @@
-"""The exchange of a simulation: the live one over a journal, or the same market without one, and its operator.
+"""The exchange of a simulation: the live one over a journal, or the same market without a journal; and its operator.
 
 ```
 agents, day, operator, participants ──submit──▶ Venue ──▶ Market ──▶ answers to each account, then `published`
@@ -39,7 +39,7 @@ class Venue(Protocol):
         ...
 
     def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
-        """Return the first of ``count`` consecutive times, all later than any earlier time."""
+        """Return the first of ``count`` consecutive times, all later than every time returned before."""
         ...
 
     def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:

@@ -27,8 +27,8 @@ errors.py             errors of the messages
 shared.css            style with which every page begins
 ```
 
-This is the only package of `deltabook` that the other packages may import; it imports none of them. No message is
-imported here, so that a process loads only those that it uses.
+This is the only package of `deltabook` that the other packages may import, and it imports none of the other packages.
+This module imports no messages, so that a process loads only the messages that it uses.
 """
 
 from importlib.resources import files

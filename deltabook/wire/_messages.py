@@ -28,7 +28,7 @@ __all__ = [
 Value = int | str
 
 _LETTERS: Final = {1: "B", 2: "H", 4: "I", 6: "6s", 8: "Q"}
-"""Format in `struct` of an unsigned integer, by its width; one of six bytes is packed as bytes."""
+"""Format in `struct` of an unsigned integer, by its width; an integer of six bytes is packed as bytes."""
 
 
 class Kind(StrEnum):
@@ -98,7 +98,7 @@ def table(text: str, *, name_end: int = 28, common: str = "") -> MessageTable:
 
     A field is ``name:width`` for an alpha. An integer is ``name:uN`` with N bytes, ``name:p4`` and ``name:p8`` for
     prices, and ``name:t6`` for a time. ``+`` at the end means that options follow, after the two bytes of their length.
-    The fields in ``common`` are the first ones of every message.
+    The fields in ``common`` are the first fields of every message.
     """
     messages = [
         _message(line[0], line[3:name_end].strip(), common + line[name_end:]) for line in text.strip().splitlines()
@@ -162,7 +162,7 @@ def decode(messages: MessageTable, data: bytes) -> tuple[MessageType, dict[str, 
 
 
 def _value(field: MessageField, raw: Any) -> Value:
-    """Return the value of a field as `struct` has unpacked it."""
+    """Return the value of a field, given what `struct` has unpacked."""
     if field.kind is Kind.ALPHA:
         return str(raw, "latin-1").rstrip(" ")
     return int.from_bytes(raw) if field.kind is Kind.TIMESTAMP else int(raw)

@@ -24,11 +24,11 @@ _LONGEST_TOKEN: Final = 1_000
 
 
 def misuse_of_trusted(path: Path) -> str:
-    """Return a message if users other than its owner may write a file with secrets, otherwise an empty text.
+    """Return a message if other users than the owner may write a file with secrets, otherwise an empty text.
 
-    A user who can write such a file can grant themselves access. The private group of this process's user, which
-    has the user's number, counts as the owner. Owners are not compared: in a container a mounted file keeps the number
-    that its owner has outside. Raises `OSError` for a missing file.
+    A user who can write such a file can grant themselves access. The private group of this process's user, which has
+    the user's number, counts as the owner. The file's owner is not compared with this process's user: in a container, a
+    mounted file keeps the number that its owner has outside. Raises `OSError` for a missing file.
     """
     status = path.stat()
     mode = status.st_mode
@@ -85,11 +85,11 @@ class Access:
     """Admits or refuses requests."""
 
     def __init__(self, token: str = "", origins: Collection[str] = (), names: Collection[str] = ()) -> None:
-        """Admit clients on this machine alone; with a token admit the clients that send it.
+        """Admit only clients on this machine; with a token, admit the clients that send the token.
 
         ``origins`` are the origins of pages that may use the port, such as ``http://127.0.0.1:8000``. With ``names``
-        and without a token, a client is admitted if its request names one of them, or a name of this machine, as the
-        host.
+        and without a token, a client is admitted if the host that its request names is one of ``names`` or a name of
+        this machine.
         """
         self._expected = f"Bearer {token}".encode("ascii") if token else b""
         self._origins = frozenset(origins)
@@ -105,7 +105,7 @@ class Access:
         return origin in self._origins
 
     def refusal_of(self, request: Any, *, admits_own_pages: bool = False) -> tuple[int, str] | None:
-        """Return why a request of Twisted's is refused, as `refusal` does.
+        """Return the result of `refusal` for a request of Twisted.
 
         With ``admits_own_pages``, pages that this port serves may send an origin.
         """
@@ -118,12 +118,13 @@ class Access:
     def refusal(
         self, host: str, authorization: str | None, origin: str | None, requested: str | None = None
     ) -> tuple[int, str] | None:
-        """Return the HTTP status and the reason with which a request is refused; None if it is admitted.
+        """Return the HTTP status and the reason with which a request is refused; None if the request is admitted.
 
-        ``host`` is the address of the client. ``origin`` is the page that sends the request: browsers name it if the
-        page is from another port, or the request changes something, and only known origins are admitted. ``requested``
-        is the host and port by which the client addresses this port. Without a token it must be a name of this machine
-        or one of `names`: otherwise a foreign page whose domain name resolves to this machine could read the answers.
+        ``host`` is the address of the client. ``origin`` is the origin of the page that sends the request. Browsers
+        send it if the page is from another port or if the request changes something; only known origins are admitted.
+        ``requested`` is the host and port by which the client addresses this port. Without a token, this host must be a
+        name of this machine or one of ``names``: otherwise a foreign page whose domain name resolves to this machine
+        could read the answers.
         """
         if origin is not None and origin not in self._origins:
             return 403, f"expected a program, was a page of {origin[:80]}"
@@ -145,22 +146,23 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token_file: str = ""
     """File with the token that the port requires."""
     tls_cert: str = ""
-    """PEM file with the port's certificate, followed by those that lead to its authority."""
+    """PEM file with the port's certificate, followed by the certificates that lead to its authority."""
     tls_key: str = ""
     """PEM file with the certificate's private key."""
     origins: tuple[str, ...] = ()
-    """Origins of pages of other ports that may use this one."""
+    """Origins of pages of other ports that may use this port."""
     private_names: tuple[str, ...] = ()
-    """Names of the port in a private network, in which it needs neither a token nor TLS; empty: the network is not
-    private. A request must still name one of them, or a name of this machine, as the host: otherwise a foreign page
-    whose domain name resolves to the port's address could read the answers in a browser that reaches it.
+    """Names of the port in a private network, in which the port needs neither a token nor TLS; empty: the network is
+    not private. The host that a request names must still be one of these names or a name of this machine. Otherwise a
+    foreign page whose domain name resolves to the port's address could read the answers, in a browser that reaches the
+    port.
     """
 
     def check(self, interface: str) -> None:
         """Raise `AccessError` for a port that would be open to strangers, or whose files are invalid.
 
-        Unless its network is private, a port that is not on loopback requires both a token and TLS, as a token that is
-        sent unencrypted can be read.
+        Unless its network is private, a port that is not on loopback requires both a token and TLS, because others
+        could read a token that is sent unencrypted.
         """
         if bool(self.tls_cert) != bool(self.tls_key):
             missing, given = ("key", "certificate") if self.tls_cert else ("certificate", "key")

@@ -1,12 +1,12 @@
 """Messages of the admin port of an exchange over HTTP: reports, the changes that an operator may make, and live frames.
 
 ``GET`` of a path ``NAME_PATH`` answers with the struct ``Name``: `STATUS_PATH` with a `Status`, `BOOK_PATH` with a
-`Book`, and `HASH_PATH` with a `StateHash`. ``POST`` to one of the paths of `CHANGES` takes its struct and answers with
-a `Done`. All of them are JSON; a refusal is one line of text. ``GET /metrics`` is for Prometheus.
+`Book`, and `HASH_PATH` with a `StateHash`. ``POST`` to one of the paths of `CHANGES` takes the path's struct and
+answers with a `Done`. All messages are JSON; a refusal is one line of text. ``GET /metrics`` is for Prometheus.
 
-``GET`` of `LIVE_PATH` answers with a frame for a page that follows one symbol, one for each request. Its prices and
-quantities are decimal strings, exact and with all the decimals of tick and lot, so that a page need not calculate.
-Times of day fit into a float exactly.
+``GET`` of `LIVE_PATH` answers with one frame, for a page that follows one symbol. The frame's prices and quantities are
+decimal strings, exact and with all the decimals of tick and lot, so that a page need not calculate. Times of day fit
+into a float exactly.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Listening(msgspec.Struct, frozen=True):
     pid: int
     """Process id."""
     interface: str
-    """Address on which it listens."""
+    """Address on which the exchange listens."""
     admin_interface: str
     """Address on which its admin port listens."""
     ports: dict[str, int]
@@ -204,9 +204,9 @@ class SessionLine(msgspec.Struct, frozen=True):
     account: str
     """Account that uses the connection; empty for a listener, and before the login."""
     follows: bool
-    """True if it is logged in and receives a stream."""
+    """True if the connection is logged in and receives a stream."""
     lag_bytes: int
-    """Number of bytes of the stream that were not sent to it yet."""
+    """Number of bytes of the connection's stream that were not sent yet."""
 
 
 class Sessions(msgspec.Struct, frozen=True):
@@ -228,7 +228,7 @@ class AccountLine(msgspec.Struct, frozen=True):
     """True if its new orders are refused."""
     open_orders: int
     open_notional: int | None
-    """Ticks × lots of its live orders; None if no limit of the account needs it."""
+    """Ticks × lots of its live orders; None if no limit of the account needs this sum."""
     self_trade: str
     cancel_on_disconnect: bool
     messages: int
@@ -291,7 +291,7 @@ class CutSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KillAccount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request to stop an account, which cancels its live orders and refuses new ones, or to allow it to trade again."""
+    """Request to stop an account, or to allow it to trade again; a stop cancels live orders and refuses new orders."""
 
     account: Text
     killed: bool = True

@@ -50,7 +50,7 @@ class NewView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     the views of the express lane.
     """
     readers: tuple[str, ...] = ()
-    """Readers whose relations are the only ones that it may read; empty: it may read all relations."""
+    """Readers to whose relations the view is restricted; empty: the view may read all relations."""
 
 
 class NewStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +67,7 @@ class NewStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     column: int = 1
     """Column at which the SELECT starts, from 1."""
     retain_rows: Annotated[int, Meta(ge=1, le=10_000_000)] = 20_000
-    """Largest number of rows that stay, the newest."""
+    """Largest number of rows that stay: the newest rows."""
     retain_ns: Annotated[int, Meta(ge=0, le=1 << 62)] = 300_000_000_000
     """Age in nanoseconds, relative to the newest row, above which a row is removed."""
     lateness_ns: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
@@ -82,7 +82,7 @@ class AddViews(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: TimeoutSeconds = TIMEOUT_SECONDS
     """Time in seconds to wait for their first version."""
     streams: Annotated[tuple[NewStream, ...], Meta(max_length=MOST_NEW_VIEWS)] = ()
-    """Streams, each of which may read those before it."""
+    """Streams; each stream may read the streams before it."""
 
 
 class ChangedView(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
@@ -95,7 +95,7 @@ class ChangedView(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     reason: str
     """Reason for the class."""
     lane: Literal["spark", "express", "stream"] = "spark"
-    """Lane that maintains it, or did; ``stream`` for a derived stream."""
+    """Lane that maintains the view, or maintained it; ``stream`` for a derived stream."""
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -104,6 +104,7 @@ class Changed(msgspec.Struct, frozen=True):
     epoch: int
     """First epoch of the new catalogue."""
     version: int
-    """Newest epoch that the views' lanes have published; it contains the change if it is not below ``epoch``."""
+    """Newest epoch that the views' lanes have published; the change is published if ``version`` is not below ``epoch``.
+    """
     views: tuple[ChangedView, ...]
     """Views and streams that were added or dropped, streams first."""

@@ -38,7 +38,9 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     since_ns: int = 0
     """Time at which the process took the directory, in nanoseconds since the UTC epoch; 0 if unknown."""
     boot: str = ""
-    """Boot id of the machine, empty if unknown: written data that was not synced can be lost only by a reboot."""
+    """Boot id of the machine, empty if unknown. It shows whether the machine was rebooted: only a reboot can lose data
+    that was written and not synced.
+    """
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since_ns // 10**9, UTC) if self.since_ns else None

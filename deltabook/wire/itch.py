@@ -1,5 +1,5 @@
-"""NASDAQ TotalView-ITCH 5.0: the table of all messages, functions that encode and decode one, brokers as participants,
-and the message that ends a snapshot of GLIMPSE.
+"""NASDAQ TotalView-ITCH 5.0: the table of all messages, functions that encode and decode a message, identifiers of
+brokers, and the message that ends a snapshot of GLIMPSE.
 
 Integers are big-endian and unsigned, alphas are ASCII, left-justified and padded with blanks, times are nanoseconds
 since midnight in six bytes. Prices stay the integers of the wire, with four or eight implied decimals. To decode many
@@ -11,9 +11,9 @@ messages at once, use `MESSAGES` and read whole columns by `MessageField.offset`
 >>> decode_message(delete).fields["order_reference_number"]
 1001
 
-A broker is a market participant of four characters. Ids up to 9999 are their decimal digits, which people can read;
-higher ids are a letter and three characters out of ``0-9A-Z``, like the identifiers of real participants: each such
-identifier belongs to some broker.
+A broker is a market participant with an identifier of up to four characters. The identifier of a broker id up to 9999
+is the decimal number, which people can read. A higher id has a letter and three characters out of ``0-9A-Z``, like a
+real participant; every such identifier belongs to a broker id.
 
 A snapshot of GLIMPSE is the book as ITCH messages, and a last message with the number at which to join the feed:
 
@@ -121,7 +121,7 @@ def frame(message: bytes) -> bytes:
 
 
 def frames(data: bytes) -> Iterator[bytes]:
-    """Yield the messages of framed bytes; raise `WireError` if they end inside a message."""
+    """Yield the messages of framed bytes; raise `WireError` if the bytes end inside a message."""
     at = 0
     while at < len(data):
         stop = at + 2 + _LENGTH.unpack_from(data, at)[0] if at + 2 <= len(data) else at + 2

@@ -1,9 +1,9 @@
-"""Metrics that every process exports in the same way: its role, its clock and its resources, in addition to its own.
+"""Metrics that every process exports in the same way, beside those of its role: identity, clock and resources.
 
 Names begin with ``deltabook_ROLE_`` and end with what is measured and its unit: ``_total`` is a count since the start
-of the process or of its data, ``_seconds`` and ``_bytes`` are units, and a name without them is a number of things.
-Metrics that all roles share have no role in their names. The number of a label's values is small, and is bounded by the
-code that sets them.
+of the process or of its data, ``_seconds`` and ``_bytes`` are units, and a name without such an ending is a number of
+things. Metrics that all roles share have no role in their names. The number of a label's values is small, and is
+bounded by the code that sets them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Exposition(Collector):
     def __init__(
         self, role: str, run_id: str, collect: Callable[[], Iterator[Metric]], now_s: Callable[[], float] = time.time
     ) -> None:
-        """Prepare the answer; ``collect`` yields the metrics of the role, and ``now_s`` is the clock that is exported,
-        so that a monitor can compare it with its own.
+        """Prepare the answer; ``collect`` yields the metrics of the role, and ``now_s`` is the process's clock, which
+        is exported so that a monitor can compare it with the monitor's clock.
         """
         self._labels = {"version": __version__, "run": run_id, "role": role}
         self._collect, self._now_s = collect, now_s
@@ -61,7 +61,7 @@ class Exposition(Collector):
         return iter(())
 
     def answer(self, accepted: str) -> tuple[bytes, str]:
-        """Return the text for a monitor that accepts these types, and its type."""
+        """Return the text for a monitor that accepts these types, and the text's type."""
         encode, content_type = choose_encoder(accepted)
         return encode(self._registry), content_type
 

@@ -1,9 +1,9 @@
 """MoldUDP64: numbered messages in datagrams, and the request for lost messages.
 
-A downstream packet is the session (10 bytes), the number of its first message (8), the number of messages (2), and the
-messages, each after its length in two bytes. A packet without messages is a heartbeat, and one with the count 65,535 is
-the end of the session; both have the number of the next message. A request has the same twenty bytes: the session, the
-first message and the number of messages requested.
+A downstream packet consists of the session (10 bytes), the number of its first message (8), the number of messages (2),
+and the messages, each after its length in two bytes. A packet without messages is a heartbeat, and one with the count
+65,535 is the end of the session; both have the number of the next message. A request has the same twenty bytes: the
+session, the first message and the number of messages requested.
 
 >>> packet = parse_packet(encode_packet("S1", 7, [b"one", b"two"]))
 >>> packet.sequence, packet.messages, packet.next_sequence
@@ -55,7 +55,7 @@ class MoldPacket(msgspec.Struct, frozen=True):
     session: str
     """Session, at most 10 characters."""
     sequence: int
-    """Number of the first message, or of the next one if there is none."""
+    """Number of the first message; in a packet without messages, number of the next message."""
     messages: tuple[bytes, ...] = ()
     """Messages; empty in a heartbeat and at the end."""
     is_end: bool = False

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 MARKET_PRICE: Final = 0x7FFFFFFF
-"""Price of a market order; every price of $200,000 or more means one."""
+"""Price of a market order; every price of $200,000 or more means a market order."""
 LARGEST_QUANTITY: Final = 999_999
 IMMEDIATE: Final = 0
 """Time in force of an order that does not rest; other values are seconds to live."""

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 MARKET_PRICE: Final = 0x7FFFFFFF
-"""Price of a market order; every price of $200,000 or more means one."""
+"""Price of a market order; every price of $200,000 or more means a market order."""
 LARGEST_QUANTITY: Final = 999_999
 
 # The columns are type, name and fields; see `_messages.table`. NASDAQ OUCH 5.0, April 2023.
@@ -272,7 +272,7 @@ def encode_options(options: Mapping[int, Value]) -> bytes:
 
 
 def decode_options(data: bytes) -> dict[int, Value]:
-    """Return the options of an appendage, which its length precedes, by tag.
+    """Return, by tag, the options of an appendage that begins with its length.
 
     Raise `WireError` for bytes of another form, and for an unknown tag: a request with an unknown option cannot be
     carried out as the client intends.

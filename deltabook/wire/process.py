@@ -122,9 +122,9 @@ class InputEnd:
 
 
 def count_steadily(reactor: Any) -> None:
-    """Make a reactor's timers use a clock that cannot be set; call it before anything is scheduled.
+    """Make a reactor's timers use a clock that cannot be set; call this before anything is scheduled.
 
-    Twisted uses the wall clock: if that is set back by an hour, every timer is an hour late.
+    Twisted uses the wall clock: if this clock is set back by an hour, every timer is an hour late.
     """
     reactor.seconds = time.monotonic
 
@@ -132,8 +132,8 @@ def count_steadily(reactor: Any) -> None:
 def stop_on_signals(reactor: Any, stop: Callable[[str], None]) -> None:
     """Call ``stop`` with the signal's name on SIGTERM and SIGINT.
 
-    Call this once the reactor runs, or run the reactor without signal handlers of its own: at its start it would
-    replace these handlers by its own ones, which do not call ``stop``.
+    Call this once the reactor runs, or run the reactor without signal handlers of its own. Otherwise the reactor, when
+    it starts, replaces the handlers that this function has installed.
     """
 
     def received(number: int, frame: object) -> None:

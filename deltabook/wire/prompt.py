@@ -13,14 +13,14 @@ Write = Callable[[bytes], None]
 def prompt_write(transport: Any) -> Write:
     """Return a function that writes to a transport as early as possible.
 
-    Twisted buffers a write until the reactor has asked the system, in its next turn, whether the socket is writable:
-    that takes three system calls for each write, and all other work of the present turn comes first. The returned
-    function writes to the socket directly. Three kinds of data still go through the transport: data that the socket
-    does not accept, data that is written while the transport has buffered data, and all data of a transport that is not
-    a TCP connection.
+    Twisted buffers a write until the reactor, in its next turn, has asked the system whether the socket is writable.
+    This takes three system calls for each write, and all other work of the present turn is done before the write. The
+    returned function writes to the socket directly. Three kinds of data still go through the transport: data that the
+    socket does not accept, data that is written while the transport has buffered data, and all data of a transport that
+    is not a TCP connection.
 
-    Use it for short bursts only: a sender of much data must use the transport, which gives other connections their
-    turns.
+    Use the function for short bursts only: a sender of much data must use the transport, which gives other connections
+    their turns.
     """
 
     def write(data: bytes) -> None:
@@ -32,7 +32,7 @@ def prompt_write(transport: Any) -> Write:
     send = handle().send
 
     def write_now(data: bytes) -> None:
-        # These are Twisted's two buffers; it has no public way to test whether they are empty.
+        # Twisted has two buffers, and no public way to test whether they are empty.
         if transport.dataBuffer or transport._tempDataLen or not transport.connected or transport.disconnecting:
             transport.write(data)
             return

@@ -1,8 +1,9 @@
 """Messages over HTTP that add readers to a running runtime; a reader fills relations that views may use.
 
 ``GET /v1/readers`` answers with `Readers`, ``POST /v1/readers`` takes a `NewReader` and ``DELETE
-/v1/readers/NAME?rows=leave`` takes no body; the latter two answer with a `ChangedReader`. A reader is data: an adaptor
-is named, never sent. From the epoch of the answer on, views of both lanes can use its relations.
+/v1/readers/NAME?rows=leave`` takes no body; the latter two answer with a `ChangedReader`. A reader is described by data
+only: an adaptor is named, and its code is never sent. From the epoch of the answer on, views of both lanes can use its
+relations.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _Text = Annotated[str, Meta(max_length=1000)]
 
 
 class FileConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="file"):
-    """A file that the runtime reads from its beginning to its end; after a restart it continues at its offset."""
+    """A file that the runtime reads from beginning to end; after a restart the runtime continues at its last offset."""
 
     path: Annotated[str, Meta(min_length=1, max_length=4096)]
     """Path below a ``--reader-dir`` of the runtime: absolute, or relative to the first of these directories."""
 
 
 class SocketConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="socket"):
-    """A server to which the runtime connects; it tries again until the server answers."""
+    """A server to which the runtime connects; the runtime tries again until the server answers."""
 
     host: Annotated[str, Meta(min_length=1, max_length=255)]
     """Name or address of the server."""
@@ -67,7 +68,7 @@ class RowsKept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Limits on how long rows stay in a relation."""
 
     rows: Annotated[int, Meta(ge=1, le=100_000_000)]
-    """Largest number of rows, the newest."""
+    """Largest number of rows; the newest rows stay."""
     time_column: Annotated[str, Meta(max_length=LONGEST_NAME)] = ""
     """Integer column with the time of a row."""
     time: Annotated[int, Meta(ge=0, le=1 << 62)] = 1 << 62
@@ -82,8 +83,8 @@ class NewReader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     connection: Connection
     """Source of the bytes."""
     adaptor: Annotated[str, Meta(pattern="^[a-z_][a-z0-9_-]*$", max_length=LONGEST_NAME)] = "rows"
-    """Adaptor that makes rows: ``rows`` for a relation of its own, ``orderbook`` for a market's feed, or the name of
-    one that is installed where the runtime runs.
+    """Adaptor that makes rows: ``rows`` for a relation of its own, ``orderbook`` for a market's feed, or the name of an
+    adaptor that is installed where the runtime runs.
     """
     format: Annotated[str, Meta(max_length=LONGEST_NAME)] = ""
     """Format of the tuples, as in CREATE STREAM, by default ``csv``; for a feed ``text`` or ``itch``."""
@@ -103,21 +104,21 @@ class ReaderStatus(msgspec.Struct, frozen=True):
     name: str
     """Name of the reader."""
     adaptor: str
-    """Adaptor that makes rows of its bytes."""
+    """Adaptor that makes rows of the reader's bytes."""
     source: str
-    """File or server that it reads."""
+    """File or server from which the bytes come."""
     delivery: Literal["exactly-once", "at-most-once"]
     """Delivery: exactly-once if data that was sent while the runtime did not read is read later."""
     relations: tuple[str, ...]
-    """Relations that it fills."""
+    """Relations that the reader fills."""
     since: int
-    """Epoch from which on it exists."""
+    """Epoch from which on the reader exists."""
     state: Literal["reading", "ended", "failed", "leaving"]
     """State of the reader. ``ended``: everything is read. ``failed``: see ``reason``; rows that it has read stay.
     ``leaving``: it was dropped, and its rows are about to be removed.
     """
     reason: str = ""
-    """Reason of its failure."""
+    """Reason of the reader's failure."""
     sequence: int = 0
     """Number of messages of a feed, or rows, up to the last cut."""
     offset: int = 0
@@ -125,7 +126,7 @@ class ReaderStatus(msgspec.Struct, frozen=True):
     malformed: int = 0
     """Number of malformed tuples since the runtime started."""
     views: tuple[str, ...] = ()
-    """Views that must be dropped before it."""
+    """Views that must be dropped before the reader."""
 
 
 class Readers(msgspec.Struct, frozen=True):

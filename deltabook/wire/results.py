@@ -41,8 +41,8 @@ class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to
     """Header of a frame."""
 
     kind: Literal["snapshot", "changes", "progress", "heartbeat", "error"]
-    """Kind of the frame: a snapshot replaces, changes add, progress is changes without rows (epochs in which the view
-    did not change, only sent to subscribers of epochs), a heartbeat shows that the service lives, an error ends a view.
+    """Kind of the frame. snapshot: replaces all rows; changes: adds and removes rows; progress: epochs in which the
+    view did not change, only sent to subscribers of epochs; heartbeat: the service lives; error: the view has ended.
     """
     view: str
     """Name of the view, empty in a heartbeat."""
@@ -57,8 +57,8 @@ class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to
     reason: str = ""
     """Reason of an error, or of a snapshot that replaces changes."""
     step: int = 0
-    """Number of the version of a view of the express lane, which rises until the runtime is restarted. An epoch has
-    many versions, and ``to`` is the latest epoch that the version contains completely. 0: the epoch is the version.
+    """Version of a view of the express lane: a number that rises until the runtime is restarted. An epoch has many such
+    versions, and ``to`` is the latest epoch that the version contains completely. 0: the epoch is the version.
     """
 
 
@@ -91,7 +91,7 @@ def encode_frame(header: FrameHeader, rows: pa.Table | None = None, *, body: byt
 
 
 class FrameDecoder:
-    """Decoder of a stream of frames, which is fed bytes as they arrive; it stores at most one incomplete frame.
+    """Decoder of a stream of frames; it takes bytes as they arrive, and stores at most one incomplete frame.
 
     >>> decoder = FrameDecoder()
     >>> data = encode_frame(FrameHeader("heartbeat", ""))
@@ -106,8 +106,8 @@ class FrameDecoder:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield the frames that these bytes complete; raise `FrameError` for a frame above the size limit or a broken
-        one.
+        """Yield the frames that these bytes complete; raise `FrameError` for a broken frame and for a frame above the
+        size limit.
         """
         self._buffer += data
         while len(self._buffer) >= _PREFIX.size:

@@ -1,4 +1,4 @@
-"""Messages over HTTP about a runtime, its views and ad-hoc questions; those with the changes of views are in `results`.
+"""Messages over HTTP about a runtime, its views and ad-hoc questions; messages with changes of views are in `results`.
 
 ``GET`` of `STATUS_PATH` answers with a `RuntimeStatus`, of `STATISTICS_PATH` with a `Statistics`, of `VIEWS_PATH` with
 `ViewLine`s, of ``/v1/views/NAME`` with a `Result`. ``POST`` to ``/v1/views/NAME/cursor`` takes a `NewCursor` and
@@ -9,9 +9,10 @@ fields are in the schema's metadata.
 In JSON an exact number has as many digits as it needs. A client that reads numbers as floats should use
 ``?integers=string``.
 
-``POST /v1/ask`` takes a `Question` and answers with an `Answered`, or, to a client that accepts
-``application/vnd.apache.arrow.stream``, with the rows as an Arrow stream; then the epoch is in the schema's metadata as
-``deltabook.epoch``. In both cases it is also in the header ``deltabook-epoch``. A refusal is one line of text.
+``POST /v1/ask`` takes a `Question` and answers with an `Answered`. A client that accepts
+``application/vnd.apache.arrow.stream`` gets the rows as an Arrow stream instead, with the epoch in the schema's
+metadata as ``deltabook.epoch``. In both cases the epoch is also in the header ``deltabook-epoch``. A refusal is one
+line of text.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class ColumnLine(msgspec.Struct, frozen=True):
 
 
 class RecordLine(msgspec.Struct, frozen=True):
-    """State of an express view's record: the result of the same view on Spark, which is authoritative if the two
-    differ.
+    """State of an express view's record, which is the result of the same view on Spark; if both results differ, the
+    record is authoritative.
     """
 
     epoch: int
@@ -81,13 +82,13 @@ class RecordLine(msgspec.Struct, frozen=True):
     behind_epochs: int
     """Number of epochs that the express lane has published and Spark has not."""
     comparison: Literal["none", "equal", "differs", "failed"]
-    """Result of the last comparison of the two, at an epoch that both have. ``none``: there was none yet. ``failed``:
-    the view has failed on Spark.
+    """Result of the last comparison of both lanes' results, at an epoch that both lanes have published. ``none``: there
+    was none yet. ``failed``: the view has failed on Spark.
     """
     compared_epoch: int
     """Epoch of the last comparison; 0 before the first."""
     differs_since: int
-    """First epoch at which the view differed, 0 if it does not."""
+    """First epoch at which the results differed; 0 if they do not differ."""
     failed: str | None
     """Reason why the view has failed on Spark; null if it has not."""
 
@@ -148,7 +149,7 @@ class NewCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """A result that stays as it was at one version, even if its view changes."""
+    """Result of a view at one version; it stays the same when the view changes."""
 
     id: str
     view: str
@@ -229,15 +230,15 @@ class StreamLine(msgspec.Struct, frozen=True):
     rows: int = 0
     """Number of its rows."""
     held: int = 0
-    """Number of rows of its inputs, and of groups of open windows, that wait for event time."""
+    """Number of rows of its inputs, and of groups of open windows, that wait for their event time."""
     state: int = 0
     """Number of rows of lookup tables, and of keys whose last row is stored."""
     late: int = 0
     """Number of rows that came too late since the stream was created; each is a dead letter."""
     watermark: int | None = None
-    """Time in nanoseconds before which no further row of it comes; null before the first."""
+    """Time in nanoseconds before which no further row of the stream is expected; null before the first row."""
     failed: str = ""
-    """Reason why it has ended; empty if it has not."""
+    """Reason why the stream has ended; empty if it has not."""
 
 
 class UpstreamLine(msgspec.Struct, frozen=True):
@@ -247,7 +248,8 @@ class UpstreamLine(msgspec.Struct, frozen=True):
     """Run directory of the upstream."""
     state: Literal["waiting", "reading", "silent", "disconnected", "paused"]
     """State of the upstream. ``waiting``: there is no log yet. ``silent``: no process seems to run on it.
-    ``disconnected``: a connection to its own sources is lost. ``paused``: it has paused its input.
+    ``disconnected``: the upstream has lost a connection to its own sources. ``paused``: the upstream has paused its
+    input.
     """
     epoch: int
     """Newest epoch of the upstream up to which all changes are in a committed epoch here; -1: none."""
@@ -256,9 +258,9 @@ class UpstreamLine(msgspec.Struct, frozen=True):
     lag_epochs: int
     """Number of its epochs that are not in a committed epoch here."""
     lag_ms: float | None
-    """Delay of the newest epoch in milliseconds: from its sealing in the upstream to the sealing of the epoch here that
-    contains it, by the clocks of both; while no epoch here contains it, the delay so far. Null if nothing has come for
-    a while.
+    """Delay of the upstream's newest epoch in milliseconds: from its sealing in the upstream to the sealing of the
+    epoch that contains it in this runtime, each by the clock of the runtime that seals. While no epoch of this runtime
+    contains it, the delay so far. Null if nothing has come for a while.
     """
     epochs: int
     """Number of epochs read since the start."""
@@ -290,7 +292,7 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     the end of the oldest unpublished epoch. Null if there is no such epoch, and while Spark does not run.
     """
     express_lag_ms: float | None
-    """Milliseconds from a message's arrival to the express lane's version with it."""
+    """Milliseconds from a message's arrival to the express lane's version that contains the message."""
     messages: int
     """Number of well-formed messages in sealed epochs."""
     rows_per_s: float
@@ -317,8 +319,8 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     disconnected: int = 0
     """Number of connections to the feed and the upstreams that are lost."""
     feed_ended: int = 0
-    """1 once the feed has ended and everything of it is sealed: results are served, and views and readers cannot change
-    before a restart.
+    """1 once the feed has ended and all its messages are sealed: results are served, and views and readers cannot
+    change before a restart.
     """
     upstreams_silent: int = 0
     """Number of upstreams whose state is not ``reading``."""

@@ -47,8 +47,8 @@ _REQUEST_S: Final = 90
 out.
 """
 _LINGER_S: Final = 5
-"""Time in seconds that a closed connection has to receive its last answer; with TLS a silent client would keep it open
-otherwise.
+"""Time in seconds for which a closed connection waits until the client has received the last answer. Without this
+limit, a silent client would keep a connection with TLS open.
 """
 _MOST_DIGITS: Final = 18
 """Number of digits above which a length is too great for every limit."""
@@ -59,10 +59,10 @@ _STATUSES: Final = {
 
 
 def answer_and_close(transport: Any, status: int, text: str, clock: Any, *, is_sending: bool = False) -> None:
-    """Answer a request that reaches no resource with one line of text, and close the connection once that is sent.
+    """Answer a request that reaches no resource with one line of text, and close the connection once the line is sent.
 
-    If the client ``is_sending``, the connection is closed after `_LINGER_S`, or earlier by the client: if it were
-    closed while bytes of the client arrive, the system would discard the answer.
+    If the client ``is_sending``, the connection is closed after `_LINGER_S`, or earlier by the client. If the
+    connection were closed while bytes of the client arrive, the system would discard the answer.
     """
     body = text.encode() + b"\n"
     head = f"HTTP/1.1 {status} {_STATUSES[status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -82,11 +82,11 @@ def answer_before_closing(connection: Any, clock: Any, most_body_bytes: int) -> 
     """Answer clients of a site in three cases in which Twisted closes their connection without an answer, or waits.
 
     * A client closes its side of the connection: buffered answers and messages of a WebSocket are still sent. A
-      request that is being answered is dropped, because until something is sent the client cannot be distinguished
-      from one that has closed both sides.
+      request that is still being answered is dropped: until something is sent, it is unknown whether the client has
+      closed both sides.
     * A line of a request is too long: the answer is 414 or 431.
     * A header announces a body of more than ``most_body_bytes``: the answer is 413, before the body has arrived. A
-      length of very many digits, which Python refuses to convert, is recognised by their number.
+      length of very many digits, which Python refuses to convert, is recognised by the number of digits.
     """
     channel = connection._channel
     header_received = channel.headerReceived
@@ -166,10 +166,10 @@ class _BoundedRequest(SiteRequest):
 class BoundedSite(Site):
     """Site with a limit on open connections; a request must arrive in `_REQUEST_S`.
 
-    If there are as many connections as allowed, a new one replaces the connection that has waited longest for a whole
-    request: clients that open connections and never finish a request cannot keep others out. The new connection is
-    refused only if the requests of all others are being answered. A client that is disconnected in the middle of a
-    request is answered first: with 503 if another client replaced it, with 408 if it was too slow.
+    At the limit, a new connection replaces the connection whose request has been incomplete for the longest time, so
+    clients that never finish a request cannot keep others out. The new connection is refused only if the requests of
+    all other connections are being answered. A client that is disconnected in the middle of a request is answered
+    first: with 503 if another client replaced it, with 408 if it was too slow.
     """
 
     noisy = False
@@ -189,7 +189,7 @@ class BoundedSite(Site):
         """Waiting transports that have sent the beginning of a request."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """Return a connection, or one that is refused if all places are taken by requests that are being answered."""
+        """Return a connection; at the limit, refuse it if the requests of all others are being answered."""
         crowded = f"expected at most {self._most_connections} connections, was one more"
         if len(self._open) >= self._most_connections:
             if not self._waiting:
@@ -278,7 +278,7 @@ PAGE_HEADERS: Final = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-"""Headers of a page: it uses scripts and styles of this port only, connects to this port only, and is not shown in a
+"""Headers that confine a page: only scripts and styles of this port, only connections to this port, and no display in a
 frame of another page.
 """
 

@@ -1,7 +1,7 @@
 """SoupBinTCP 3.00, 4.00 and 4.10: packets that carry messages over TCP, and the login with a reader's position.
 
 A packet is two big-endian bytes of length, one byte of type, and ``length - 1`` bytes of payload. Sequenced messages
-carry no number: both ends count the packets `SEQUENCED`, and the answer to a login has the number of the first.
+carry no number: both ends count the packets `SEQUENCED`, and the answer to a login has the number of the first packet.
 
 >>> login = encode_login(LoginRequest("demo", "secret", "S1", 42))
 >>> splitter = PacketSplitter()
@@ -56,7 +56,7 @@ SEQUENCED: Final = b"S"
 UNSEQUENCED: Final = b"U"
 """Packet type of either side: one message, not counted."""
 SERVER_HEARTBEAT: Final = b"H"
-"""Packet type of the server: heartbeat, after a second of silence; this exchange sends one after every burst, too."""
+"""Packet type of the server: heartbeat, after a second of silence; this exchange also sends one after every burst."""
 END_OF_SESSION: Final = b"Z"
 """Packet type of the server: the session is over and cannot be joined any more."""
 LOGIN: Final = b"L"
@@ -191,7 +191,8 @@ class PacketSplitter:
 
 
 def encode_login(login: LoginRequest) -> bytes:
-    """Return the packet of a login: in the form of 4.10 if it has a time-out, otherwise in that of 3.00 and 4.00.
+    """Return the packet of a login: in the form of 4.10 if the login has a time-out, otherwise in the form of 3.00 and
+    4.00.
 
     Raise `WireError` for values that do not fit.
     """

@@ -1,7 +1,7 @@
 """Events that a long-running process writes to its standard output, each in a line: JSON, or text on a terminal.
 
 A supervisor reads these lines to learn the ports, to show figures and to distinguish a clean end from a crash. Logs go
-to standard error and are never mixed with them.
+to standard error and are never mixed with these lines.
 """
 
 from __future__ import annotations

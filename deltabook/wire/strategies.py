@@ -1,8 +1,8 @@
 """Messages about running strategies over HTTP: their state, their orders and fills, and the kill switch.
 
 ``GET`` of `STATUS_PATH` answers with a `Strategies`, of `FILLS_PATH` with a `Fills`, of `ORDERS_PATH` with an `Orders`;
-``POST`` to `KILL_PATH` takes a `Kill` and answers with a `Killed`. All are JSON; a refusal is one line of text. Prices
-are ticks, quantities lots, money ticks × lots: a display needs the instruments' scales.
+``POST`` to `KILL_PATH` takes a `Kill` and answers with a `Killed`. All messages are JSON; a refusal is one line of
+text. Prices are ticks, quantities lots, money ticks × lots: a display needs the instruments' scales.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PORTS_FILE: Final = "ports.json"
 
 StrategyState = Literal["waiting", "running", "suspended", "killed", "failed", "stopped"]
 """State of a strategy. waiting: for views or the exchange; suspended: its views are stale and its orders are cancelled;
-killed: by the kill switch; failed: by an exception of its own or a view that ended.
+killed: by the kill switch; failed: the strategy has raised an exception, or one of its views has ended.
 """
 
 
@@ -88,13 +88,13 @@ class StrategyLine(msgspec.Struct, frozen=True):
     broker_id: int
     state: StrategyState
     reason: str
-    """Reason why it is waiting, suspended, killed or failed; otherwise empty."""
+    """Reason why the strategy is waiting, suspended, killed or failed; otherwise empty."""
     is_connected: bool
-    """True if it is logged in to the exchange and the state of all its orders is known."""
+    """True if the strategy is logged in to the exchange and the state of all its orders is known."""
     parameters: dict[str, msgspec.Raw]
     """Parameters, set or default."""
     views: tuple[str, ...]
-    """Views that it reads."""
+    """Views that the strategy reads."""
     orders_sent: int
     orders_filled: int
     """Number of orders filled completely."""
@@ -184,7 +184,9 @@ class OrderLine(msgspec.Struct, frozen=True):
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """Own orders: those that have ended, then those that may still trade; each part by strategy, oldest first."""
+    """Own orders: first those that have ended, then those that may still trade. Each of the two groups is sorted by
+    strategy, and the orders of a strategy by age, oldest first.
+    """
 
     orders: tuple[OrderLine, ...]
 
@@ -202,6 +204,6 @@ class Killed(msgspec.Struct, frozen=True):
     """Result of the kill switch so far."""
 
     strategies: tuple[str, ...]
-    """Strategies that it stopped now or earlier."""
+    """Strategies that the kill switch stopped now or earlier."""
     orders_open: int
     """Number of their live orders, which are being cancelled."""

@@ -2,9 +2,9 @@
 
 The page sends a `Request`, the runtime an `Event`; ``type`` distinguishes them. A page subscribes under an ``id`` of
 its own choice. Each `Frames` costs one credit. A page that begins with a credit of 1 gets one `Frames`, draws it, and
-requests the next by `Next`; the changes in between are added up to one change for each view.
+requests another one by `Next`. The changes that happen meanwhile are added up to one change for each view.
 
-Exact numbers are JSON numbers up to 2^53 - 1 and text beyond, and text if they have digits after the point.
+An exact number is a JSON number if it is an integer of at most 2^53 - 1 in size; any other exact number is text.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Subscribe(_Request, frozen=True, rename={"from_epoch": "from"}):
     by: Literal["version", "epoch"] = "version"
     """Unit of delivery. version: the newest version; epoch: committed epochs, each exactly once."""
     from_epoch: _Epoch | dict[str, _Epoch] | None = None
-    """Newest known epoch of all views or of each, if ``by`` is epoch; without it a snapshot comes first."""
+    """Newest known epoch of all views or of each, if ``by`` is epoch; without ``from`` a snapshot comes first."""
     run: Annotated[str, Meta(max_length=64)] = ""
     """Value of `Hello.run` on the connection that sent the epochs of ``from``, if ``by`` is epoch."""
     credit: _Credit = 1
@@ -170,8 +170,8 @@ class Frames(_Event, frozen=True, tag="frame"):
 
 
 class StreamHeartbeat(_Event, frozen=True, tag="heartbeat"):
-    """Heartbeat: the views of a subscription are up to date, and nothing was sent; about every second, without a
-    credit.
+    """Heartbeat, sent about every second at no credit: the views of a subscription are up to date, and nothing else was
+    sent.
     """
 
     id: str
@@ -190,7 +190,7 @@ class Failed(_Event, frozen=True, tag="error"):
 
     reason: str
     id: str = ""
-    """Id of the subscription that it concerns."""
+    """Id of the subscription that the request concerns."""
 
 
 class Pong(_Event, frozen=True):

@@ -1,6 +1,6 @@
 """The text protocol: logins, feed lines, requests with their options, and responses as ASCII lines.
 
-One line is one message, fields are separated by commas, integers are decimal int64, times are nanoseconds since the UTC
+One line is one message, and commas separate its fields. Integers are decimal int64, times are nanoseconds since the UTC
 epoch, prices are ticks and volumes are lots. ``docs/wire.md`` describes the conversation; this module has the records
 and functions that encode and decode them.
 
@@ -98,8 +98,8 @@ class OrderOptions(msgspec.Struct, frozen=True, gc=False):
     expire_ns: int | None = None
     """Option ``until=NS``: the order ends at this market time."""
     auction: AuctionName = ""
-    """Option ``open``, ``close`` or ``halt``: the order takes part only in the opening or closing auction, or in one
-    after a halt.
+    """Option ``open``, ``close`` or ``halt``: the order takes part only in the opening or closing auction, or in an
+    auction after a halt.
     """
 
 
@@ -197,7 +197,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     price: int
     """Limit in ticks; 0 is a market order."""
     symbol: str
-    """Instrument; for M that of the orders to cancel, empty for all."""
+    """Instrument; for M the instrument of the orders to cancel, empty for all orders."""
     time_ns: int = 0
     """The client's own time in nanoseconds; the exchange does not use it."""
     options: OrderOptions = PLAIN
@@ -227,7 +227,9 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     symbol: str
     """Instrument."""
     client_id: int
-    """Number of the request that this answers; for E, F, D, N, T and B the request that created the order."""
+    """Number of the request that the message answers; for E, F, D, N, T and B, number of the request that created the
+    order.
+    """
     detail: str
     """Detail of the action: A: side B or S; E F: maker, taker or cross; X D: the reason; U: the previous id of the
     order; N: the id on the feed; T: the stop price; B: the number of the void match; R: the reason.

@@ -26,7 +26,7 @@ from deltabook.wire.stream import GOING_AWAY, NOT_TEXT, PROTOCOL_ERROR, TOO_LARG
 __all__ = ["UPGRADE_HEADERS", "NotUpgradedError", "Receiver", "WebSocket", "upgraded"]
 
 UPGRADE_HEADERS: Final = {"upgrade": "websocket", "connection": "upgrade", "sec-websocket-version": "13"}
-"""Headers of the answer 426 to a request that is not one for a WebSocket."""
+"""Headers of the answer 426 to a request that does not ask for a WebSocket."""
 
 _PING_S: Final = 20.0
 """Interval in seconds between two pings."""
@@ -92,7 +92,7 @@ class WebSocket:
         self._receiver = receiver
 
     def send(self, text: str) -> None:
-        """Send a message. It is buffered without a bound, so that the caller must stop on `Receiver.full`."""
+        """Send a message. It is buffered without a bound, so the caller must stop sending on `Receiver.full`."""
         if self.is_open:
             self._write(TextMessage(data=text))
 
@@ -111,7 +111,7 @@ class WebSocket:
     # Called by `deltabook.wire.site.answer_before_closing`
 
     def input_ended(self) -> None:
-        """Send the messages that are buffered, and disconnect, after the peer has closed its side of the connection."""
+        """Send the buffered messages and disconnect; called after the peer has closed its side of the connection."""
         self.close(PROTOCOL_ERROR, "expected a close frame before the end, was none")
 
     # Twisted's protocol interface, called by the channel
@@ -156,7 +156,7 @@ class WebSocket:
         wsproto reports a frame only once a byte of its payload has arrived.
         """
         decoder = self._connection._proto._frame_decoder
-        header = decoder.header  # of the frame whose payload is incomplete
+        header = decoder.header  # header of the frame whose payload is incomplete
         if header is None or header.opcode.iscontrol():
             return
         if header.opcode is Opcode.BINARY:
@@ -252,7 +252,7 @@ def upgraded(request: Request, clock: Any, longest_bytes: int, receiver: Callabl
     """Upgrade a request to a WebSocket; return ``NOT_DONE_YET`` for the resource to return.
 
     ``receiver`` makes the receiver of the WebSocket's events; ``longest_bytes`` bounds a received message. For a
-    request that is not one for a WebSocket, raises `NotUpgradedError` and leaves the request as it was.
+    request that does not ask for a WebSocket, raises `NotUpgradedError` and leaves the request unchanged.
     """
     channel: Any = request.channel
     handshake = H11Handshake(ConnectionType.SERVER)
@@ -272,7 +272,9 @@ def upgraded(request: Request, clock: Any, longest_bytes: int, receiver: Callabl
 
 
 def _checked(request: Request) -> list[tuple[bytes, bytes]]:
-    """Return the headers of the handshake; raise `NotUpgradedError` for invalid ones, which wsproto does not check."""
+    """Return the headers of the handshake; raise `NotUpgradedError` for invalid ones, because wsproto does not check
+    them.
+    """
     headers = [
         (name, value)
         for name, values in request.requestHeaders.getAllRawHeaders()

@@ -55,11 +55,11 @@ class BlockingPort:
     def ask(
         self, method: str, path: str, body: bytes | None = None, *, accept: str = "", wait_s: float = 0.0
     ) -> tuple[bytes, Message]:
-        """Send a request, and return the whole answer and its headers; raise `ClientError` if
-        there is no answer, or it is a refusal.
+        """Send a request, and return the whole answer and its headers; raise `ClientError` if there is no answer, or if
+        the answer is a refusal.
 
-        A GET that fails on a kept connection is sent once more on a new one, unless it failed by a timeout: the port
-        may have closed the kept connection. Other methods are never sent twice.
+        A GET that fails on a kept connection is sent once more on a new connection, because the port may have closed
+        the kept one. A GET that failed by a timeout, and requests of other methods, are never sent twice.
         """
         headers = self.peer.headers(has_body=body is not None, accept=accept)
         with self._lock:
@@ -100,7 +100,7 @@ class BlockingPort:
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         """Request a long or endless answer on a connection of its own, and return the connection and the answer.
 
-        Raise `ClientError` if there is no answer, or it is a refusal.
+        Raise `ClientError` if there is no answer, or if the answer is a refusal.
         """
         connection = self._opened(timeout_s)
         try:

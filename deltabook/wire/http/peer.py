@@ -85,11 +85,11 @@ class HttpPeer(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, what: str, where: str | None, *, token: str = "", token_file: str = "", ca_file: str = "") -> HttpPeer:
-        """Return the peer at ``where``: HOST:PORT, or ``https://HOST:PORT`` for TLS, which ``ca_file`` always enables.
-        ``where`` is None while the address is unknown.
+        """Return the peer at ``where``, which is HOST:PORT, or ``https://HOST:PORT`` for TLS; ``ca_file`` enables TLS
+        in any case. ``where`` is None while the address is unknown.
 
-        Raises `ValueError` for a malformed address, and `AccessError` for an invalid token, or one that would be sent
-        to another machine without TLS.
+        Raises `ValueError` for a malformed address, and `AccessError` for an invalid token, or for a token that would
+        be sent to another machine without TLS.
         """
         scheme, _, address = (where or "").rpartition("://")
         if scheme not in {"", "http", "https"}:

@@ -43,7 +43,7 @@ class ReactorPort:
         self._agent: Any = agent or Agent(reactor, connectTimeout=connect_s, pool=pool, **policy)
 
     def begin(self, method: str, path: str, body: bytes | None = None) -> Deferred[Any]:
-        """Send a request; the result is the response with any status, whose body is not read yet."""
+        """Send a request; the result is the response, with any status, before its body is read."""
         headers = {name: [value] for name, value in self.peer.headers(has_body=body is not None).items()}
         producer = None if body is None else _Bytes(body)
         url = f"{self.peer.url}{path}".encode("ascii")
