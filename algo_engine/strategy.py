@@ -46,8 +46,9 @@ class Context(abc.ABC):
     itself     name, broker_id, parameters, log
     ```
 
-    A request that the exchange or a limit refuses is an event, not an exception; so is a request that comes too late.
-    Calls raise `TypeError` for lots or ticks that are not integers, and the errors that their docstrings name.
+    If the exchange or a limit refuses a request, or if the request comes too late, the strategy gets an event, not an
+    exception. Calls raise `TypeError` for lots or ticks that are not integers, and the errors that their docstrings
+    name.
     """
 
     @property

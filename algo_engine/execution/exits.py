@@ -51,7 +51,7 @@ class _Stopping(Composite):
         return child is not None and child.options.stop_ticks is not None and not self._is_leaving
 
     def _watch(self, quote: Quote) -> None:
-        # Without lots there is nothing to stop: before its entry, the market may be beyond the stop of a bracket.
+        # Without lots there is nothing to stop: before the entry of a bracket, the market may be beyond its stop price.
         if self.remaining_lots and not self._is_watched_by_exchange() and self._is_reached(quote):
             self.is_stopped = True
 

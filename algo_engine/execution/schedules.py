@@ -130,10 +130,10 @@ class _Paced(Composite):
 class ScheduledOrder(_Paced):
     """Equal pieces at equal times (TWAP), or pieces by a volume profile (VWAP).
 
-    Of ``n = ceil(duration / interval)`` pieces, piece k (from 0) is due at k × interval, so that all lots are due with
-    the last one. Lots of a piece that are not filled are added to the next. At (n + 1) × interval, remaining lots are
-    abandoned: a limit price may prevent every execution. The schedule continues while the process does not run: lots
-    that became due meanwhile are traded after the restart.
+    There are ``n = ceil(duration / interval)`` pieces. Piece k (from 0) is due at k × interval, so all lots are due
+    with the last piece. Lots of a piece that are not filled are added to the next. At (n + 1) × interval, remaining
+    lots are abandoned: a limit price may prevent every execution. The schedule continues while the process does not
+    run: lots that became due meanwhile are traded after the restart.
     """
 
     memory_fields = MappingProxyType(
@@ -153,9 +153,11 @@ class ScheduledOrder(_Paced):
         urgency: Urgency = Urgency.TAKE,
         limit_ticks: int = 0,
     ) -> None:
-        """Create an order; ``profile`` is the expected volume of each of some equal parts of the duration.
+        """Create an order; ``profile`` is the expected volume of each part of the duration, which it divides into equal
+        parts.
 
-        Its unit does not matter, and a single part is TWAP. Raise `ValueError` for impossible arguments.
+        The unit of the volumes does not matter, and a profile with a single part is TWAP. Raise `ValueError` for
+        impossible arguments.
         """
         super().__init__(context, side, symbol, lots, duration_ms, urgency=urgency, limit_ticks=limit_ticks)
         if not 1 <= interval_ms <= duration_ms:

@@ -1,10 +1,11 @@
 """Market players: finds a broker that hides its intention, and places orders in front of the broker's.
 
-A broker that offers a few lots just above the market and at the same time bids for many lots below it wants to buy: its
-small offer keeps the price down while its bids wait. A purchase in front of these bids has a limited risk, because the
-lots can be sold to the broker again. So the strategy bids one tick above the largest of these bids, and offers the lots
-that it bought one tick below the small offer. When the broker's orders have ended, the price has no more support, and
-the strategy sells at the market. It does the reverse for a broker that bids for a few lots and offers many.
+A broker may offer a few lots just above the market and at the same time bid for many lots below it. Such a broker wants
+to buy: the small offer keeps the price down while the bids wait. A purchase in front of these bids has a limited risk,
+because the lots can be sold to the broker again. So the strategy bids one tick above the largest of these bids, and
+offers the lots that it bought one tick below the small offer. When the broker's orders have ended, the price has no
+more support, and the strategy sells at the market. It does the reverse for a broker that bids for a few lots and offers
+many.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class MarketPlayersParameters(msgspec.Struct, frozen=True, forbid_unknown_fields
     size_touch_percent: AtLeastOne = 25
     """Size of an order for other symbols, in percent of the typical size at the touch."""
     position_orders: AtLeastOne = 4
-    """Position limit, in orders."""
+    """Position limit, as a multiple of the size of an order."""
     interval_ms: AtLeastOne = 200
     """Least time between two evaluations of a symbol."""
 

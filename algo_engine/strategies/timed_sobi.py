@@ -2,7 +2,7 @@
 
 The strategy compares the mean age of the best bids with that of the best asks. New orders among the best bids have just
 improved the best price or joined it; old orders among the best asks are the rest after buyers have taken others. Both
-are signs of pressure from buyers: if the best asks are at least ``factor`` times as old as the best bids, the strategy
+are signs of pressure from buyers. If the best asks are at least ``factor`` times as old as the best bids, the strategy
 buys at the current price; in the reverse case it sells.
 
 Ages are measured from the latest mean time of arrival that any price level has had so far. This is a time of the
