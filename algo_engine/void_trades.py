@@ -28,8 +28,8 @@ from algo_engine.trades import Trade
 __all__ = ["NEWEST_TRADES", "TradeHistory"]
 
 NEWEST_TRADES: Final = 60_000
-"""Age of a trade, in later executions of accounts' orders, above which the exchange does not report to the owners of the
-trade that it is void.
+"""Age of a trade, in later executions of accounts' orders, above which the exchange does not report to its owners that
+it is void.
 """
 
 

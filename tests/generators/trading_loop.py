@@ -141,7 +141,7 @@ class _Link:
 
 
 class TradingLoop:
-    """One strategy in the market; ``requests`` are all bytes that it sent."""
+    """One strategy in the market; ``requests`` are all bytes that the strategy has sent."""
 
     def __init__(self, directory: Path, strategy: str, parameters: Sequence[str], begin_ns: int) -> None:
         self.clock = SimulatedClock(begin_ns)
