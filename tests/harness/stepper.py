@@ -1,4 +1,4 @@
-"""The engine without threads: one task at a time, in one of the orders in which workers could have run them."""
+"""The engine without threads: one task at a time, in one of the orders in which workers could have run the tasks."""
 
 from __future__ import annotations
 
