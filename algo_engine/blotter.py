@@ -114,7 +114,7 @@ class Blotter:
         return any(intent.action == "D" and intent.target == client_id for intent in self._pending.values())
 
     def checkpoint(self) -> Checkpoint:
-        """Return the state as one record, without the holdings, which the desk adds."""
+        """Return the state as one record, without holdings and memories, which `DeskState` adds."""
         return Checkpoint(
             broker_id=self.broker_id,
             session=self.session,

@@ -52,7 +52,7 @@ class Engine:
         self._on_failure, self._on_synchronised = on_failure, on_synchronised
         self._fresh: set[str] = set()
         self._losses: dict[str, int] = {}
-        """Number of the loss, by view, for the views that are lost now."""
+        """Views that are lost now, each with the number of the loss at which it was lost."""
         self._last_loss = 0
         self._is_stopping = False
         self.view_changes = 0

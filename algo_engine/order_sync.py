@@ -45,8 +45,8 @@ BEHIND_LIMIT_S: Final = 0.1
 _DAY_NS: Final = 86_400 * 1_000_000_000
 
 Background = Callable[[Callable[[], float], Callable[[float | OSError], None]], None]
-"""Function that calls its first argument on another thread and then its second one, on the reactor's thread, with the
-result or with the raised `OSError`.
+"""Function of two callables. It calls the first one on another thread. Then it calls the second one on the reactor's
+thread, with the result of the first one or the `OSError` that it raised.
 """
 
 

@@ -56,7 +56,9 @@ class RiskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_orders_per_day: int = 0
     """Largest number of new orders and replacements in a UTC day, restarts included; 0 for no limit."""
     price_band_bps: int = 1000
-    """Largest distance of a limit price from the middle of the last quote, in hundredths of a percent of that price."""
+    """Largest distance of a limit price from the middle of the last quote, in hundredths of a percent of this
+    middle.
+    """
     max_loss: int = 0
     """Loss after fees, in ticks × lots over all symbols, that triggers the kill switch; 0 is no limit."""
 

@@ -221,7 +221,7 @@ class RuntimeViews:
         return read.addCallback(lambda data: (response.code, data[:most_bytes].decode("utf-8", "replace").strip()))
 
     def _remove(self, view: str) -> Deferred[Any]:
-        """Drop a view that was added here; it is removed from the file, whatever the runtime answers."""
+        """Drop a view that was added here; the view is removed from the file, whatever the runtime answers."""
 
         def answered(answer: tuple[int, str]) -> None:
             if answer[0] >= 400:

@@ -44,7 +44,8 @@ class Urgency(StrEnum):
 class _Paced(Composite):
     """Base class of orders that trade as lots become due.
 
-    `_due_lots` returns the number that is due by now, and `_overdue_lots` the number that must not wait any longer.
+    `_due_lots` returns the number of lots that are due by now, and `_overdue_lots` the number that must not rest any
+    longer.
     """
 
     memory_fields = MappingProxyType(
@@ -216,9 +217,9 @@ class ScheduledOrder(_Paced):
 class ParticipationOrder(_Paced):
     """A share of the volume that trades in the market, including its own executions (percentage of volume, POV).
 
-    The volume is read from the view ``trades_1s``, which the strategy must have among its `views`. It counts from the
-    start of the order. At the end of the duration the rest is abandoned. After a restart the order counts the volume
-    traded meanwhile, as far as the view still contains it. The order has no pieces, so its lots only rest with
+    The volume is read from the view ``trades_1s``, which the strategy must have among its `views`. Volume counts from
+    the start of the order. At the end of the duration the rest is abandoned. After a restart the order counts the
+    volume traded meanwhile, as far as the view still contains it. The order has no pieces, so its lots only rest with
     `Urgency.JOIN`.
     """
 

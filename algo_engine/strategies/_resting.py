@@ -55,8 +55,9 @@ class RestingOrders:
         """Move the order of a place to its target; return True if a request was sent.
 
         An order that is less than ``within`` ticks from the target, and not too large, keeps its place in the queue.
-        Any other order is replaced if ``most_lots`` allows that both the old and the new order execute. Otherwise the
-        old order is cancelled, and the first call for this place after its end sends the new one.
+        Any other order is replaced if the exchange has accepted it, and if ``most_lots`` allows that both the old and
+        the new order execute. Otherwise the old order is cancelled; after its end, the next call for this place sends
+        the new one.
         """
         t = target
         old = context.order(self._orders[place]) if place in self._orders else None

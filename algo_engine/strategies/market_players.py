@@ -134,10 +134,10 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         self._orders.move(self.context, (symbol, side, "enter"), target)
 
     def _leave(self, quote: Quote, side: Side) -> None:
-        """Close the position of this side: one tick in front of the player's small order, or without a player at the
-        market.
+        """Close the position of this side: one tick in front of the player's small order, or at the market if there is
+        no player.
 
-        Here a wall that has become the touch itself counts too, as it still supports the price.
+        Here a wall at the touch itself counts too, because it still supports the price.
         """
         symbol, back = quote.symbol, Side.SELL if side is Side.BUY else Side.BUY
         held_lots = max(0, side.sign * self.context.position_lots(symbol))
@@ -147,7 +147,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         near_ticks = _touch(quote, side)
         price_ticks = 0
         if player is not None:
-            # At least a tick behind the best price of the other side: the order is to rest.
+            # The price is at least a tick away from the best price of the other side, so that the order rests.
             price_ticks = side.sign * max(side.sign * player.shown_ticks - 1, side.sign * near_ticks + 1)
         target = Target(symbol, back, held_lots if player else 0, price_ticks, held_lots)
         is_waiting = self._orders.move(self.context, (symbol, side, "leave"), target)
