@@ -360,7 +360,7 @@ class Blotter:
     def _end_request(
         self, intent: Intent, status: OrderStatus, reason: str, time_ns: int = 0, sequence: int = 0
     ) -> list[OrderEvent]:
-        """End a request without effect: end the order that it was to make, or report that the order is unchanged."""
+        """End a request that had no effect: end its new order, or report that the existing order is unchanged."""
         if intent.is_fence:
             return []
         if intent.action in ("B", "S"):

@@ -7,9 +7,10 @@ strategy ◀─ events ◀──── state (append) ◀─ private stream
 
 `algo_engine.desk_state` has the state: the journal, and what follows from its records.
 
-`algo_engine.order_sync` describes how durably a request is written before it is sent: in mode *before* it is on disk by
-then; in mode *behind* the operating system has it, and it is synced to disk afterwards. The table has the state after
-the end of the process or a power loss, by the two steps between which the failure happens:
+`algo_engine.order_sync` describes how durably a request is written before it is sent. In mode *before*, the request is
+on disk when it is sent. In mode *behind*, only the operating system has the request by then, and the sync to disk
+follows. The table has the state after the end of the process or a power loss, by the two steps between which the
+failure happens:
 
 ```
 between                   on disk                   at the exchange  after the restart

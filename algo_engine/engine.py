@@ -26,7 +26,7 @@ class Engine:
     """Starts each strategy when its views and its orders are known, passes changes to the strategy, and stops it.
 
     With ``adopt``, orders that an earlier run left in the market are kept and shown to the strategy; otherwise they are
-    cancelled before it starts.
+    cancelled before the strategy starts.
     """
 
     _log = Logger()

@@ -242,9 +242,9 @@ class _Worst:
 def _worth_ticks(order: Order, quote: Quote) -> int:
     """Return the price at which a lot of an order is valued.
 
-    A purchase is valued at its limit; without one at its stop price, else at the best ask. A sale is valued at its
-    limit (or stop price), or at the best bid if that is higher: with a limit below the best bid, it would execute at
-    the best bid.
+    A purchase is valued at its limit; without a limit at its stop price; with neither at the best ask. A sale is valued
+    at its limit (or stop price), or at the best bid if that is higher: with a limit below the best bid, it would
+    execute at the best bid.
     """
     limit_ticks = order.price_ticks or order.options.stop_ticks or 0
     if order.side is Side.BUY:

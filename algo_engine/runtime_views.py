@@ -1,8 +1,8 @@
 """Adds views to a runtime over HTTP, follows them, and drops the views that it added.
 
-A view may read views that were requested before it. It is added once the runtime has answered the requests for those
-views, and it is dropped before them. An existing view is followed if it has the same SQL, and never dropped, since it
-belongs to another owner.
+A view may read views that were requested before it. It is added when the runtime has answered the requests for those
+views, and dropped before those views are dropped. An existing view is followed if it has the same SQL, and never
+dropped, since it belongs to another owner.
 
 A view is written into a file before it is requested, and removed from the file when it is refused or dropped. After a
 run was killed, the next run reads the file. It can then replace and drop those views of the file that it requests

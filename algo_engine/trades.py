@@ -7,8 +7,8 @@ from the exchange, because the journal drops a fill (by compaction) only after t
 
 A line ends with ``#`` and the CRC-32 of its fields, continued from the previous line's checksum: a line that was
 changed, moved or removed is detected. A line is written together with its line end, so that a crash leaves at most a
-line without its end, which is cut. Releases before 0.2 wrote no checksums; such a file gets them when it is next opened
-to be written.
+line without its end, which is cut. Releases before 0.2 wrote no checksums; such a file gets checksums when it is next
+opened to be written.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ it is void.
 
 
 class TradeHistory:
-    """Latest trades of a strategy that are not void, and the holding of each symbol before them.
+    """Latest trades of a strategy that are not void, and the holding of each symbol before the oldest of them.
 
     >>> bought = Trade(0, 1, "sobi", 9001, "ACME", "B", 10, 100, 1, 1, "maker", 0)
     >>> sold = Trade(0, 2, "sobi", 9001, "ACME", "S", 10, 110, 2, 2, "maker", 0)

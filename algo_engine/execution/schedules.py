@@ -117,7 +117,7 @@ class _Paced(Composite):
             near = min(near, self._limit_ticks) if is_buy else max(near, self._limit_ticks)
         child, order = self._child, self._context.order(self._child_id) if self._child_id else None
         if child is None or order is None or child.options.immediate:
-            # The best price may be that of the order that has just ended: it is not joined before the next quote.
+            # The best price may be that of the order that has just ended, so no order joins it before the next quote.
             return None if near == self._left_ticks else ChildOrder(due, near)
         if (near - child.price_ticks) * self.side.sign <= 0 and due < 2 * order.remaining_lots:
             # A quote with a worse price is older than the order; a quote with the same price may be the order itself.
@@ -154,8 +154,7 @@ class ScheduledOrder(_Paced):
         urgency: Urgency = Urgency.TAKE,
         limit_ticks: int = 0,
     ) -> None:
-        """Create an order; ``profile`` is the expected volume of each part of the duration, which it divides into equal
-        parts.
+        """Create an order; ``profile`` divides the duration into equal parts, and has the expected volume of each part.
 
         The unit of the volumes does not matter, and a profile with a single part is TWAP. Raise `ValueError` for
         impossible arguments.

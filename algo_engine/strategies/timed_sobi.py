@@ -6,8 +6,8 @@ are signs of pressure from buyers. If the best asks are at least ``factor`` time
 buys at the current price; in the reverse case it sells.
 
 Ages are measured from the latest mean time of arrival that any price level has had so far. This is a time of the
-market, so that a recording gives the same ages at any speed. It is never later than the newest order, and is that
-order's time if the order was alone at its price. Means are compared exactly, by cross multiplication.
+market, so that a recording gives the same ages at any speed. It is never later than the arrival of the newest order,
+and equals that arrival if the order was alone at its price. Means are compared exactly, by cross multiplication.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ class VolatileSobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields
 
 
 class VolatileSobi(ShapeTaker[VolatileSobiParameters]):
-    """Takes liquidity when the mean price of one side is nearer to the last price than that of the other, by more than
-    the price usually moves.
+    """Takes liquidity on the side whose mean price is nearer to the last price, if the difference of the distances is
+    larger than the price usually moves.
     """
 
     queries = MappingProxyType({MOMENTS_VIEW: query_text(MOMENTS_VIEW)})
