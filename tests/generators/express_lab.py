@@ -268,7 +268,7 @@ def database() -> duckdb.DuckDBPyConnection:
 
 
 def random_changes(chance: random.Random, lab: ExpressLab, most: int) -> list[Change]:
-    """Return deltas of all relations: removals balance additions once there are rows."""
+    """Return deltas of all relations; the more rows a relation has, the more of its deltas are removals."""
     held = lab.held()
     live = {name: list(rows.elements()) for name, rows in held.items()}
     changes: list[Change] = []

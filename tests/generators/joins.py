@@ -1,4 +1,4 @@
-"""Joined views in a kernel graph of their own, also random ones, and rows for them."""
+"""Joined views, each in a kernel graph of its own; random queries for such views, and rows for them."""
 
 from __future__ import annotations
 
