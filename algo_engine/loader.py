@@ -38,8 +38,8 @@ class LoadedStrategy(msgspec.Struct, frozen=True):
     """A strategy that is ready to run."""
 
     name: str
-    """Name of the strategy: the built-in name, the name of the class, or the file's name without ``.py`` and with ``_`` in
-    place of all characters other than letters and digits.
+    """Name of the strategy: the built-in name, the name of the class, or the file's name without ``.py`` and with ``_``
+    in place of all characters other than letters and digits.
     """
     strategy: Strategy[Any]
     """The strategy, with its parameters."""
