@@ -111,7 +111,7 @@ class ControlledSource(Source):
         return len(self._backlog)
 
     def inject(self, *items: object, size: int = 1) -> None:
-        """Inject items, now or when there is room."""
+        """Inject items, now or when the engine has room for them."""
         with self._lock:
             self._backlog += [(item, size) for item in items]
         self._offer()
