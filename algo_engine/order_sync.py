@@ -12,8 +12,8 @@ properties hold nevertheless:
   sent. A restart continues above the reservation. The fence of the restart is therefore above every request that may
   still be on its way to the exchange (see `algo_engine.blotter`), and no late order of the earlier run can be mistaken
   for an order of the new run.
-* *Every order at the exchange is known.* The private stream is requested from the last position on disk. It has the
-  acceptance of each order, with side, lots and price, and its fills.
+* *Every order at the exchange is known.* The private stream is requested from the last position on disk. The stream has
+  the acceptance of each order, with side, lots and price, and the fills of each order.
 * *Limits hold.* Answers to lost requests count toward the daily limit of the day of their reservation. A reservation
   serves one UTC day. A stop order is always synced before it is sent: its trigger price, which the limits of notional
   read, is in no answer.
