@@ -3,14 +3,14 @@
 SHELL := /bin/sh
 PY := .venv/bin/python
 export PYTHON
-# Tests load 1,800 modules and start hundreds of processes that load 200: compiled once, not each time.
+# Python may write bytecode, since tests load 1,800 modules and start hundreds of processes that load 200 modules each.
 unexport PYTHONDONTWRITEBYTECODE
 
 DEMO_SECONDS ?= 30
 FLOW ?= agents
 FEED ?=
 PYTEST_ARGS ?=
-# A process of tests for each core, but no more than have room for a Spark each; PYTEST_ARGS=-n0 runs them in one.
+# One test process for each core, at most four, as each may start a Spark; PYTEST_ARGS=-n0 uses a single process.
 TEST_PROCESSES = -n auto --maxprocesses 4 --dist worksteal
 SEEDS ?= 1000
 SECONDS ?= 300

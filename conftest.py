@@ -1,6 +1,6 @@
 """Set-up of all tests: a profile of Hypothesis, and logging that is started once, so that tests do not share events.
 
-Doctests are collected only from modules that contain an example, since the others need not be imported.
+Doctests are collected only from modules that contain an example, so that other modules need not be imported.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collecto
     has_example = file_path.suffix == ".py" and b">>> " in file_path.read_bytes()
     package = file_path.relative_to(ROOT).parts[0] if file_path.is_relative_to(ROOT) else ""
     if has_example and package in PACKAGES:
-        # Import the module under its usual name. Otherwise pytest would import a module that its package has imported
-        # before a second time, and the classes of the two modules would differ.
+        # Import the module under its usual name. Otherwise, if the module's package has imported it before, pytest
+        # would import it a second time, and the classes of the two copies would differ.
         import_module(".".join(file_path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
     return [each for each in collectors if has_example or not isinstance(each, DoctestModule)]
 

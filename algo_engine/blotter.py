@@ -3,15 +3,15 @@
 The fold is deterministic: the same records give the same state, live or after a restart. Nothing here sends or writes.
 
 **Fences.** After a login the exchange reports the request numbers that it has received, but bytes of an earlier
-connection may still be on their way to it. So every login sends a fence first: a cancellation without an order, with a
-number above all others. Numbers must increase: when the refusal of the fence arrives, no older request can be executed
-any more, and all older answers have been received. A request without an answer was then never processed. Such requests
-are ended as *never sent*, and not sent again, because the market has moved since.
+connection may still be on their way to the exchange. So every login sends a fence first: a cancellation without an
+order, with a number above all others. Numbers must increase: when the refusal of the fence arrives, no older request
+can be executed any more, and all older answers have been received. A request without an answer was then never
+processed. Such requests are ended as *never sent*, and not sent again, because the market has moved since.
 
 **Lost requests.** A power loss may remove requests that were sent and were not yet on disk (see
-`algo_engine.order_sync`). Their numbers had been reserved on the disk, so that the fence of the next login is above all
-of them. Their answers come in the private stream: an order that was accepted is open again, and every request that was
-answered counts toward the limit of the day on which its number was reserved.
+`algo_engine.order_sync`). The numbers of these requests had been reserved on the disk, so that the fence of the next
+login is above all of them. The answers to lost requests come in the private stream. An order that was accepted is open
+again. Every request that was answered counts toward the daily limit of the day on which its number was reserved.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Blotter:
         self.void_trades = 0
         """Number of executions that were declared void."""
         self._void_matches: dict[tuple[str, int], None] = {}
-        """Latest void trades, by match and the exchange's order id: a trade may be declared void again."""
+        """Latest void trades, by match and the exchange's order id: the exchange may declare a trade void twice."""
         self.refused = 0
-        """Number of orders refused by the engine's limits since the start; they are in no journal."""
+        """Number of orders refused by the engine's limits since the start; refused orders are in no journal."""
         self._day = self._sent_on_day = 0
         self.reserved_client_id = 0
         """Highest reserved request number."""
@@ -114,7 +114,7 @@ class Blotter:
         return any(intent.action == "D" and intent.target == client_id for intent in self._pending.values())
 
     def checkpoint(self) -> Checkpoint:
-        """Return the state as one record, without the holdings, which the desk adds."""
+        """Return the state as one record, without holdings and memories, which `DeskState` adds."""
         return Checkpoint(
             broker_id=self.broker_id,
             session=self.session,
@@ -258,7 +258,7 @@ class Blotter:
         if known is None and message.detail not in (Side.BUY, Side.SELL):
             self.unmatched += 1
             return []
-        # An order of this broker that is not in this journal: its fills and its remaining lots count nevertheless.
+        # The order may be missing from this journal. Its fills and its remaining lots count nevertheless.
         order = known or Order(
             message.client_id, message.symbol, Side(message.detail), message.volume_lots, message.price_ticks
         )
@@ -271,7 +271,7 @@ class Blotter:
         return [OrderEvent(kind, order, message.time_ns, sequence=message.sequence)]
 
     def _replaced(self, message: Received) -> list[OrderEvent]:
-        """Apply a replacement, requested here or not: the order continues under another order id."""
+        """Apply a replacement, with or without a request here: the order continues under another order id."""
         request = self._pending.pop(message.client_id, None)
         client_id = self._by_order_id.pop(int(message.detail), None) if message.detail.isdigit() else None
         if client_id is None:
@@ -297,7 +297,7 @@ class Blotter:
         return (message.detail, message.order_id) in self._void_matches
 
     def _voided(self, message: Received) -> list[OrderEvent]:
-        """Apply a void trade; its order stays as the trade left it."""
+        """Apply a void trade; the state of the order does not change."""
         void = message.void
         if void is None:
             self.unmatched += not self.is_void(message)
@@ -343,7 +343,7 @@ class Blotter:
         if intent is None:
             return []
         if intent.is_fence:
-            # The refusal of a retransmitted fence has sequence 0, and its place in the order of requests counts too.
+            # The refusal of a retransmitted fence has sequence 0; it too shows that no older request will be executed.
             return self._drop_before(intent.client_id)
         return self._end_request(intent, OrderStatus.REJECTED, message.detail, message.time_ns, message.sequence)
 
@@ -360,7 +360,7 @@ class Blotter:
     def _end_request(
         self, intent: Intent, status: OrderStatus, reason: str, time_ns: int = 0, sequence: int = 0
     ) -> list[OrderEvent]:
-        """End a request without effect: end the order that it was to make, or report that the order is unchanged."""
+        """End a request that had no effect: end its new order, or report that the existing order is unchanged."""
         if intent.is_fence:
             return []
         if intent.action in ("B", "S"):
@@ -380,7 +380,7 @@ class Blotter:
     def _answer_change(self, client_id: int, reason: str) -> None:
         """Answer the oldest pending request for a removed order, if its owner requested the removal.
 
-        The message names no request, whether it answers a cancellation or a reduction by all that remains. The exchange
+        The message names no request: it may answer a cancellation, or a reduction by all remaining lots. The exchange
         will refuse other pending requests for the order.
         """
         requests = (i.client_id for i in self._pending.values() if i.target == client_id and not i.is_fence)

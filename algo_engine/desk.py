@@ -7,9 +7,10 @@ strategy ◀─ events ◀──── state (append) ◀─ private stream
 
 `algo_engine.desk_state` has the state: the journal, and what follows from its records.
 
-`algo_engine.order_sync` describes how durably a request is written before it is sent: *before* waits for the disk,
-*behind* for the operating system, and syncs to disk afterwards. The table has the state after the end of the process or
-a power loss, by the two steps between which the failure happens:
+`algo_engine.order_sync` describes how durably a request is written before it is sent. In mode *before*, the request is
+on disk when it is sent. In mode *behind*, only the operating system has the request by then, and the sync to disk
+follows. The table has the state after the end of the process or a power loss, by the two steps between which the
+failure happens:
 
 ```
 between                   on disk                   at the exchange  after the restart
@@ -436,8 +437,8 @@ class Desk:
     def _drop_refused_cancellation(self, message: Received) -> None:
         """Stop trying to cancel an order if the exchange refused its cancellation.
 
-        A cancellation that never reached the exchange is repeated, and so is one that a replacement overtook, since the
-        order has another order id by now.
+        A cancellation that never reached the exchange is repeated. So is a cancellation that a replacement overtook,
+        because the order has another order id by now.
         """
         if message.action != "R":
             return

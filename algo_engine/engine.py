@@ -23,10 +23,10 @@ __all__ = ["Engine"]
 
 
 class Engine:
-    """Starts each strategy when its views and its orders are known, passes changes to it, and stops it.
+    """Starts each strategy when its views and its orders are known, passes changes to the strategy, and stops it.
 
     With ``adopt``, orders that an earlier run left in the market are kept and shown to the strategy; otherwise they are
-    cancelled before it starts.
+    cancelled before the strategy starts.
     """
 
     _log = Logger()
@@ -52,7 +52,7 @@ class Engine:
         self._on_failure, self._on_synchronised = on_failure, on_synchronised
         self._fresh: set[str] = set()
         self._losses: dict[str, int] = {}
-        """Number of the loss, by view, for the views that are lost now."""
+        """Views that are lost now, each with the number of the loss at which it was lost."""
         self._last_loss = 0
         self._is_stopping = False
         self.view_changes = 0
@@ -188,7 +188,7 @@ class Engine:
         return synchronised
 
     def _cancel_if_stale(self, loss: int) -> None:
-        """Suspend the strategies that read a view which has been lost since this loss or an earlier one."""
+        """Suspend the strategies that read a view which was lost at this loss or earlier and is still lost."""
         stale = {view for view, number in self._losses.items() if number <= loss}
         for host in self.hosts:
             if host.is_started and not host.views.isdisjoint(stale):

@@ -59,7 +59,8 @@ class Journal(Protocol):
         ...
 
     def begin_compaction(self, state: Checkpoint) -> Callable[[], None]:
-        """Begin a journal with one checkpoint, and return the function that durably replaces this journal by it.
+        """Begin a new journal with one checkpoint; return the function that durably replaces this journal by the new
+        one.
 
         The function is called once on any thread; after it has returned, `end_compaction` is called on this journal.
         Records appended meanwhile are in both journals. This method and the function raise `OSError` if the disk fails;
@@ -170,7 +171,8 @@ class FileJournal(Journal):
         self._new_file: IO[bytes] | None = None
         """Journal that is to replace this one.
 
-        Until then a crash may leave either file under the name, so both receive every record and are synced together.
+        Until the replacement is complete, a crash may leave either file under the journal's name, so both files receive
+        every record and are synced together.
         """
         self._new_bytes = 0
         self._renaming = Lock()

@@ -38,7 +38,9 @@ class LoadedStrategy(msgspec.Struct, frozen=True):
     """A strategy that is ready to run."""
 
     name: str
-    """Name of the strategy: built-in name, the file's name without ``.py``, or the name of the class."""
+    """Name of the strategy: the built-in name, the name of the class, or the file's name without ``.py`` and with ``_``
+    in place of all characters other than letters and digits.
+    """
     strategy: Strategy[Any]
     """The strategy, with its parameters."""
     limits: RiskLimits

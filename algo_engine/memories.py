@@ -1,4 +1,4 @@
-"""Memories of a strategy over a restart, and the order events since.
+"""Memories of a strategy over a restart, and the order events after each of them.
 
 ```
 journal ──Memory──▶ data by name ──────────────┐
@@ -33,7 +33,7 @@ class Recovered(msgspec.Struct, frozen=True):
     data: bytes
     """Remembered data."""
     events: tuple[OrderEvent, ...]
-    """Events of all own orders since, oldest first."""
+    """Events of all own orders after the data was remembered, oldest first."""
 
 
 class Memories:

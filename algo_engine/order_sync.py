@@ -9,16 +9,17 @@ A written request survives the end of the process. A power loss may remove reque
 properties hold nevertheless:
 
 * *No number is used twice.* Request numbers are reserved on the disk, `RESERVED_REQUESTS` ahead, before any of them is
-  sent. A restart continues above the reservation. Its fence is therefore above every request that may still be on its
-  way (see `algo_engine.blotter`), and no late order of the earlier run can be mistaken for one of the new run.
-* *Every order at the exchange is known.* The private stream is requested from the last position on disk. It has the
-  acceptance of each order, with side, lots and price, and its fills.
+  sent. A restart continues above the reservation. The fence of the restart is therefore above every request that may
+  still be on its way to the exchange (see `algo_engine.blotter`), and no late order of the earlier run can be mistaken
+  for an order of the new run.
+* *Every order at the exchange is known.* The private stream is requested from the last position on disk. The stream has
+  the acceptance of each order, with side, lots and price, and the fills of each order.
 * *Limits hold.* Answers to lost requests count toward the daily limit of the day of their reservation. A reservation
   serves one UTC day. A stop order is always synced before it is sent: its trigger price, which the limits of notional
   read, is in no answer.
 
-A power loss may lose the other options of an accepted order (`OrderOptions`; the exchange still acts on them), the
-events of requests that never arrived, and the count of rejected orders.
+A power loss may lose the other options of an accepted order (`OrderOptions`), although the exchange still acts on them.
+It may also lose the events of requests that never arrived, and the count of rejected orders.
 
 The reservation limits the number of requests that have been sent and are not on disk yet. `BEHIND_LIMIT_S` limits the
 time: while an fsync has been running for longer, a request waits for the disk as in mode *before*.
@@ -44,8 +45,8 @@ BEHIND_LIMIT_S: Final = 0.1
 _DAY_NS: Final = 86_400 * 1_000_000_000
 
 Background = Callable[[Callable[[], float], Callable[[float | OSError], None]], None]
-"""Function that calls its first argument on another thread and then its second one, on the reactor's thread, with the
-result or with the raised `OSError`.
+"""Function of two callables. It calls the first one on another thread. Then it calls the second one on the reactor's
+thread, with the result of the first one or the `OSError` that it raised.
 """
 
 
@@ -93,7 +94,8 @@ class OrderSync:
             return
         last_id = requests[-1].client_id
         day = (requests[-1].time_ns or self._now_ns()) // _DAY_NS
-        # The next reservation is written when half of this one is used, so that its fsync ends before it is needed.
+        # The next reservation is written when half of this one is used, so that the fsync ends before the next one is
+        # needed.
         if last_id + RESERVED_REQUESTS // 2 > self._written.client_id or day != self._written.day:
             self._written = _Reservation(self._written.number + 1, last_id + RESERVED_REQUESTS, day)
             self._reserve(Reserved(self._written.client_id, day))

@@ -140,7 +140,7 @@ class OrdersLink:
 
     @property
     def reconnects(self) -> int:
-        """Number of reconnections to the exchange."""
+        """Number of times that the connection to the exchange was lost."""
         return self._retry.losses
 
     def start(self) -> None:

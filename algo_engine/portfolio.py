@@ -1,10 +1,10 @@
 """Position, money and profit of one strategy, in exact integers (ticks × lots).
 
 Profit is split by average cost. The cost of a closed part is ``cost × closed // held``. The remainder of the division
-(less than one tick × lot per fill) stays in the cost of the open position, so that nothing is lost: at any moment
+(less than one tick × lot per fill) stays in the cost of the open position, so that nothing is lost. At any moment,
 realised + unrealised = money received - money paid + value of the position, exactly. A flat position has no remainder.
-Fees are counted separately. FIFO would be exact per fill too, but its list of open lots grows with the position; this
-state is four integers per symbol.
+Fees are counted separately. FIFO would be exact per fill too, but would need a list of open lots, which grows with the
+position; average cost needs four integers per symbol.
 """
 
 from __future__ import annotations

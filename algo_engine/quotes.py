@@ -14,7 +14,7 @@ QUOTE_VIEW: Final = "best_quote"
 """View with the best prices, which every strategy reads."""
 QUOTE_COLUMNS: Final = ("symbol", "bid_price", "bid_volume", "ask_price", "ask_volume")
 _WEIGHT: Final = 16
-"""A new quote moves the typical size towards its own size by their difference divided by this number."""
+"""Divisor of the difference between the size of a new quote and the typical size, which moves by the quotient."""
 
 
 class Quote(msgspec.Struct, frozen=True, gc=False):
@@ -68,7 +68,7 @@ def mark_ticks(bid: int | None, ask: int | None, position_lots: int) -> int | No
 
 
 class Quotes:
-    """Latest quote of every symbol; a symbol whose row was removed keeps its last one for marks, without sizes."""
+    """Latest quote of every symbol; a symbol whose row was removed keeps its last prices for marks, with sizes of 0."""
 
     def __init__(self) -> None:
         self._quotes: dict[str, Quote] = {}

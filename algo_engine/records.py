@@ -107,8 +107,8 @@ class Noted(msgspec.Struct, frozen=True, tag="n", array_like=True, gc=False):
 
 
 class Reserved(msgspec.Struct, frozen=True, tag="r", array_like=True, gc=False):
-    """Reserved request numbers: their requests may be sent before they are on disk. The reservation itself is durable
-    before the first of them is sent.
+    """Reserved request numbers. Requests with these numbers may be sent before they are on disk; the reservation itself
+    is durable before the first of them is sent.
     """
 
     client_id: int
@@ -164,7 +164,7 @@ class Checkpoint(msgspec.Struct, frozen=True, tag="c"):
     reserved_day: int = 0
     """Day of that reservation, counted from the UTC epoch."""
     lost_from: int = 1
-    """First request number that an earlier run may have sent and that its journal has lost."""
+    """First number of the requests that an earlier run may have sent and its journal has lost."""
     lost_to: int = 0
     """Last such number; below `lost_from` if there are none."""
     memories: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""Views that strategies define, in their queries or while they run: their subscribers, and the link that adds them."""
+"""Views that strategies define in `queries` or add later: the subscribers of each view, and the link that adds it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class RequestedViews:
                 host.view_refused(view, reason)
 
     def release(self, host: StrategyHost) -> None:
-        """Drop the views that only a stopping strategy wanted, later ones first, as they may read earlier ones."""
+        """Drop the views that only a stopping strategy wanted, later views first, as these may read earlier ones."""
         for view, known in reversed(list(self._views.items())):
             if host in known.hosts:
                 known.hosts.remove(host)

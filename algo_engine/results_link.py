@@ -128,7 +128,7 @@ class ResultsLink:
 
     @property
     def reconnects(self) -> int:
-        """Number of reconnections to the runtime."""
+        """Number of times that the subscription to the runtime was lost."""
         return self._retry.losses
 
     def start(self) -> None:

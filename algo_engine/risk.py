@@ -44,7 +44,8 @@ class RiskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_net_notional: int = 0
     """Largest net exposure in ticks × lots, long or short; 0 is no limit.
 
-    It is the sum with signs, with either all open purchases or all open sales counted as filled, whichever gives more.
+    It is the sum of the positions with their signs, each valued at its mark. Either all open purchases or all open
+    sales are counted as filled, whichever gives the larger exposure.
     """
     max_open_orders: int = 50
     """Largest number of open orders, over all symbols."""
@@ -55,7 +56,9 @@ class RiskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_orders_per_day: int = 0
     """Largest number of new orders and replacements in a UTC day, restarts included; 0 for no limit."""
     price_band_bps: int = 1000
-    """Largest distance of a limit price from the middle of the last quote, in hundredths of a percent of that price."""
+    """Largest distance of a limit price from the middle of the last quote, in hundredths of a percent of this
+    middle.
+    """
     max_loss: int = 0
     """Loss after fees, in ticks × lots over all symbols, that triggers the kill switch; 0 is no limit."""
 
@@ -239,8 +242,9 @@ class _Worst:
 def _worth_ticks(order: Order, quote: Quote) -> int:
     """Return the price at which a lot of an order is valued.
 
-    A purchase is valued at its limit; without one at its stop price, else at the best ask. A sale is valued at the
-    higher one of its limit (or stop price) and the best bid, at which it would execute however low its limit is.
+    A purchase is valued at its limit; without a limit at its stop price; with neither at the best ask. A sale is valued
+    at its limit (or stop price), or at the best bid if that is higher: with a limit below the best bid, it would
+    execute at the best bid.
     """
     limit_ticks = order.price_ticks or order.options.stop_ticks or 0
     if order.side is Side.BUY:

@@ -1,10 +1,12 @@
 """Adds views to a runtime over HTTP, follows them, and drops the views that it added.
 
-A view may read views that were requested before it: it is added once the runtime has answered for those, and dropped
-before them. An existing view is followed if it has the same SQL, and never dropped, since it belongs to another owner.
+A view may read views that were requested before it. It is added when the runtime has answered the requests for those
+views, and dropped before those views are dropped. An existing view is followed if it has the same SQL, and never
+dropped, since it belongs to another owner.
 
-A view is written into a file before it is requested, and removed from the file when it is refused or dropped. The run
-after a killed one reads the file, so that it can replace and drop those of the views that it requests itself.
+A view is written into a file before it is requested, and removed from the file when it is refused or dropped. After a
+run was killed, the next run reads the file. It can then replace and drop those views of the file that it requests
+itself.
 """
 
 from __future__ import annotations
@@ -85,8 +87,8 @@ class RuntimeViews:
         self._retries: dict[str, Retry] = {}
         self._owned = self._read()
         self._unanswered: set[str] = set()
-        """Views of the file that the runtime has not answered for: it may refuse them, as they may belong to another
-        owner.
+        """Views of the file whose requests the runtime has not answered: it may refuse such a view, if the view belongs
+        to another owner.
         """
         self._drops: dict[str, Deferred[Any]] = {}
         """Drops that the runtime has not answered for."""
@@ -219,7 +221,7 @@ class RuntimeViews:
         return read.addCallback(lambda data: (response.code, data[:most_bytes].decode("utf-8", "replace").strip()))
 
     def _remove(self, view: str) -> Deferred[Any]:
-        """Drop a view that was added here; it is removed from the file, whatever the runtime answers."""
+        """Drop a view that was added here; the view is removed from the file, whatever the runtime answers."""
 
         def answered(answer: tuple[int, str]) -> None:
             if answer[0] >= 400:

@@ -27,8 +27,7 @@ class OrderStages:
         self.frame = Durations()
         """Durations from reading a frame's last bytes until strategies are called with its change."""
         self.journal = Durations()
-        """Durations from that call, or from a request without a frame as its cause, until the requests of the turn are
-        written.
+        """Durations from that call, or from a request that no frame caused, until the requests of the turn are written.
         """
         self.wire = Durations()
         """Durations from the end of the stage `journal` until the socket or the transport's buffer has the bytes."""
@@ -45,7 +44,7 @@ class OrderStages:
         self.frame.add(self._called_s - self._read_s)
 
     def strategies_returned(self) -> None:
-        """End the change: it is not the cause of later requests."""
+        """Note that the strategies have returned: the change is not the cause of later requests."""
         self._called_s = None
 
     def requested(self) -> float:

@@ -46,8 +46,9 @@ class Context(abc.ABC):
     itself     name, broker_id, parameters, log
     ```
 
-    A request that the exchange or a limit refuses is an event, not an exception; so is a request that comes too late.
-    Calls raise `TypeError` for lots or ticks that are not integers, and the errors that their docstrings name.
+    If the exchange or a limit refuses a request, or if the request comes too late, the strategy gets an event, not an
+    exception. Calls raise `TypeError` for lots or ticks that are not integers, and the errors that their docstrings
+    name.
     """
 
     @property
@@ -103,10 +104,10 @@ class Context(abc.ABC):
     def replace(self, client_id: int, volume_lots: int, price_ticks: int) -> None:
         """Replace the open rest of an order by ``volume_lots`` lots at this price.
 
-        The order keeps its client id; it keeps its priority only at the same price with no more lots. Lots that are
-        executed before the request arrives come in addition. The call is refused, by an event, while the exchange has
-        not accepted the order, and while a cancellation or another replacement of it is pending. It is ignored for a
-        client id for which `order` returns None.
+        The order keeps its client id; it keeps its priority only if the price is the same and the lots are not more.
+        Lots that are executed before the request arrives come in addition. The call is refused, by an event, while the
+        exchange has not accepted the order, and while a cancellation or another replacement of it is pending. It is
+        ignored for a client id for which `order` returns None.
         """
 
     @abc.abstractmethod

@@ -2,13 +2,13 @@
 
 The spool has one line for each fill, with its number in the private stream. A fill that is declared void gets another
 line, which reverses it (see `algo_engine.void_trades`). After a crash the spool may be ahead of or behind the journal
-of orders. Fills whose numbers it already contains are not written again. Missing fills come again from the journal or
-from the exchange, because the journal drops a fill (by compaction) only after the spool is on disk.
+of orders. Fills whose numbers the spool already contains are not written again. Missing fills come again from the
+journal or from the exchange, because the journal drops a fill (by compaction) only after the spool is on disk.
 
 A line ends with ``#`` and the CRC-32 of its fields, continued from the previous line's checksum: a line that was
 changed, moved or removed is detected. A line is written together with its line end, so that a crash leaves at most a
-line without its end, which is cut. Releases before 0.2 wrote no checksums; such a file gets them when it is next opened
-to be written.
+line without its end, which is cut. Releases before 0.2 wrote no checksums; such a file gets checksums when it is next
+opened to be written.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ cost, realised profit and fees are those of a strategy that never made the trade
 the journal. In the list of trades, a row with negative lots and the fee with the opposite sign reverses the trade, so
 that sums over the list are right.
 
-An execution has no number of its match in the private stream. If an order was executed more than once with the same
-lots at the same price, the newest of these trades is chosen. The choice changes neither the position nor the money that
-was paid; it may change how the profit is split between closed and open lots.
+In the private stream an execution does not have the number of its match. If an order was executed more than once with
+the same lots at the same price, the newest of these trades is chosen. The choice changes neither the position nor the
+money that was paid; it may change how the profit is split between closed and open lots.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from algo_engine.trades import Trade
 __all__ = ["NEWEST_TRADES", "TradeHistory"]
 
 NEWEST_TRADES: Final = 60_000
-"""Number of later executions of accounts' orders after which the exchange no longer reports to a trade's owners that it
-is void.
+"""Age of a trade, in later executions of accounts' orders, above which the exchange does not report to its owners that
+it is void.
 """
 
 
 class TradeHistory:
-    """Latest trades of a strategy that are not void, and the holding of each symbol before them.
+    """Latest trades of a strategy that are not void, and the holding of each symbol before the oldest of them.
 
     >>> bought = Trade(0, 1, "sobi", 9001, "ACME", "B", 10, 100, 1, 1, "maker", 0)
     >>> sold = Trade(0, 2, "sobi", 9001, "ACME", "S", 10, 110, 2, 2, "maker", 0)

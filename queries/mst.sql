@@ -1,5 +1,5 @@
 -- Missed trades: for each broker, the sum of the ask's value (price × volume) less the bid's value, over all pairs of
--- one of its bids and any ask. Of each side, only the orders in the quarter of the volume at the highest prices count.
+-- one of its bids and any ask. Only the orders in the quarter of a side's volume at the highest prices count.
 INCLUDE 'finance_schema.sql';
 
 SELECT b.broker_id, SUM((a.price * a.volume) + (-1 * b.price * b.volume)) AS mst

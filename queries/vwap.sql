@@ -1,6 +1,6 @@
--- The value (price × volume) of the bids in the best quarter of the bid volume. No bid has a price above the best one,
--- and in SQL the SUM of no rows is NULL, so the bids at the best price are left out; with --mode dbtoaster the SUM is 0,
--- and they count. The same is true of mst.sql.
+-- The value (price × volume) of the bids in the best quarter of the bid volume. For bids at the best price, the last
+-- SUM has no rows. In SQL it is NULL, and these bids are left out; with --mode dbtoaster it is 0, and these bids count.
+-- The same is true of mst.sql.
 INCLUDE 'finance_schema.sql';
 
 SELECT SUM(b1.price * b1.volume) AS vwap

@@ -25,7 +25,7 @@ NAMES: Final = frozenset({"told", "one", "found", "held", "said"})
 """Participles and numerals that do not name the object: use the noun (`row`, `match`, `order`, `result`)."""
 
 ALLOWED: Final = {
-    # Fields of records in JSON, whose names clients use: of views' lines, and of `deltabook doctor --json`.
+    # Fields of JSON records, whose names clients use: the lines of views, and `deltabook doctor --json`.
     ("deltabook/wire/service.py", "held"),
     ("deltabook/cli/doctor.py", "found"),
 }

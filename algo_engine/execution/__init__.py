@@ -7,8 +7,8 @@ strategy ──buys, sells──▶ CompositeOrders ──▶ Composite (exits, 
 ```
 
 A composite order is a plan of the strategy, not an order of the exchange. It has at most one child order in the market
-at a time, of no more lots than it still has to trade. So it never trades more lots than it was made for, whatever the
-latencies, and two exits that exclude each other never both trade the same lots.
+at a time, and the child order has at most the lots that remain to be traded. So, whatever the latencies, a composite
+order never trades more lots than it was made for, and two exits that exclude each other never both trade the same lots.
 """
 
 from algo_engine.execution.composite import ChildOrder, Composite, CompositeOrders, CompositeState

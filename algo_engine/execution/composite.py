@@ -21,7 +21,7 @@ __all__ = ["ChildOrder", "Composite", "CompositeOrders", "CompositeState"]
 _PREFIX: Final = "composite order "
 """Beginning of the names of timers and memories of composite orders; the order's number follows."""
 _MOST_FAILURES: Final = 10
-"""Number of failed child orders in a row, such as refused ones, with which a composite order fails."""
+"""A composite order fails when this number of child orders in a row have failed, for example by a refusal."""
 _MOST_WORKING: Final = 200
 """Largest number of working composite orders of one strategy; each may need a timer."""
 
@@ -55,10 +55,10 @@ class ChildOrder(msgspec.Struct, frozen=True, gc=False):
 class Composite(abc.ABC):
     """Base class of composite orders.
 
-    A subclass returns from `_wanted` the child order that it wants now; this class sends and cancels child orders
-    accordingly. A child that differs from the wanted one is cancelled, and the next one is sent when the exchange has
-    reported how much of the cancelled one traded. A replacement would be quicker, but lots that the old order executes
-    meanwhile are additional, so that the composite order could trade too much.
+    `_wanted` of a subclass returns the child order that should be in the market now; this class sends and cancels child
+    orders accordingly. A child order that differs from the wanted one is cancelled. The next child order is sent when
+    the exchange has reported how many lots of the cancelled one have traded. A replacement would be quicker, but lots
+    that the old order executes meanwhile are additional, so that the composite order could trade too much.
 
     Invariant, at all times: ``filled_lots`` + open lots of the child ≤ ``lots``.
 
@@ -331,10 +331,11 @@ def _kinds(base: Any = Composite) -> Iterator[type[Composite]]:
 
 
 class CompositeOrders:
-    """The composite orders of one strategy, which passes its events on to them.
+    """Composite orders of one strategy, to which the strategy passes its events.
 
-    Call `on_order_event`, `on_view_change` and `on_timer` from the strategy's methods of the same names, and `restore`
-    from `on_start`: the journal contains the orders of an earlier run, which are discarded if they are not restored.
+    Call `on_order_event`, `on_view_change` and `on_timer` from the strategy's methods of the same names. Call `restore`
+    from `on_start`: the journal contains the composite orders of an earlier run, and they are discarded unless they are
+    restored.
     """
 
     def __init__(self, context: Context) -> None:
@@ -349,8 +350,8 @@ class CompositeOrders:
     ) -> Sequence[Composite]:
         """Resume the composite orders of an earlier run; return them, oldest first.
 
-        ``on_done`` becomes the `Composite.on_done` of each, before any resumes; ``kinds`` are the strategy's own
-        classes. Raise `ValueError` for an order of another class.
+        ``on_done`` becomes the `Composite.on_done` of each order before any order resumes; ``kinds`` are the strategy's
+        own classes. Raise `ValueError` for an order of another class.
         """
         known = {kind.__name__: kind for kind in (*_kinds(), *kinds)}
         for recovered in self._context.recovered():

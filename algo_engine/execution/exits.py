@@ -51,7 +51,7 @@ class _Stopping(Composite):
         return child is not None and child.options.stop_ticks is not None and not self._is_leaving
 
     def _watch(self, quote: Quote) -> None:
-        # Without lots there is nothing to stop: before its entry, the market may be beyond the stop of a bracket.
+        # Without lots there is nothing to stop: before the entry of a bracket, the market may be beyond its stop price.
         if self.remaining_lots and not self._is_watched_by_exchange() and self._is_reached(quote):
             self.is_stopped = True
 
@@ -109,7 +109,9 @@ class OneCancelsOther(_Stopping):
         self._is_final = True
 
     def hold(self, lots: int, *, is_final: bool) -> None:
-        """Set the total number of lots to exit; unless ``is_final``, more may follow, and the order does not end."""
+        """Set the total number of lots to exit; unless ``is_final``, more lots may follow, and the order does not
+        end.
+        """
         self.lots, self._is_final = lots, is_final
         self._settle()
 
@@ -141,8 +143,8 @@ class OneCancelsOther(_Stopping):
 class TrailingStop(_Stopping):
     """A stop that follows favourable moves of the best price at a distance, and never moves back.
 
-    The stop order rests at the exchange. It is moved when it would be at least ``step_ticks`` better; while it is moved
-    the best price is watched here.
+    The stop order rests at the exchange. It is moved when the new stop price is at least ``step_ticks`` better; while
+    it is moved, the best price is watched here.
     """
 
     memory_fields = MappingProxyType({**_Stopping.memory_fields, "trail_ticks": int, "step_ticks": int})
@@ -204,9 +206,9 @@ class _EntryOrder(Composite):
 class Bracket(Composite):
     """An entry, with an exit for each executed lot: a target and a stop that exclude each other.
 
-    The exit begins with the first lots of the entry and grows with it. As soon as the exit trades, the rest of the
-    entry is cancelled. Lots of the exit never exceed those of the entry: ``exit.filled_lots`` + its open lots ≤
-    ``entry.filled_lots``.
+    The exit begins with the first executed lots of the entry, and grows with the entry. As soon as the exit trades, the
+    rest of the entry is cancelled. Lots of the exit never exceed those of the entry: ``exit.filled_lots`` + its open
+    lots ≤ ``entry.filled_lots``.
 
     `filled_lots` counts the entry; the bracket ends when the exit has closed all entered lots.
     """

@@ -29,7 +29,7 @@ class PeggedOrder(Composite):
     """A limit order that is moved when the best price moves; a moved order joins the end of the queue at its new price.
 
     An order that is alone at the best price of its side sets that price itself, and ``best_quote`` does not contain the
-    next price. A primary or midpoint peg then keeps its price until another order joins or improves it.
+    next price. A primary or midpoint peg then keeps its price until another order joins or improves this price.
     """
 
     memory_fields = MappingProxyType(

@@ -44,7 +44,8 @@ class Urgency(StrEnum):
 class _Paced(Composite):
     """Base class of orders that trade as lots become due.
 
-    `_due_lots` returns the number that is due by now, and `_overdue_lots` the number that must not wait any longer.
+    `_due_lots` returns the number of lots that are due by now, and `_overdue_lots` the number that must not rest any
+    longer.
     """
 
     memory_fields = MappingProxyType(
@@ -116,7 +117,7 @@ class _Paced(Composite):
             near = min(near, self._limit_ticks) if is_buy else max(near, self._limit_ticks)
         child, order = self._child, self._context.order(self._child_id) if self._child_id else None
         if child is None or order is None or child.options.immediate:
-            # The best price may be that of the order that has just ended: it is not joined before the next quote.
+            # The best price may be that of the order that has just ended, so no order joins it before the next quote.
             return None if near == self._left_ticks else ChildOrder(due, near)
         if (near - child.price_ticks) * self.side.sign <= 0 and due < 2 * order.remaining_lots:
             # A quote with a worse price is older than the order; a quote with the same price may be the order itself.
@@ -130,10 +131,10 @@ class _Paced(Composite):
 class ScheduledOrder(_Paced):
     """Equal pieces at equal times (TWAP), or pieces by a volume profile (VWAP).
 
-    Of ``n = ceil(duration / interval)`` pieces, piece k (from 0) is due at k × interval, so that all lots are due with
-    the last one. Lots of a piece that are not filled are added to the next. At (n + 1) × interval, remaining lots are
-    abandoned: a limit price may prevent every execution. The schedule continues while the process does not run: lots
-    that became due meanwhile are traded after the restart.
+    There are ``n = ceil(duration / interval)`` pieces. Piece k (from 0) is due at k × interval, so all lots are due
+    with the last piece. Lots of a piece that are not filled are added to the next. At (n + 1) × interval, remaining
+    lots are abandoned: a limit price may prevent every execution. The schedule continues while the process does not
+    run: lots that became due meanwhile are traded after the restart.
     """
 
     memory_fields = MappingProxyType(
@@ -153,9 +154,10 @@ class ScheduledOrder(_Paced):
         urgency: Urgency = Urgency.TAKE,
         limit_ticks: int = 0,
     ) -> None:
-        """Create an order; ``profile`` is the expected volume of each of some equal parts of the duration.
+        """Create an order; ``profile`` divides the duration into equal parts, and has the expected volume of each part.
 
-        Its unit does not matter, and a single part is TWAP. Raise `ValueError` for impossible arguments.
+        The unit of the volumes does not matter, and a profile with a single part is TWAP. Raise `ValueError` for
+        impossible arguments.
         """
         super().__init__(context, side, symbol, lots, duration_ms, urgency=urgency, limit_ticks=limit_ticks)
         if not 1 <= interval_ms <= duration_ms:
@@ -214,9 +216,9 @@ class ScheduledOrder(_Paced):
 class ParticipationOrder(_Paced):
     """A share of the volume that trades in the market, including its own executions (percentage of volume, POV).
 
-    The volume is read from the view ``trades_1s``, which the strategy must have among its `views`. It counts from the
-    start of the order. At the end of the duration the rest is abandoned. After a restart the order counts the volume
-    traded meanwhile, as far as the view still contains it. The order has no pieces, so its lots only rest with
+    The volume is read from the view ``trades_1s``, which the strategy must have among its `views`. Volume counts from
+    the start of the order. At the end of the duration the rest is abandoned. After a restart the order counts the
+    volume traded meanwhile, as far as the view still contains it. The order has no pieces, so its lots only rest with
     `Urgency.JOIN`.
     """
 

@@ -48,8 +48,8 @@ def room_lots(side: Side, position_lots: int, size_lots: int, position_orders: i
 class Pace:
     """Limits the evaluation of a symbol to once in an interval.
 
-    A timer with the symbol's name delays an evaluation that comes too early. If `MOST_TIMERS` symbols wait for theirs,
-    another symbol is evaluated at its next change.
+    A timer with the symbol's name delays an evaluation that comes too early. While `MOST_TIMERS` symbols wait for their
+    timers, a further symbol is evaluated at its next change.
     """
 
     def __init__(self, interval_ms: int) -> None:

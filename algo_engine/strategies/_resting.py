@@ -1,4 +1,4 @@
-"""Own orders that rest in the book, each in a place of its own, and moved to their targets."""
+"""Own orders that rest in the book: each has a place of its own, and is moved to the target of that place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     price_ticks: int
     """Limit price in ticks."""
     most_lots: int
-    """Largest number of lots that may execute on this side, by an order and the one that replaces it together."""
+    """Largest number of lots that an order and its replacement together may execute on this side."""
 
 
 class RestingOrders:
@@ -54,9 +54,10 @@ class RestingOrders:
     def move(self, context: Context, place: Hashable, target: Target, *, within: int = 1) -> bool:
         """Move the order of a place to its target; return True if a request was sent.
 
-        An order less than ``within`` ticks from the target and not too large keeps its place in the queue. Any other
-        order is replaced if ``most_lots`` allows that both the old and the new one execute; otherwise it is cancelled,
-        and the new one is sent by the first call for the place after the old one has ended.
+        An order that is less than ``within`` ticks from the target, and not too large, keeps its place in the queue.
+        Any other order is replaced if the exchange has accepted it, and if ``most_lots`` allows that both the old and
+        the new order execute. Otherwise the old order is cancelled; after its end, the next call for this place sends
+        the new one.
         """
         t = target
         old = context.order(self._orders[place]) if place in self._orders else None

@@ -118,8 +118,8 @@ class _Near:
 class NearBooks:
     """Sums of the orders within some distance of the last price, from ``book_depth``.
 
-    The window moves with the last price and is summed again then; a change of a level inside it only adds to the sums
-    or subtracts from them. Bids above the last price and asks below it count too.
+    When the last price moves, the window moves with it and is summed again. A change of a level inside the window is
+    only added to the sums or subtracted from them. Bids above the last price and asks below it count too.
     """
 
     def __init__(self, depth_bps: int) -> None:

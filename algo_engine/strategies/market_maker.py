@@ -1,9 +1,9 @@
 """A market maker with inventory control.
 
 The strategy quotes one order on each side of a symbol, ``half_spread_percent`` of half the spread away from the mid
-price. It moves both quotes against its position: down when it is long, up when it is short. Quotes are replaced when
-the best prices have moved, at most once per interval. A quote never takes: it is at least one tick away from the other
-side's best price, and post-only.
+price. It moves both quotes against its position: down if the position is long, up if the position is short. Quotes are
+replaced when the best prices have moved, at most once per interval. A quote never takes: it is at least one tick away
+from the other side's best price, and post-only.
 """
 
 from __future__ import annotations

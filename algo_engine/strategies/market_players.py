@@ -1,10 +1,11 @@
 """Market players: finds a broker that hides its intention, and places orders in front of the broker's.
 
-A broker that offers a few lots just above the market and at the same time bids for many lots below it wants to buy: its
-small offer keeps the price down while its bids wait. A purchase in front of these bids has a limited risk, because the
-lots can be sold to the broker again. So the strategy bids one tick above the largest of these bids, and offers the lots
-that it bought one tick below the small offer. When the broker's orders have ended, the price has no more support, and
-the strategy sells at the market. It does the reverse for a broker that bids for a few lots and offers many.
+A broker may offer a few lots just above the market and at the same time bid for many lots below it. Such a broker wants
+to buy: the small offer keeps the price down while the bids wait. A purchase in front of these bids has a limited risk,
+because the lots can be sold to the broker again. So the strategy bids one tick above the largest of these bids, and
+offers the lots that it bought one tick below the small offer. When the broker's orders have ended, the price has no
+more support, and the strategy sells at the market. It does the reverse for a broker that bids for a few lots and offers
+many.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class MarketPlayersParameters(msgspec.Struct, frozen=True, forbid_unknown_fields
     size_touch_percent: AtLeastOne = 25
     """Size of an order for other symbols, in percent of the typical size at the touch."""
     position_orders: AtLeastOne = 4
-    """Position limit, in orders."""
+    """Position limit, as a multiple of the size of an order."""
     interval_ms: AtLeastOne = 200
     """Least time between two evaluations of a symbol."""
 
@@ -133,10 +134,10 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         self._orders.move(self.context, (symbol, side, "enter"), target)
 
     def _leave(self, quote: Quote, side: Side) -> None:
-        """Close the position of this side: one tick in front of the player's small order, or without a player at the
-        market.
+        """Close the position of this side: one tick in front of the player's small order, or at the market if there is
+        no player.
 
-        Here a wall that has become the touch itself counts too, as it still supports the price.
+        Here a wall at the touch itself counts too, because it still supports the price.
         """
         symbol, back = quote.symbol, Side.SELL if side is Side.BUY else Side.BUY
         held_lots = max(0, side.sign * self.context.position_lots(symbol))
@@ -146,7 +147,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         near_ticks = _touch(quote, side)
         price_ticks = 0
         if player is not None:
-            # At least a tick behind the best price of the other side: the order is to rest.
+            # The price is at least a tick away from the best price of the other side, so that the order rests.
             price_ticks = side.sign * max(side.sign * player.shown_ticks - 1, side.sign * near_ticks + 1)
         target = Target(symbol, back, held_lots if player else 0, price_ticks, held_lots)
         is_waiting = self._orders.move(self.context, (symbol, side, "leave"), target)

@@ -2,12 +2,12 @@
 
 The strategy compares the mean age of the best bids with that of the best asks. New orders among the best bids have just
 improved the best price or joined it; old orders among the best asks are the rest after buyers have taken others. Both
-are signs of pressure from buyers: if the best asks are at least ``factor`` times as old as the best bids, the strategy
+are signs of pressure from buyers. If the best asks are at least ``factor`` times as old as the best bids, the strategy
 buys at the current price; in the reverse case it sells.
 
 Ages are measured from the latest mean time of arrival that any price level has had so far. This is a time of the
-market, so that a recording gives the same ages at any speed. It is never later than the newest order, and is that
-order's time if the order was alone at its price. Means are compared exactly, by cross multiplication.
+market, so that a recording gives the same ages at any speed. It is never later than the arrival of the newest order,
+and equals that arrival if the order was alone at its price. Means are compared exactly, by cross multiplication.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Volatile static order book imbalance: SOBI with a threshold in units of the volatility.
 
 The strategy is like `algo_engine.strategies.sobi`, but compares the difference of the two distances from the last
-price: it buys if the asks are farther away than the bids by more than ``deviations`` standard deviations of the price,
-and sells in the reverse case. The deviation is that of the trades in ``trades``, which contains at most the
-trades of the last five minutes.
+price. It buys if the asks are farther away than the bids by more than ``deviations`` standard deviations of the price,
+and sells in the reverse case. The deviation is that of the trades in ``trades``, which contains at most the trades of
+the last five minutes.
 
 The comparison is exact, by squares. With distances b/s of the bids and a/s of the asks, n trades, and the sums Σp and
 Σp² over their prices, the strategy buys if a > b and ``(a - b)² · n² > deviations² · (n·Σp² - (Σp)²) · s²``.
@@ -37,8 +37,8 @@ class VolatileSobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields
 
 
 class VolatileSobi(ShapeTaker[VolatileSobiParameters]):
-    """Takes liquidity when the mean price of one side is nearer to the last price than that of the other, by more than
-    the price usually moves.
+    """Takes liquidity on the side whose mean price is nearer to the last price, if the difference of the distances is
+    larger than the price usually moves.
     """
 
     queries = MappingProxyType({MOMENTS_VIEW: query_text(MOMENTS_VIEW)})

@@ -8,7 +8,7 @@ build_tools="hatchling packaging pathspec pluggy setuptools tomlkit trove-classi
 python3 -m venv /opt/build
 python3 -m venv --without-pip "$venv"
 
-# locked 0 NAMES: the lines of the lock that belong to these packages; locked 1 NAMES: those of all others.
+# locked 0 NAMES: prints the lines of the lock that belong to these packages; locked 1 NAMES: prints all other lines.
 locked() {
     awk -v names=" $2 " -v others="$1" \
         '/^[A-Za-z0-9]/ { split($1, part, "=="); keep = (index(names, " " part[1] " ") > 0) != others } keep' "$lock"

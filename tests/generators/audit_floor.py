@@ -1,4 +1,4 @@
-"""Desks that trade with each other at a real exchange, both on disk, one message at a time."""
+"""Desks that trade with each other at a real exchange, one message at a time; their files are on disk."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ LIMITS = RiskLimits(max_order_lots={"*": 10**9}, max_position_lots={"*": 10**9},
 def adds(*orders: tuple[int, str, int, int], symbol: str = "ACME") -> list[Record]:
     """Return records from (time in ms, action, volume, price).
 
-    The n-th order has the id n, which D and E give as their price.
+    The n-th order has the id n; actions D and E have the id of their order in place of a price.
     """
     found = []
     for n, (time_ms, action, volume, price) in enumerate(orders, 1):

@@ -35,9 +35,9 @@ _UNTIL: Final = """new Promise((resolve) => {
   };
   look();
 })"""
-"""Promise that gives an empty text once an expression is true, or the page's text after 3,000 looks.
+"""Promise of an empty text once an expression is true, or of the page's text if it is still false after 3,000 checks.
 
-The limit is a number of looks, not a time, so that a slow machine is not a failure.
+The limit is a number of checks, not a time, so that a slow machine is not a failure.
 """
 
 

@@ -15,7 +15,7 @@ __all__ = ["make_certificate"]
 
 
 def make_certificate(directory: Path, *hosts: str) -> tuple[Path, Path]:
-    """Write a certificate that is its own authority, for localhost and these addresses, and its key.
+    """Write a self-signed certificate for localhost and these addresses, and its key.
 
     Return the PEM files.
     """

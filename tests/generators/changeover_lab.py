@@ -1,6 +1,4 @@
-"""Changing catalogue over a log, read through source and processors without Spark; DuckDB gives the
-expected answers.
-"""
+"""Log with a catalogue that changes, read by source and processors without Spark; DuckDB gives the expected answers."""
 
 from __future__ import annotations
 
@@ -207,7 +205,7 @@ class ChangeoverLab:
 
 
 def changes(chance: random.Random, held: Mapping[str, list[Row]]) -> dict[str, list[tuple[Row, int]]]:
-    """Return deltas of bids and asks of three columns and more: removals balance additions once there are rows."""
+    """Return deltas of bids and asks; the more rows there are, the more of the deltas are removals."""
     deltas: dict[str, list[tuple[Row, int]]] = {}
     for name in ("bids", "asks"):
         rows = list(held[name])

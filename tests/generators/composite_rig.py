@@ -39,7 +39,7 @@ class CompositeRig:
         self.sent: list[Order] = []
         """All orders that were sent, as sent."""
         self.heard: list[OrderEvent] = []
-        """All events that the strategy has received, or that its engine has found after a crash."""
+        """All events that the strategy has received, or that were recovered after a crash."""
         self.memories: dict[str, tuple[bytes, int]] = {}
         """Remembered data by name, each with the number of events received by then."""
         self.composites = CompositeOrders(self)  # type: ignore[arg-type]

@@ -67,8 +67,8 @@ FAULTS: Final[Mapping[str, Callable[[bytes], bytes] | None]] = {
 def make_runs(path: Path) -> None:
     """Make the run directories.
 
-    An exchange, strategies that have traded with it, and a runtime, each after a clean stop; an exchange that has
-    removed its oldest requests, and a runtime that was killed.
+    They belong to an exchange, to strategies that have traded with it, and to a runtime, each after a clean stop. Two
+    more directories belong to an exchange that has removed its oldest requests, and to a runtime that was killed.
     """
     floor = AuditFloor(path, seed=3, compact_bytes=4_000)
     floor.desks["second"]._state._compact_at_bytes = 1 << 30  # its journal drops nothing

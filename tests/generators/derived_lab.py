@@ -132,7 +132,7 @@ class Laboratory:
 
 
 def in_order_marks(epochs: Sequence[Feed]) -> list[dict[str, int]]:
-    """Return the watermarks of one feed: the time of its last row of any relation; ended after the last epoch."""
+    """Return the watermarks of one feed after each epoch: the latest time of the rows of any stream so far."""
     marks, now = [], -(2**62)
     for epoch in epochs:
         now = max([now, *(row[0] for relation, row in epoch if relation != "names")])

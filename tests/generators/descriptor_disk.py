@@ -1,8 +1,9 @@
 """Disk in memory for the exchange's journal, that can stop after any step, lose unsynced data, and fail.
 
 A crash of the machine keeps every byte that was synced and every name whose directory was synced. Of the later
-operations (writes, cuts, and names made, renamed or removed) it keeps any that the caller chooses, each whole. So a
-file may have a hole of zeros before later bytes. The death of the process keeps everything.
+operations (writes, cuts, and names made, renamed or removed) it keeps those that the caller chooses; it keeps an
+operation as a whole or not at all. So a file may have a hole of zeros before later bytes. The end of the process loses
+nothing.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class _File:
 class DescriptorDisk(JournalDisk):
     """Counts its steps; not thread-safe.
 
-    ``stop_after``: neither the step with this number, counted from 0, nor a later one is executed; a stopped write has
-    written half of its bytes. ``failing`` is called before each step with its name and path, and returns the error
-    number with which it fails, 0 for none; a failed write has written half of its bytes as well.
+    ``stop_after`` is the number of steps that are executed; the next step stops the process. A stopped write has
+    written half of its bytes. ``failing`` is called before each step with the step's name and path, and returns the
+    error number with which the step fails, or 0. A failed write has written half of its bytes as well.
     """
 
     def __init__(self) -> None:

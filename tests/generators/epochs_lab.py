@@ -66,7 +66,7 @@ class Connection(Listener):
 
 
 class EpochsLab:
-    """One process of a runtime; another one on the same directory continues after its last epoch."""
+    """One process of a runtime; another `EpochsLab` on the same directory continues after its last epoch."""
 
     def __init__(
         self,

@@ -84,7 +84,7 @@ class ExpressLab:
         self.failed: dict[str, str] = {}
         self._store = MemoryStore()
         self._committed: list[Change] = []
-        """Contents of the relations at the last epoch, as the changes that led there."""
+        """Contents of the relations at the last epoch, as the changes that lead to these contents."""
         self._open: list[Change] = []
         self._shown: dict[str, Counter[Row]] = {}
         """View → sum of its published changes."""
@@ -173,7 +173,7 @@ class ExpressLab:
                 self.checked += 1
 
     def prepare(self, program: Program) -> None:
-        """Read in advance the contents of a program's new views."""
+        """Read the contents of a program's new views in advance."""
         old, new = (lane_program(each, "express") for each in (self.program, program))
         self.views.prepare(Filling(self.log, self.snapshots).read(old, new, self.epoch))
 
@@ -268,7 +268,7 @@ def database() -> duckdb.DuckDBPyConnection:
 
 
 def random_changes(chance: random.Random, lab: ExpressLab, most: int) -> list[Change]:
-    """Return deltas of all relations: removals balance additions once there are rows."""
+    """Return deltas of all relations; the more rows a relation has, the more of its deltas are removals."""
     held = lab.held()
     live = {name: list(rows.elements()) for name, rows in held.items()}
     changes: list[Change] = []

@@ -178,7 +178,7 @@ class FactoredState:
 
     @staticmethod
     def check_interval(truths: tuple[bool, ...]) -> None:
-        """Assert the property of `Factor.monotone` if nothing is negative: the truth changes at most once each way."""
+        """Assert the property of `Factor.monotone` if nothing is negative: true in at most one interval of the key."""
         assert sum(one != other for one, other in zip((False, *truths), (*truths, False), strict=True)) <= 2
 
     def _nested(self, nested: Nested, bound: Bound) -> Bound:

@@ -1,7 +1,7 @@
 """Disk in memory that can stop after any number of steps, lose unsynced data, and fail on request.
 
 A crash keeps every byte that was synced and every name whose directory was synced. Of later changes to names it keeps
-any that the caller chooses, each whole. A file that was being written is torn.
+those that the caller chooses; it keeps a change as a whole or not at all. A file that was being written is torn.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def keep_none(changes: Sequence[Change]) -> Iterable[bool]:
 class FaultyDisk(Disk):
     """Counts its steps; not thread-safe.
 
-    ``stop_after``: neither the step with this number, counted from 0, nor a later one is executed; a stopped write has
+    ``stop_after`` is the number of steps that are executed; the next step stops the process. A stopped write has
     written half of its bytes. ``failing`` is called before each operation with its name and path, and returns the error
-    number with which it fails, 0 for none; a failed write has written half of its bytes as well.
+    number with which the operation fails, or 0. A failed write has written half of its bytes as well.
     """
 
     def __init__(self) -> None:

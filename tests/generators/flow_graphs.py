@@ -1,4 +1,4 @@
-"""Flows in a kernel graph: fed with deltas of their maps, compared with rows from scratch, saved and restored."""
+"""Flows in a kernel graph that are fed with deltas, compared with rows from scratch, saved and restored."""
 
 from __future__ import annotations
 

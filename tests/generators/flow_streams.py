@@ -23,7 +23,7 @@ Deltas = list[tuple[Row, int]]
 
 @contextmanager
 def short_room() -> Iterator[None]:
-    """Give structures so little room that a kernel stops at every possible place, and nodes of trees few entries."""
+    """Make structures so small that a kernel stops wherever it can, and let nodes of trees have few entries."""
     with ExitStack() as stack:
         stack.enter_context(patch.object(structures, "_SMALL", 1))
         stack.enter_context(patch.object(flow, "_ROWS", 0))
@@ -62,7 +62,7 @@ def stream(
 
 
 def compare_with_scratch(lab: GraphLab, rng: random.Random, steps: int, **options: Any) -> None:
-    """Feed a stream to a flow over one map, and compare its result after each step; restart it sometimes."""
+    """Feed a stream to a flow over one map, with restarts, and compare the flow's result after each step."""
     for deltas, held in stream(rng, lab.maps[0], steps, **options):
         lab.step({0: deltas})
         lab.check()

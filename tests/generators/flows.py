@@ -1,4 +1,4 @@
-"""Flows by hand and at random, their deltas, and their rows from scratch by plain Python over multisets."""
+"""Flows by hand and at random, their deltas, and their rows, computed from scratch in plain Python over multisets."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ Make = Callable[[EpochWriter, Cut], Adaptor]
 
 
 def trace(count: int, seed: int = 1, bad: tuple[int, ...] = ()) -> bytes:
-    """Return a trace of adds, executions and deletes; additional malformed lines stand at these places."""
+    """Return a trace of adds, executions and deletes, with additional malformed lines at the places ``bad``."""
     chance = random.Random(seed)
     lines = []
     for n in range(count):
@@ -95,8 +95,8 @@ class ListSource(Source):
     """Bytes of a stream cut into buffers; a refused buffer is offered again after `resume`.
 
     Buffers are offered by the thread that opens or resumes, one at a time, in the order of their places unless
-    ``shuffle`` changes it. The connection breaks once for each entry of ``lost_after``, after that number of buffers;
-    `reconnect` continues.
+    ``shuffle`` changes this order. The connection breaks once for each entry of ``lost_after``, after that number of
+    buffers; `reconnect` continues.
     """
 
     def __init__(
@@ -222,7 +222,9 @@ def feed_adaptor(writer: EpochWriter, cut: Cut) -> Adaptor:
 
 
 class IngestLab:
-    """Writer and ingest over sources; `origins` are (source, adaptor's maker, read first).
+    """Writer and ingest over sources.
+
+    An element of ``origins`` is a source, the function that makes its adaptor, and True if the source is read first.
 
     With a ``crew`` there are no threads: the test makes the steps.
     """

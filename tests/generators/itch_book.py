@@ -27,7 +27,7 @@ class ItchBook:
         self.orders: dict[int, dict[str, Any]] = {}
         """Reference number → stock, side, shares, price, attribution."""
         self.trades: list[tuple[int, str, int, int, int]] = []
-        """Match number, stock, order, shares, price; a cross is one trade, of order 0, and its parts are none."""
+        """Match number, stock, order, shares, price; a cross is one trade, with order 0, without its executions."""
         self.states: dict[str, str] = {}
         """Stock → trading state."""
         self.imbalances: list[dict[str, Any]] = []

@@ -13,7 +13,7 @@ from deltabook.wire.text import FeedMessage
 __all__ = ["TICK", "Day", "make_day", "random_message"]
 
 TICK: Final = 100
-"""Size of a tick of the text feed in the 0.0001 of ITCH."""
+"""Size of a tick of the text feed in ITCH's unit of 0.0001."""
 _WEIGHTS: Final = {"A": 40, "F": 6, "D": 28, "U": 10, "E": 8, "C": 2, "X": 4, "P": 2, "Q": 3}
 _OTHERS: Final = "SRHYLVWKJhBINO"
 
@@ -24,7 +24,7 @@ class Day(msgspec.Struct, frozen=True):
     messages: list[bytes]
     """ITCH messages without length prefix."""
     lines: list[FeedMessage]
-    """The same as feed messages, numbered from 1; other ITCH messages have no line in the text feed."""
+    """Feed messages of the same day, numbered from 1; not every ITCH message has a line in the text feed."""
     numbers: list[int]
     """Number of the ITCH message of each line, from 0."""
 
@@ -64,7 +64,7 @@ def random_message(rng: random.Random, letter: str, time_ns: int, stock: str, lo
 def make_day(
     seed: int, messages: int, *, stocks: int = 3, others: float = 0.1, step_ns: int = 5_000, brokers: int = 9
 ) -> Day:
-    """Return a day of ``messages`` messages; ``others`` is the share of those that change no book.
+    """Return a day of ``messages`` messages; ``others`` is the share of messages that change no book.
 
     Prices are drawn without regard to the book, so that it may be crossed. Several messages may share their time.
     """

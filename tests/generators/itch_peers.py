@@ -162,6 +162,6 @@ class PeerBook:
         return dict(self._session.stats())
 
     def flaws(self) -> dict[str, int]:
-        """Return the numbers of messages that it could not apply, by kind."""
+        """Return the number of messages that the library could not apply, by kind."""
         kinds = ("unknown", "malformed", "missing_ref", "dup_ref", "rejected", "clamped", "pending_bytes")
         return {kind: self.figures[kind] for kind in kinds if self.figures[kind]}

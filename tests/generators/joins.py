@@ -1,4 +1,4 @@
-"""Joined views in a kernel graph of their own, also random ones, and rows for them."""
+"""Joined views, each in a kernel graph of its own; random queries for such views, and rows for them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ ROW_WORK: Final = (0, 20, 10**9)
 
 @contextmanager
 def row_work(work: int) -> Iterator[None]:
-    """Give joins that are made in the `with` block this weight of a row's look-ups, see `ROW_WORK`."""
+    """Use this weight of a row's look-ups, see `ROW_WORK`, for the joins that are made in the `with` block."""
     with patch.object(range_sweep, "_ROW_WORK", work):
         yield
 
 
 @contextmanager
 def short_room() -> Iterator[None]:
-    """Give structures so little room that a kernel stops at every possible place."""
+    """Make structures so small that a kernel stops wherever it can."""
     with ExitStack() as stack:
         stack.enter_context(patch.object(structures, "_SMALL", 1))
         stack.enter_context(patch.object(join, "_ROWS", 0))

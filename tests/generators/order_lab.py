@@ -1,4 +1,4 @@
-"""Desk and exchange in memory, with every place where a crash can strike in between.
+"""Desk and exchange in memory, and every point between them at which a crash can happen.
 
 A crash is the death of the process or a power loss. Pending syncs run when a test says so. The exchange follows the
 text protocol's contract and does no matching: tests decide which order is executed.
@@ -63,7 +63,7 @@ class Resting(msgspec.Struct):
     price: int
     symbol: str
     ref: int
-    """Number of the request that made the order: the newest replacement's, which may differ from the client id."""
+    """Number of the request that made the order or last replaced it; it may differ from the client id."""
 
 
 class Executed(msgspec.Struct, frozen=True):
@@ -226,7 +226,7 @@ class OrderLab:
     ) -> None:
         """Create a lab; with ``is_behind``, syncs and the compaction of the journal wait until a test runs them.
 
-        Requests are then synced after they are sent, or before with ``syncs_before``.
+        Requests are then synced after they are sent, or with ``syncs_before`` before they are sent.
         """
         self.exchange = FakeExchange()
         self.clock: Any = Clock()

@@ -107,7 +107,10 @@ def values_of(words: Sequence[int]) -> list[int]:
 
 
 class IndexRig:
-    """Index with its kernel: the compiled one if ``machine`` is given, with ``alternates`` in every other call."""
+    """Index with its kernel.
+
+    The compiled kernel ``machine`` runs, if it is given: in every call, or with ``alternates`` in every other call.
+    """
 
     def __init__(self, index: OrderedIndex, machine: MachineKernel | None = None, *, alternates: bool = False) -> None:
         self.index = index

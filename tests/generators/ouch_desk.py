@@ -28,7 +28,7 @@ RULES = MarketRules(
 
 
 def enter(ref: int, side: str = "B", quantity: int = 100, price: int = 100_000, **values: Any) -> bytes:
-    """Return an Enter Order of 5.0; ``options`` by tag."""
+    """Return an Enter Order of 5.0; ``values`` are further fields, or replace the defaults."""
     fields: dict[str, Any] = {
         "user_ref_num": ref,
         "side": side,
@@ -71,7 +71,7 @@ def replace(orig: int, ref: int, quantity: int = 100, price: int = 100_100, **va
 
 
 def short(told: list[DecodedMessage], *names: str) -> list[tuple[Any, ...]]:
-    """Return each message's letter with those of these fields that it has."""
+    """Return the letter of each message, with the values of those named fields that the message has."""
     return [(each.type, *(each.fields[name] for name in names if name in each.fields)) for each in told]
 
 

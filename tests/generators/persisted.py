@@ -50,7 +50,7 @@ Outcome = tuple[str, object]
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """Operation on both."""
+    """Operation on a persisted object and on its counterpart."""
 
     arguments: st.SearchStrategy[tuple[Any, ...]]
     """Strategy of its arguments."""
@@ -203,7 +203,7 @@ _LISTED: Final[list[Lab]] = [
             "pop at": _method("pop", PLACES),
             "remove": _method("remove", HASHABLE),
             "reverse": _method("reverse"),
-            # Sorted by an order that all values have: without one, only the persisted list stays half sorted.
+            # All values have this order; if values cannot be compared, only the persisted list stays half sorted.
             "sort": Operation(st.tuples(), lambda held: held.sort(key=repr), lambda held: held.sort(key=repr)),
             "clear": _method("clear"),
         },

@@ -116,7 +116,7 @@ class FeedInHand(Source):
 
 
 class ReaderLab:
-    """Runtime on a directory; another one on the same directory continues where it ended."""
+    """Runtime on a directory; another `ReaderLab` on the same directory continues where the first one ended."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, files: Path, **config: Any) -> None:
         monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", FeedInHand)

@@ -18,11 +18,11 @@ _DAY: Final = "2012-06-21"
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Event, in seconds after midnight, lots and ticks of 0.0001 (of Bitstamp 0.01)."""
+    """Event of a recording: seconds after midnight, lots, and a price in ticks of 0.0001 (of 0.01 for Bitstamp)."""
 
     at_s: int
     action: str
-    """One of B S E D: added, executed, deleted."""
+    """Kind of the event: B or S (an order to buy or to sell was added), E (executed) or D (deleted)."""
     order_id: int
     volume: int = 0
     """Number of added or executed lots; for D the remaining lots."""

@@ -28,7 +28,7 @@ RELATION = Relation("r", (Column("a", "int64"),))
 
 
 class RunDirectory:
-    """Epochs with one added row each and sometimes a removed one, a value in the state, a result for each epoch."""
+    """Epochs that each add a row and sometimes remove one, a value in the state, and a result for each epoch."""
 
     def __init__(self, directory: Path, epochs: int = 0) -> None:
         self.directory = directory

@@ -64,7 +64,7 @@ def take(url: str, folder: Path) -> list[Path]:
 
 
 def _page_of(lines: IO[str]) -> str:
-    """Read a demo's progress until it reports the address of its page and that its views are ready.
+    """Read a demo's progress until the demo has reported the address of its page, and that its views are ready.
 
     Return the address.
     """

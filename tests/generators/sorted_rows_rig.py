@@ -64,7 +64,7 @@ def step(address):
 
 @contextmanager
 def small_nodes(fan: int = 3) -> Iterator[None]:
-    """Let nodes of the interpreted tier hold few entries, so that few records make a tree of many levels."""
+    """Limit nodes of the interpreted tier to few entries, so that few records make a tree of many levels."""
     with ExitStack() as stack:
         for module, name, value in (
             (kernel, "FAN", fan),
@@ -107,7 +107,11 @@ class SortedRowsRig:
         assert self._table.array(4).reshape(-1, _SEEN).tolist() == expected
 
     def _expected(self, slot: int, words: tuple[int, ...] | None) -> list[int]:
-        """Return the expected output of a change: neighbours, first and last flags, neighbours, the first."""
+        """Return the expected output of a change.
+
+        It has the slots of both neighbours, 1 for the first and for the last record of a group, the neighbours again
+        (-1 after a removal), and the slot of the first record.
+        """
         if words is None:
             record = next(record for record in self.model if record[-1] == slot)
             place = bisect_left(self.model, record)

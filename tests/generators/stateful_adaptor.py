@@ -1,4 +1,4 @@
-"""Installed adaptor whose state uses all ten persisted types, and the same in plain Python."""
+"""Installed adaptor whose state uses all ten persisted types, and the same computation in plain Python."""
 
 from __future__ import annotations
 

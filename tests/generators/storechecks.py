@@ -1,4 +1,4 @@
-"""Checks of every store, in steps: between two of them the store is closed and opened again."""
+"""Checks of every store, in steps: between two steps the store is closed and opened again."""
 
 from __future__ import annotations
 

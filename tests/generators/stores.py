@@ -17,7 +17,7 @@ class BrokenDiskError(OSError):
 
 
 class UnreliableStore(Store):
-    """Wraps a store; its next commits fail: lost, or done without an answer."""
+    """Wraps a store. Its next commits raise an error: each is lost, or is carried out nevertheless."""
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner

@@ -35,7 +35,7 @@ def program_of(text: str, inputs: Sequence[DerivedInput] = MARKET_INPUTS, before
 
 
 class StreamsLab:
-    """Writer and ingest with the streams of a program; sources as in `IngestLab`, with their adaptor's makers."""
+    """Writer and ingest with the streams of a program; a source is given by name, with a function for its adaptor."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ def format_all(
 ) -> list[FormattedBatch]:
     """Format the buffers in the given order, ``at_once`` of them in each call.
 
-    Buffers that are out of range are repeated. Return the batches in stream order.
+    Buffers that are out of range are formatted again later. Return the batches in stream order.
     """
     orders: dict[int, InOrder] = {}
     ready: list[FormattedBatch] = []
@@ -79,7 +79,7 @@ def _in_order(orders: dict[int, InOrder], batches: list[FormattedBatch], count: 
 def format_with_threads(
     formatter: InputFormatter, raws: Sequence[RawBuffer], threads: int, seed: int, *, at_once: int = 1
 ) -> list[FormattedBatch]:
-    """Format the buffers from several threads at once, each taking random ones of the rest.
+    """Format the buffers in several threads at once; each thread takes random buffers until none is left.
 
     Return batches in stream order.
     """

@@ -1,7 +1,8 @@
 """Whole loop in memory: exchange, runtime and algorithm engine of the live system, with bytes moved by hand.
 
-Exchange with its journal, text server, player; formatter, adaptor, express lane, hub, frames; orders connection, desk,
-host, engine: all as they run live, on one clock. A backtest skips these parts; here all of them are in place.
+The exchange has its journal, text server and player. The runtime has formatter, adaptor, express lane, hub and frames.
+The algorithm engine has the connection for orders, desk, host and engine. All of these run as they do live, on one
+clock, whereas a backtest skips them.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class _Link:
 
 
 class TradingLoop:
-    """One strategy in the market; ``requests`` are all bytes that it sent."""
+    """One strategy in the market; ``requests`` are all bytes that the strategy has sent."""
 
     def __init__(self, directory: Path, strategy: str, parameters: Sequence[str], begin_ns: int) -> None:
         self.clock = SimulatedClock(begin_ns)

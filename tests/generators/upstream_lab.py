@@ -88,7 +88,7 @@ class UpstreamRun:
 
 
 class _SteppedFollower(Follower):
-    """Follower that looks on request."""
+    """Follower that reads its upstream's log on request."""
 
     sink: Any = None
 
@@ -144,7 +144,7 @@ class MainRuntime(IngestListener):
             pass
 
     def take(self) -> None:
-        """Let all followers look until nothing arrives, and apply everything."""
+        """Let all followers read until nothing new arrives, and apply everything."""
         for follower in self.followers:
             while follower.sink is not None and follower.poll(follower.sink):
                 self.settle()

@@ -15,7 +15,7 @@ GATE_S = 60.0
 
 
 class Broken(RuntimeError):
-    """Error that a control raises when it is told to fail."""
+    """Error that a control raises when a test has requested a failure."""
 
 
 class _Gate:
@@ -54,13 +54,13 @@ class ControlledSource(Source):
         self._backlog: list[tuple[object, int]] = []
         self._is_end_wanted = False
         self.open_gate = _Gate()
-        """Shut the gate for a slow `open`."""
+        """Gate that `open` passes through; shut it for a slow `open`."""
         self.close_gate = _Gate()
-        """Shut the gate for a slow `close`."""
+        """Gate that `close` passes through; shut it for a slow `close`."""
         self.fails_on_open = ""
         self.fails_on_close = ""
         self.on_accepted: Callable[[object], object] = lambda item: item
-        """Called with an item just before it is offered; may replace it."""
+        """Called with an item just before the item is offered; the result is offered in its place."""
         self.taken: list[object] = []
         """Items that the engine has accepted, in order."""
         self.opens = 0
@@ -111,7 +111,7 @@ class ControlledSource(Source):
         return len(self._backlog)
 
     def inject(self, *items: object, size: int = 1) -> None:
-        """Inject items, now or when there is room."""
+        """Inject items, now or when the engine has room for them."""
         with self._lock:
             self._backlog += [(item, size) for item in items]
         self._offer()
@@ -154,7 +154,7 @@ class ControlledPipeline(Pipeline):
         self._is_stateful = False
         self._held: list[object] = []
         self.gate = _Gate()
-        """Shut the gate for a slow `execute`."""
+        """Gate that `execute` passes through; shut it for a slow `execute`."""
         self.start_gate = _Gate()
         self.stop_gate = _Gate()
         self.fails_on_start = ""
@@ -167,7 +167,7 @@ class ControlledPipeline(Pipeline):
         self.on_execute: Callable[[Sequence[object], Context], None] | None = None
         """Called instead of passing on the inputs."""
         self.advance: Callable[[], None] = lambda: None
-        """Lets a call take time: sets the clock forward."""
+        """Called in every call of `execute`; it may advance the clock, so that the call takes time."""
         self.events: list[str] = []
         """Calls of a sequential pipeline, in their order."""
         self.received: list[object] = []

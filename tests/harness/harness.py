@@ -76,8 +76,8 @@ class Harness:
     ) -> None:
         """Create an engine.
 
-        With a ``seed`` a stepper runs the engine, on a clock that stands; ``config`` are fields of `EngineConfig`. With
-        ``checks``, all invariants are asserted after each step of `until`.
+        With a ``seed`` a stepper runs the engine, on a clock that stands still; ``config`` are fields of
+        `EngineConfig`. With ``checks``, all invariants are asserted after each step of `until`.
         """
         self._threads = set(threading.enumerate())
         self._is_down = False

@@ -48,7 +48,7 @@ class RecordedStatus(StatusListener):
         return bool(TERMINAL.intersection(self.of(query_id)))
 
     def check(self) -> None:
-        """Assert that every query's statuses are: registered, maybe running, then one final status."""
+        """Assert that the statuses of every use of an id are registered, maybe running, then one final status."""
         with self._lock:
             for query_id, statuses in self.statuses.items():
                 order = [QueryStatus.REGISTERED, QueryStatus.RUNNING]

@@ -18,8 +18,8 @@ Rows = Counter[tuple[Any, ...]]
 class Moment:
     """Collects views of a change stream, from their snapshots on, until all of them are at one version.
 
-    The snapshots may be of several versions: a connection that is full after one of them receives the others when it
-    has room again, and with them the changes of the earlier ones.
+    The snapshots may be of several versions: if a connection is full after the first of them, it receives the other
+    snapshots later, together with the changes since the first one.
     """
 
     def __init__(self, names: Sequence[str]) -> None:

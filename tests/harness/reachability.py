@@ -7,9 +7,9 @@ roots ──▶ definitions ──names, attributes, texts──▶ definitions 
           a text    modules ("pkg.module"), attributes of them ("pkg.module:name"), and names in generated code
 ```
 
-An import alone reaches nothing: only the use of the imported name does, so that a re-export in an `__init__` keeps no
-definition alive. A function of a class counts as reached when the class and the function's name are, or when a base
-class from another project declares it, as that project's code calls it.
+An import alone reaches nothing; the use of the imported name does. So a re-export in an `__init__` is not a use of the
+definition. A function of a class counts as reached when the class and the function's name are reached. It also counts
+if a base class from another project declares the function, because that project's code calls it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The engine without threads: one task at a time, in one of the orders in which workers could have run them."""
+"""The engine without threads: one task at a time, in one of the orders in which workers could have run the tasks."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ class ManualClock:
 class Stepper:
     """Runs an engine's tasks on request, in an order given by a seed; pass it to `QueryEngine` as its ``workers``.
 
-    It has as many places as there are workers. A step takes a task into an empty place, lets a task take its inputs, or
-    runs one: so inputs that were taken first may be executed last, as with threads, where the call that takes them may
-    be interrupted at any time. Calls themselves run one at a time. The same seed makes the same steps.
+    A stepper has as many places for tasks as there are workers. A step moves a task from the queue to an empty place,
+    lets a task take its inputs, or runs a task. So inputs that were taken first may be executed last. This happens with
+    threads too, because a thread may be interrupted after its task has taken inputs. Calls themselves run one at a
+    time. The same seed makes the same steps.
     """
 
     def __init__(self, seed: int) -> None:
