@@ -42,7 +42,8 @@ def compile_program(
 ) -> Program:
     """Return the program of these views over these relations; raise `SqlError` for the first that cannot be compiled.
 
-    The views may read each other, in any order, and the ``standing`` views, which do not become part of the program.
+    The views may be in any order. They may read each other and the ``standing`` views; these do not become part of the
+    program.
     """
     with deep_recursion():
         return _compiled(selects, relations, mode, standing)
@@ -78,7 +79,7 @@ def _compiled(
 
 
 def _taken(select: NamedSelect) -> SqlError:
-    """Return the error for a view whose name a view or relation has already."""
+    """Return the error for a view that has the name of another view or of a relation."""
     reason = f"expected a new name for the view, was {select.name!r}, which is taken"
     return SqlError(reason, file=select.file, line=select.line, column=select.column)
 
@@ -98,8 +99,8 @@ class _Compiler:
     def define(self, standing: Sequence[View]) -> None:
         """Add existing views that others may read.
 
-        An existing view keeps its compiled form. If this version refuses its SQL, which an older version has accepted,
-        then new views that read the view are refused.
+        An existing view keeps its compiled form. This version may refuse SQL that an older version accepted; then new
+        views that read such an existing view are refused.
         """
         by_name = {view.name: view for view in standing}
         selects = [NamedSelect(view.name, view.sql, file=f"view {view.name}") for view in standing]
@@ -155,7 +156,7 @@ class _Compiler:
                     is_ordered, lane=select.lane, reads=query.reads)  # fmt: skip
 
     def _incremental(self, query: Query, types: Sequence[Type], *, zero: bool) -> Candidate | str:
-        """Return the query in the first class that supports it; if none does, the reason of the last class tried."""
+        """Return the query in the first class that supports it, or the reason of the last class if none does."""
         reason = ""
         for compile_view in (linear_view, joined_view, selected_view, flow_view):
             mark = self.maps.mark()
@@ -197,7 +198,7 @@ class _Compiler:
 
 
 def _with_types(candidate: Candidate, types: Sequence[Type]) -> Candidate:
-    """Return the candidate with the types of the re-evaluated query; raise `NotIncremental` if its own differ."""
+    """Return the candidate with the types of the re-evaluated query; raise `NotIncremental` if it has other types."""
     for number, (kind, expected) in enumerate(zip(candidate.types, types, strict=True), 1):
         if (kind.kind, kind.scale, kind.wide) != (expected.kind, expected.scale, expected.wide):
             raise NotIncremental(f"column {number} would be {_named(kind)}, where recomputing it gives "
@@ -216,9 +217,9 @@ def names_read(select: NamedSelect) -> tuple[str, ...]:
 
 
 def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
-    """Return the views in the given order, but each after the others that it reads.
+    """Return the views in the given order, except that each view follows the views that it reads.
 
-    Raise `SqlError` with the place of the name for views that read themselves or each other in a circle.
+    Raise `SqlError` for a view that reads itself, directly or through other views; its position is that of the name.
     """
     by_name = {select.name: select for select in selects}
     done: dict[str, NamedSelect] = {}
@@ -241,7 +242,7 @@ def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
 
 
 def _read(select: NamedSelect, by_name: dict[str, NamedSelect]) -> dict[str, tuple[Query, exp.Table]]:
-    """Return the views that a SELECT names; a SELECT whose text contains none of their names is not parsed."""
+    """Return the views of ``by_name`` that a SELECT names; a SELECT whose text has no such name is not parsed."""
     words = {word.lower() for word in re.findall(r"\w+", select.sql)}
     if not any(words.issuperset(re.findall(r"\w+", name)) for name in by_name):
         return {}
@@ -261,8 +262,8 @@ _replace = msgspec.structs.replace
 def extend_program(program: Program, selects: Sequence[NamedSelect], relations: Iterable[Relation]) -> Program:
     """Return the program with these views added; raise `SqlError` for the first that cannot be added.
 
-    The old maps keep their numbers, and each new view gets a new home. A new view may read existing views: their SQL,
-    not their compiled bodies, is put into its query.
+    The old maps keep their numbers, and each new view gets a new home. A new view may read existing views; its query
+    then contains their SQL, not their compiled bodies.
     """
     taken = {view.name for view in program.views}
     for select in selects:

@@ -1,4 +1,4 @@
-"""Evaluation of an expression of the program in Python, for the row of an aggregate without GROUP BY over no rows."""
+"""Evaluation of expressions in Python, for the row of an aggregate without GROUP BY whose input is empty."""
 
 from __future__ import annotations
 

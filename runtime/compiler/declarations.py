@@ -265,12 +265,12 @@ def parse_declaration(
 
 
 def _exact(column: Column) -> Column:
-    """Return the column as an order book has it: an int64 for any number, as its adaptor delivers ticks and lots."""
+    """Return the column of an order book: any number is an int64, because the adaptor delivers ticks and lots."""
     return Column(column.name, "int64") if column.type in ("float64", "int64", "int128") else column
 
 
 def _columns(cursor: TokenCursor) -> tuple[tuple[Column, ...], dict[str, str]]:
-    """Parse the columns, and the types of inputs with fewer values than their column (`StreamDeclaration.written`)."""
+    """Parse the columns; also return the types of inputs for `StreamDeclaration.written`."""
     cursor.symbol("(")
     columns: dict[str, Column] = {}
     written: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Refusal of queries that are too large, that have parts which the compiler does not read, or that expand values.
+"""Refusal of queries that are too large, have parts that the compiler does not read, or expand values too far.
 
 Sizes are checked before any other function walks the tree. A part of a query that the compiler does not read is
 refused, as it would otherwise be ignored.
@@ -92,7 +92,7 @@ _WORDS: Final = {
 
 
 def unread_part(tree: exp.Expr) -> tuple[str, exp.Expr] | None:
-    """Return the first part that the compiler does not read, described, and the node that has it."""
+    """Return a description of the first part that the compiler does not read, and the node that has this part."""
     for node in tree.walk():
         read = _READ.get(type(node))
         if read is None:
@@ -108,7 +108,7 @@ def unread_part(tree: exp.Expr) -> tuple[str, exp.Expr] | None:
 
 
 MOST_EXPANDED: Final = 100_000
-"""Greatest number of characters or elements that all calls of a query together may make from a single one."""
+"""Greatest number of characters or elements that all calls of a query together may make from one of them."""
 MOST_COUNT: Final = 1_000
 """Largest count of ``repeat``, ``lpad`` and ``rpad``."""
 _GUARDED: Final = {"repeat": "value, count", "lpad": "value, count, fill", "rpad": "value, count, fill"}
@@ -142,7 +142,7 @@ def _fourth(arguments: Sequence[Argument]) -> Argument:
 
 
 def _steps(arguments: Sequence[Argument]) -> Argument:
-    """Return the number of elements of a ``range``, or one more; None if an argument is not a constant."""
+    """Return a bound on the number of elements of a ``range``; None if an argument is not a constant."""
     numbers = [argument for argument in arguments if isinstance(argument, int)]
     if len(numbers) < len(arguments) or not 1 <= len(numbers) <= 3:
         return None
@@ -164,7 +164,7 @@ _COUNTS: Final[dict[str, Callable[[Sequence[Argument]], Argument]]] = {
     **dict.fromkeys(("printf", "format"), _widest),
     "bar": _fourth,
 }
-"""Function that expands a value → the count of a call, from the arguments of the call."""
+"""Name of a function that expands a value → computation of a call's count from the call's arguments."""
 
 
 def is_expanding(function: str) -> bool:
@@ -173,9 +173,9 @@ def is_expanding(function: str) -> bool:
 
 
 def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
-    """Return how many elements a query may make from a single one; ``before`` is the number without this call.
+    """Return how many elements a query may make from one element; ``before`` is the number without this call.
 
-    Raise `ValueError` if the number is too large, or if a count that must be a constant is not.
+    Raise `ValueError` if the number is too large, or if a count is not a constant and must be one.
     """
     count = _COUNTS[function](arguments)
     if function in _GUARDED and not isinstance(count, int):
@@ -198,7 +198,7 @@ MOST_DIGITS: Final = 400
 MOST_NESTED: Final = 100
 """Greatest depth of brackets and CASE, and greatest number of signs and NOTs in a row."""
 MOST_DEEP: Final = 250
-"""Greatest depth of a syntax tree: Spark's workers decode nested records of a program within Python's default limit."""
+"""Greatest depth of a syntax tree, so that Spark's workers can decode a program within Python's recursion limit."""
 _CHAIN: Final = 16
 """Chains of operators up to this depth stay as they were written."""
 _RECURSION: Final = 20_000
@@ -220,7 +220,7 @@ _usual = 0
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Raise Python's recursion limit to that of the largest allowed query, until the last such context ends."""
+    """Raise Python's recursion limit to `_RECURSION`, until the last context of this kind ends."""
     global _users, _usual  # noqa: PLW0603  # the limit is the interpreter's
     with _lock:
         if not _users:
@@ -237,7 +237,7 @@ def deep_recursion() -> Iterator[None]:
 
 
 def check_tokens(text: Text, fail: Fail) -> None:
-    """Raise the error of ``fail`` if the text is too long, or nested too deeply for a recursive parser.
+    """Raise the error that ``fail`` makes if the text is too long, or nested too deeply for a recursive parser.
 
     Surrogates and numbers of too many digits are errors, too.
     """
@@ -261,7 +261,7 @@ def check_tokens(text: Text, fail: Fail) -> None:
 
 
 def check_depth(tree: exp.Expr, fail: Callable[[str, exp.Expr], Exception]) -> None:
-    """Raise the error of ``fail`` if the tree is deeper than `MOST_DEEP`, such as a chain of too many operators."""
+    """Raise the error that ``fail`` makes if the tree is deeper than `MOST_DEEP`, as a long chain of operators is."""
     level: list[exp.Expr] = [tree]
     for _ in range(MOST_DEEP):
         level = [child for node in level for child in node.iter_expressions()]
@@ -277,8 +277,8 @@ def check_depth(tree: exp.Expr, fail: Callable[[str, exp.Expr], Exception]) -> N
 def balance_chains(tree: exp.Expr, relations: Iterable[Relation]) -> None:
     """Write long chains of AND, OR, ``||`` and exact ``+`` as trees whose depth is the logarithm of their length.
 
-    These operators are associative, so the answer is the same. Addition of floats is not, so a chain of ``+`` in which
-    a float may occur is not changed.
+    These operators are associative, so the answer is the same. Addition of floats is not associative, so a chain of
+    ``+`` in which a float may occur is not changed.
     """
     has_floats = any(column.type == "float64" for relation in relations for column in relation.columns)
     for node in list(tree.find_all(exp.And, exp.Or, exp.DPipe, exp.Add)):
@@ -311,7 +311,7 @@ def _balanced(kind: type[exp.Binary], terms: list[exp.Expr]) -> exp.Expr:
 
 
 def _is_exact(term: exp.Expr) -> bool:
-    """Return True if a term has no float in it: no division, no function that may make one, no constant like 1e3."""
+    """Return True if a term contains no float: no division, no function that may return one, no constant like 1e3."""
     for node in term.walk():
         if isinstance(node, exp.Literal) and not node.is_string and "e" in node.name.lower():
             return False

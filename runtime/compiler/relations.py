@@ -48,9 +48,9 @@ TOUCHES: Final = Relation(
         Column("ask_volume", "int64", nullable=True),
     ),
 )
-"""Changes of the touch: one row for each message that changes the price of a symbol's best bid or ask, or the total
-volume at it, in the order of the feed. Price and volume are NULL if the side is empty; a volume that does not fit into
-64 bits is NULL too. The relation is only for derived streams, and its rows are not kept.
+"""Changes of the touch, in the order of the feed: one row for each message that changes a symbol's best bid or ask,
+that is, its price or the total volume at this price. Price and volume are NULL if the side is empty. A volume that does
+not fit into 64 bits is NULL too. Only derived streams can read the relation, and its rows are not stored.
 """
 
 MARKET_RELATIONS: Final[tuple[Relation, ...]] = (BIDS, ASKS, TRADES)

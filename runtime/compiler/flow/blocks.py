@@ -130,7 +130,7 @@ class QueryBuilder(Protocol):
         """Joiner of subqueries."""
 
     def query(self, node: exp.Expr, outer: Block | None, needed: Collection[str] | None) -> Result:
-        """Build a query; if only some of its columns are ``needed``, others may be left out."""
+        """Build a query; columns that are not ``needed`` may be left out (None: all are needed)."""
 
     def tables_of(self, node: exp.Expr) -> AbstractContextManager[None]:
         """Make the tables of the query's WITH available within the context."""
@@ -162,7 +162,7 @@ def tables_of(node: exp.Expr) -> set[str]:
 
 
 def sides_of(node: exp.Binary, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return both sides of a comparison of own tables with other tables, the own side first.
+    """Return both sides of a comparison of own tables with other tables: first the side that reads the own tables.
 
     Return None for any other comparison.
     """
@@ -174,7 +174,7 @@ def sides_of(node: exp.Binary, own: set[str]) -> tuple[exp.Expr, exp.Expr] | Non
 
 
 def outermost_queries(node: exp.Expr) -> list[exp.Expr]:
-    """Return the subqueries of an expression (EXISTS, IN, SELECT in brackets) that are in no other subquery."""
+    """Return the subqueries of an expression (EXISTS, IN, SELECT in brackets) that are not inside another subquery."""
 
     def is_query(part: exp.Expr) -> bool:
         return isinstance(part, (exp.Exists, exp.Query)) or (

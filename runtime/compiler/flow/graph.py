@@ -201,11 +201,11 @@ class Graph:
         return self._again(number, msgspec.structs.replace(node, limit=(kind, most)))
 
     def _again(self, number: int, node: Node) -> int:
-        """Return the number of a node that has the same columns as node ``number``; it is added if it is missing."""
+        """Return the number of ``node``, which has the columns of node ``number``; add it if it is missing."""
         return self._add(node, self._types[number]).node
 
     def _without_functions(self, number: int, where: Expr | None, outputs: Sequence[Expr]) -> int:
-        """Return the node without window functions that nothing reads; only a node with a limit may lose all."""
+        """Return the node without its unused window functions; a node without a limit never loses all of them."""
         node = self._nodes[number]
         if not isinstance(node, WindowNode):
             return number
@@ -248,7 +248,10 @@ class Graph:
     # --- other nodes
 
     def apart(self, left: Rows, right: Rows) -> tuple[Rows, dict[str, str]]:
-        """Return the right rows with no column named as one of the left rows, and the new name of each column."""
+        """Rename right columns that have the name of a left column.
+
+        Return the right rows, and the new name of each right column.
+        """
         names: dict[str, str] = {}
         for name in right.columns:
             names[name] = free_name(name, {*left.columns, *names.values()})
@@ -262,7 +265,10 @@ class Graph:
         return self._add(JoinNode(left.node, right.node, tuple(on)), {**left.columns, **right.columns})
 
     def semi(self, left: Rows, right: Rows, on: Sequence[tuple[str, str]], *, anti: bool) -> Rows:
-        """Return the left rows with a match, or with ``anti`` those without one; without equalities any row matches."""
+        """Return the left rows that have a match on the right, or with ``anti`` the left rows that have none.
+
+        Without equalities every right row is a match.
+        """
         if not on:
             left_one, (unit,) = self.extended(left, [Lowered(Lit(1), INT)])
             right_one = self.select(right, None, [("one", Lowered(Lit(1), INT))])
@@ -298,7 +304,7 @@ class Graph:
         return self._add(UnionNode(tuple(inputs)), kinds)
 
     def set_operation(self, kind: SetKind, left: Rows, right: Rows) -> Rows:
-        """Return EXCEPT or INTERSECT of rows whose columns have the same types in the same order."""
+        """Return EXCEPT or INTERSECT of two inputs whose columns have the same types in the same order."""
         return self._add(SetNode(left.node, right.node, kind), left.columns)
 
     def top(self, rows: Rows, order: Sequence[tuple[str, bool, bool]], limit: int | None, offset: int) -> Rows:
@@ -360,10 +366,10 @@ _TURNED: Final = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 
 
 def _bound_of(condition: Expr) -> tuple[str, int, bool] | None:
-    """Return the column that a condition limits, the greatest value that it allows, and whether it is only a limit.
+    """Return the column that a condition limits, its greatest allowed value, and a flag for a pure limit.
 
-    The condition is only a limit if every integer from 1 to that value satisfies it. Return None for a condition that
-    does not limit a column.
+    The condition is a pure limit if every integer from 1 to the greatest value satisfies it. Return None for a
+    condition that does not limit a column.
     """
     if not isinstance(condition, Call) or condition.op not in _TURNED:
         return None

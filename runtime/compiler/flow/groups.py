@@ -25,9 +25,9 @@ AggregateKind = Literal["count_rows", "count", "sum", "min", "max", "count_disti
 
 
 def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """Return the outermost aggregates of expressions, each with its FILTER, without those of subqueries.
+    """Return the outermost aggregates of expressions, each with its FILTER, except aggregates in subqueries.
 
-    A function under OVER is not an aggregate of the SELECT, but its arguments may contain such aggregates.
+    A function under OVER is not an aggregate of the SELECT, but aggregates in its arguments are.
     """
 
     def stops(part: exp.Expr) -> bool:
@@ -85,7 +85,7 @@ def group(
 
 
 def _place(outputs: list[tuple[str, Lowered]], value: Lowered, name: str) -> str:
-    """Return the column of this value in a projection, added if it is missing."""
+    """Return the column of this value in a projection; add the column if it is missing."""
     for known, other in outputs:
         if other.expr == value.expr and other.type == value.type:
             return known
@@ -118,7 +118,7 @@ class GroupAggregates(Accumulator):
 
     @abstractmethod
     def argument(self, value: Lowered) -> str:
-        """Return the column of the node's input that has this value; it is added if it is missing."""
+        """Return the column of the node's input that has this value; add the column if it is missing."""
 
     @abstractmethod
     def new_name(self, kind: AggregateKind) -> str:
@@ -190,7 +190,7 @@ class _Aggregates(GroupAggregates):
 def _with_extreme(
     queries: QueryBuilder, block: Block, rows: Rows, keys: Sequence[tuple[str, Lowered]], extreme: _Extreme
 ) -> Rows:
-    """Join to each group the least value of those rows in which ``by`` is least (or greatest), or NULL."""
+    """Join a value to each group: the least one among the rows in which ``by`` is least (or greatest), or NULL."""
     graph, value, by = queries.graph, extreme.value, extreme.by
     names = [name for name, _ in keys]
     nullable = value.type.nullable or by.type.nullable

@@ -61,7 +61,7 @@ class Queries:
         self._tables: dict[str, Result] = {}
 
     def query(self, node: exp.Expr, outer: Block | None, needed: Collection[str] | None) -> Result:
-        """Build a query; if only some of its columns are ``needed``, others may be left out."""
+        """Build a query; columns that are not ``needed`` may be left out (None: all are needed)."""
         if isinstance(node, exp.Subquery):
             if any(node.args.get(name) for name in ("order", "limit", "offset")):
                 raise NotIncremental("ORDER BY or LIMIT around brackets")
