@@ -78,8 +78,7 @@ class Query:
         """Size of the expression of each column, see `runtime.compiler.copies`."""
 
     def error(self, reason: str, node: exp.Expr | None = None) -> SqlError:
-        """Return the error with this reason at a part of the query; if a view inlined the part, the error names the view.
-        """
+        """Return the error with this reason at a part of the query; for an inlined part, it also names the view."""
         parts = [] if node is None else [part for part in node.walk() if "start" in part.meta]
         if not parts:
             return self.error_at(reason, 0)

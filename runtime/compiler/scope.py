@@ -1,4 +1,4 @@
-"""Names that the expressions of a SELECT in a re-evaluated query can use: its sources, and those of SELECTs around it."""
+"""Names in the expressions of a re-evaluated query: the sources of a SELECT, and those of the SELECTs around it."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def has_room(kind: Type, shift: int, digits: int) -> bool:
 
 
 def decimal_literal(text: str) -> tuple[int, int] | None:
-    """Return value and scale of a literal without exponent, as (25, 2) for ``0.25``; None for a float such as ``1e3``."""
+    """Return value and scale of a literal without exponent, as (25, 2) for ``0.25``; None for a float like ``1e3``."""
     match = re.fullmatch(r"(\d*)(?:\.(\d*))?", text)
     if match is None or not (match[1] or match[2]):
         return None

@@ -121,8 +121,7 @@ class JoinGraph:
         self._classes = [*rest, joined]
 
     def _join(self, into: _Class, members: dict[str, Expr], kind: Type) -> None:
-        """Add expressions to a class; for two expressions of one relation, add a condition that its rows have both equal.
-        """
+        """Add expressions to a class; for two expressions of one relation, add their equality as a condition."""
         both = common_type((into.type, kind))
         assert both is not None
         into.type = both.with_null(False)
