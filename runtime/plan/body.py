@@ -36,7 +36,7 @@ class Body(msgspec.Struct, frozen=True):
 
     @abstractmethod
     def renumbered(self, number: Callable[[int], int]) -> Self:
-        """Return the same plan over maps of other numbers."""
+        """Return the same plan with other numbers of maps: ``number`` returns the new number for an old one."""
 
     def maps(self) -> frozenset[int]:
         """Return the numbers of the maps that the view reads."""
@@ -183,7 +183,7 @@ class Selected(Body, frozen=True, tag="selected"):
     """Without GROUP BY, the row that is shown while the group is empty."""
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
-        """Return the same plan with other numbers of maps, also in the names of scalars, which contain the number."""
+        """Return the same plan with other numbers of maps, also in the names ``mN`` of scalars in conditions."""
         replace = msgspec.structs.replace
         scalars = {f"m{old}": f"m{number(old)}" for old in self.scalars}
         read = {name for factor in self.factors for expr in factor.conditions for name in columns_read(expr)}
