@@ -212,7 +212,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Sum(msgspec.Struct, frozen=True):
-    """One maintained sum of a map: SUM(weight × expr), exact within ±2^126. A view whose sum leaves this range fails."""
+    """One maintained sum of a map: SUM(weight × expr), exact within ±2^126. A view fails if a sum leaves this range."""
 
     name: str
     """Name of the sum, unique within the map."""

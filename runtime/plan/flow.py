@@ -201,7 +201,7 @@ class BoundNode(_Binary, frozen=True, tag="bound"):
     bound: str
     """Column of the right input, of the same type."""
     rises: bool = False
-    """True if the bound never falls; left rows are then removed from the state once the bound has passed their value."""
+    """True if the bound never falls; left rows whose value the bound has passed are then dropped from the state."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         names, placing = inputs[0]

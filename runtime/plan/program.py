@@ -140,10 +140,10 @@ class Program(msgspec.Struct, frozen=True):
     format_version: int = FORMAT_VERSION
     """Format of this record."""
     streams: tuple[DerivedStream, ...] = ()
-    """Derived streams, each after those that it reads."""
+    """Derived streams; each stream follows the streams that it reads."""
     dropped_streams: tuple[Relation, ...] = ()
-    """Relations of dropped derived streams. The log still has their rows, so a new stream of such a name must have the
-    same columns.
+    """Relations of dropped derived streams. The log still has their rows, so a new stream with the name of a dropped
+    one must have the same columns.
     """
 
 

@@ -33,7 +33,7 @@ class NameTakenError(StateError, ValueError):
 
 
 class SchemaVersionError(StateError):
-    """An object's schema version is newer than the requested one, or older and no migration is given."""
+    """An object's schema version is newer than the requested version, or is older and there is no migration."""
 
 
 class StateOverflowError(StateError, ArithmeticError):
@@ -41,7 +41,7 @@ class StateOverflowError(StateError, ArithmeticError):
 
 
 class StoreError(StateError, OSError):
-    """A store could not commit because of the disk; nothing was changed and the commit can be repeated."""
+    """A store could not read or commit because of the disk; nothing was changed, and the call can be repeated."""
 
 
 class UnknownKindError(KindError):
