@@ -19,7 +19,7 @@ Units = Callable[[str | None], tuple[int, int]]
 
 
 class SymbolUnits:
-    """Number of the feed's units in a tick and in a lot, by number of the symbol, for all symbols of a growing pool."""
+    """Number of the feed's units in a tick and in a lot, for each symbol of a growing pool."""
 
     def __init__(self, symbols: StringPool, units_of: Units) -> None:
         self._symbols, self._units_of = symbols, units_of
@@ -39,7 +39,7 @@ class SymbolUnits:
     def convert(self, rows: Integers, price: int, volume: int, symbol: int) -> Any:
         """Convert prices and volumes from the feed's units to ticks and lots, in place.
 
-        ``price``, ``volume`` and ``symbol`` are the places of these columns in ``rows``. Return a flag for each row that
+        ``price``, ``volume`` and ``symbol`` are the places of these columns in ``rows``. Return a flag for each row: it
         is True if a fraction of a tick or a lot was cut off.
         """
         ticks, lots = self.table()[rows[symbol] + 1].T

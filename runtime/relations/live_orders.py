@@ -38,7 +38,7 @@ class LiveOrders:
         """Changes since the last save, for the kernel."""
         self._restored: list[tuple[Words, Words]] = []  # orders, and numbers of removed orders, by run
         self.wants_base = False
-        """True if the next run must have all orders, because the saved runs do not restore the present ones."""
+        """True if the next run must have all orders, because the changes since the saved runs are not known."""
         space.swept(name, f"table:1:{','.join(_VALUES)}", self)
         self._load(_merged(self._restored))
         self._restored = []

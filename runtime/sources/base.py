@@ -92,7 +92,7 @@ class Source(ABC):
 
     @property
     def replays(self) -> bool:
-        """True if input that is not in an epoch yet can be read again; False if it is lost when the connection breaks."""
+        """True if input that is not in an epoch yet can be read again; False if it is lost with the connection."""
         return True
 
     @property

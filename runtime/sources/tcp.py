@@ -15,9 +15,9 @@ __all__ = ["TcpSource"]
 class TcpSource(ConnectingSource):
     """Source that reads until the server closes the connection, which ends the stream; any other end is a failure.
 
-    With ``reconnects``, an end of any kind is a loss, after which the engine connects again. As the server does not send
-    its stream again, bytes sent before the reconnection, and a tuple that was incomplete at the loss, are then missing
-    (delivery at most once). Sources that share a ``turn`` share its delayed calls.
+    With ``reconnects``, an end of any kind is a loss, after which the engine connects again. The server does not send
+    earlier bytes again. So bytes that it sent between the connections, and a tuple that was incomplete at the loss, are
+    missing (delivery at most once). Sources that share a ``turn`` share its delayed calls.
     """
 
     __slots__ = ("_codec", "_reconnects", "_turn")

@@ -2,8 +2,8 @@
 
 Plain Python values are None, bool, int of any size, float, str, bytes, Decimal, tuple, list, dict, set and frozenset,
 in any nesting. They need no declared type, and are decoded to equal values of the same type. All other values that
-msgspec supports (structs, dataclasses, enums, datetimes) need a declared type. If an object has a declared type, a value
-of another type is refused when it is set in the object, not later by a save.
+msgspec supports (structs, dataclasses, enums, datetimes) need a declared type. An object with a declared type refuses a
+value of another type when the value is set, not later when it is saved.
 """
 
 from __future__ import annotations
