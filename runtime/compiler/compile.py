@@ -40,7 +40,7 @@ def compile_program(
     mode: Literal["sql", "dbtoaster"] = "sql",
     standing: Sequence[View] = (),
 ) -> Program:
-    """Return the program of these views over these relations; raise `SqlError` for the first that cannot be compiled.
+    """Return the program of these views over these relations; raise `SqlError` for the first view that is refused.
 
     The views may be in any order. They may read each other and the ``standing`` views; these do not become part of the
     program.
@@ -131,7 +131,7 @@ class _Compiler:
         self.describer.add(Relation(name, tuple(columns)))
 
     def view(self, select: NamedSelect) -> View:
-        """Compile a view; its query is rewritten for re-evaluation first, as that finds its errors and types."""
+        """Compile a view. Its query is first rewritten for re-evaluation, which finds errors and types of columns."""
         self._check_reads(select)
         query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
         zero = self.mode == "dbtoaster"
@@ -183,7 +183,7 @@ class _Compiler:
         return names
 
     def _position(self, query: Query, message: str) -> SqlError:
-        """Return DuckDB's message as an error at the first name that it quotes."""
+        """Return DuckDB's message as an error at the first name that the message quotes."""
         for name in re.findall(r'"(\w+)"', message):
             for column in query.plain.find_all(exp.Column):
                 if column.name.lower() == name.lower():
@@ -219,7 +219,7 @@ def names_read(select: NamedSelect) -> tuple[str, ...]:
 def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
     """Return the views in the given order, except that each view follows the views that it reads.
 
-    Raise `SqlError` for a view that reads itself, directly or through other views; its position is that of the name.
+    Raise `SqlError` for a view that reads itself, directly or through other views; the error has the name's position.
     """
     by_name = {select.name: select for select in selects}
     done: dict[str, NamedSelect] = {}
@@ -260,7 +260,7 @@ _replace = msgspec.structs.replace
 
 
 def extend_program(program: Program, selects: Sequence[NamedSelect], relations: Iterable[Relation]) -> Program:
-    """Return the program with these views added; raise `SqlError` for the first that cannot be added.
+    """Return the program with these views added; raise `SqlError` for the first view that cannot be added.
 
     The old maps keep their numbers, and each new view gets a new home. A new view may read existing views; its query
     then contains their SQL, not their compiled bodies.

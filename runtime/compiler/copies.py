@@ -1,9 +1,9 @@
-"""Bound on the size of a query after names are replaced by the expressions that they stand for.
+"""Bound on the size of a query after names are replaced by expressions.
 
-The compiler replaces a column of a subquery, of a WITH table, of a view or of the same SELECT by its expression
-wherever it is named. It also rewrites some operations so that an operand occurs several times: ``FLOOR``, ``NULLIF``,
-``x BETWEEN``, DuckDB's macros. Nested operations of this kind double the query with each level, so that a short text
-may become a query that fills the memory. This module computes the size of the result without making it.
+When a query names a column of a subquery, of a WITH table, of a view or of its own SELECT, the compiler replaces the
+name by the expression of the column. It also rewrites some operations so that an operand occurs several times:
+``FLOOR``, ``NULLIF``, ``x BETWEEN``, DuckDB's macros. Each level of nesting may then double the query, and a short text
+may become a query that fills the memory. This module computes the size of the rewritten query without making it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Sizes", "check_copies"]
 _MOST_COPIED: Final = 10_000
 """Greatest number of parts that a query may have in addition to `_FREE` times the parts of its text."""
 _FREE: Final = 3
-"""Multiple of the parts of its text that a query may have; only parts above it count towards `_MOST_COPIED`."""
+"""A query may have this many times the parts of its text; only further parts count towards `_MOST_COPIED`."""
 _BOTH: Final = {"this": 2, "expression": 2}
 _DIVISOR: Final = {"expression": 2}
 _COPIED: Final[dict[type[exp.Expr], Mapping[str, int]]] = {

@@ -1,4 +1,4 @@
-"""Description of a query by DuckDB itself: names and types of its columns, asked over empty tables.
+"""Description of a query by DuckDB itself: names and types of the query's columns, over empty tables.
 
 The database runs SQL of any client that may add a view. So it can read only its own tables, and no files, extensions,
 settings or network.
@@ -78,7 +78,7 @@ def is_outside(function: str) -> bool:
 
 @contextmanager
 def time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
-    """Interrupt the connection's query after this time; it then raises `duckdb.InterruptException`.
+    """Interrupt the connection's query after this time; the query then raises `duckdb.InterruptException`.
 
     DuckDB checks for an interrupt between its batches of rows, not inside a function.
     """
@@ -138,7 +138,7 @@ def _close() -> None:
 
 
 class Describer:
-    """Describer of queries over relations, which are empty temporary tables of its cursors."""
+    """Describer of queries over relations; each relation is an empty temporary table."""
 
     def __init__(self, relations: Iterable[Relation]) -> None:
         self._connection = database().cursor()

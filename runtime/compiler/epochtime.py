@@ -24,12 +24,12 @@ from runtime.plan import EPOCH_TIME
 __all__ = ["TURNED", "is_now", "number_times", "put_epoch_time", "rises_with_time"]
 
 _META: Final = "now"
-"""Key of a node's metadata: the number of a ``now()`` in the query; copies of the node have the same number."""
+"""Key in a node's metadata: the value is the number of the ``now()`` in the query, also in copies of the node."""
 _COMPARISONS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 TURNED: Final[dict[type[exp.Expr], type[exp.Binary]]] = {
     exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE,
 }  # fmt: skip
-"""Comparison → the same with its sides exchanged."""
+"""Comparison → equivalent comparison of the exchanged sides."""
 _MOMENTS: Final = frozenset({"TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPTZ", "TIMESTAMPLTZ", "DATETIME", "DATE"})
 _WHOLE: Final = frozenset({"BIGINT", "INT", "INT128", "SMALLINT", "TINYINT", "DECIMAL"})
 _SUMS: Final = (exp.Add, exp.Sub, exp.Neg, exp.Paren)

@@ -43,7 +43,7 @@ from runtime.compiler.types import (
 __all__ = ["EXPRESSIONS", "Queries", "Rewriter", "Rules"]
 
 Rules = Mapping[type[exp.Expr], Callable[..., "Value"]]
-"""Function that rewrites an expression of each class; it is called with the rewriter and the expression."""
+"""Class of expressions → function that rewrites them; its arguments are the rewriter and the expression."""
 
 
 class Queries(Protocol):

@@ -1,4 +1,4 @@
-"""Exact arithmetic in DuckDB's SQL: integers with a scale, computed in HUGEINT, which raises and never wraps."""
+"""Exact arithmetic in DuckDB's SQL: scaled integers, computed in HUGEINT, in which an overflow is always an error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Value:
     """Rewritten expression."""
 
     sql: exp.Expr
-    """Expression that DuckDB computes; for an integer the scaled one."""
+    """Expression that DuckDB computes; for an integer, the scaled integer."""
     type: Type
     """Type of the value."""
     widened: bool = False

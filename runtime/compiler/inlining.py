@@ -25,13 +25,13 @@ from runtime.plan import Column, Relation
 __all__ = ["VIEW_META", "Definition", "Definitions", "is_local", "own_tables", "read_names"]
 
 VIEW_META = "view"
-"""Key of a node's metadata: the view whose query the node was written in."""
+"""Key in a node's metadata: the value is the name of the view whose query contained the node."""
 _ROWWISE = frozenset(("expressions", "from_", "where", "order"))
-"""Clauses that a SELECT with one row for each selected row of a relation may have; its ORDER BY has no effect."""
+"""Clauses that a view may have that returns one row for each selected row of a relation; ORDER BY has no effect."""
 _GROUPED = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order"))
-"""Clauses that a SELECT with GROUP BY may have if a SELECT around it, which filters its rows, is merged into it."""
+"""Clauses that a view with GROUP BY may have, so that a SELECT that filters its rows can be merged into it."""
 _OUTER = frozenset(("expressions", "from_", "where", "order", "limit", "offset"))
-"""Clauses that the SELECT around it may have, so that its conditions can become a HAVING."""
+"""Clauses that a SELECT that filters such a view may have, so that the conditions can become a HAVING."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Definitions:
         self._known[name] = Definition(name, tuple(columns), query, tuple(reads), tuple(sizes))
 
     def opened(self, tree: exp.Query) -> exp.Query:
-        """Change a qualified query so that the views in it are merged, or named by `_table_name`; return the query."""
+        """Change a qualified query: merge its views, or name them by `_table_name`; return the query."""
         local = {cte.alias for cte in tree.find_all(exp.CTE)}
         for table in [table for table in tree.find_all(exp.Table) if self._is_view(table)]:
             known = self._known[table.name.lower()]
@@ -99,7 +99,7 @@ class Definitions:
         return tree
 
     def closed(self, tree: exp.Query) -> exp.Query:
-        """Change a query: its remaining names of views are replaced by the views' queries; return the query."""
+        """Change a query: replace the views that it still names by their queries; return the query."""
         needed = self._needed(tree)
         if not needed:
             return tree
@@ -123,7 +123,7 @@ class Definitions:
         return table.name.lower() in self._known and not table.db and not is_local(table)
 
     def _needed(self, tree: exp.Query) -> dict[str, exp.Query]:
-        """Return copies of the queries of all views that are needed, each after the views that the query names."""
+        """Return copies of the queries of all views that ``tree`` needs; each view follows the views that it names."""
         queries: dict[str, exp.Query] = {}
         names = {_table_name(name): name for name in self._known}
 
@@ -169,7 +169,7 @@ def _table_name(view: str) -> str:
 
 
 def is_local(table: exp.Table) -> bool:
-    """Return True if the name of a table is that of a table in a WITH around it."""
+    """Return True if a table in FROM is one that a WITH around it defines."""
     name = table.name.lower()
     inside: exp.Expr | None = None
     node: exp.Expr | None = table.parent
@@ -180,7 +180,7 @@ def is_local(table: exp.Table) -> bool:
         is_recursive = clause is not None and clause.args.get("recursive")
         for cte in () if clause is None else clause.expressions:
             if cte is inside and not is_recursive:
-                break  # a table of WITH can read neither itself nor those after it
+                break  # a table of WITH can read neither itself nor later tables
             if cte.alias.lower() == name:
                 return True
         node = node.parent
@@ -199,7 +199,7 @@ def _placed(known: Definition, table: exp.Table) -> exp.Query:
 
 
 def _renamed(query: exp.Query, names: Sequence[str]) -> exp.Query:
-    """Return the query with these column names; the query itself may name unnamed expressions differently."""
+    """Return the query with these column names; its own names of unnamed expressions may be others."""
     inner: list[str] = []
     for part in query.selects:
         inner.append(unique(part.alias_or_name.lower(), inner))
@@ -220,7 +220,7 @@ def _renamed(query: exp.Query, names: Sequence[str]) -> exp.Query:
 
 
 def _put_in(query: exp.Query, name: str, parts: Sequence[exp.Query]) -> None:
-    """Put a query in place of its only name in these parts."""
+    """Replace the only table of this name in ``parts`` by the query."""
     (table,) = [table for part in parts for table in part.find_all(exp.Table) if table.name == name]
     table.replace(exp.Subquery(this=query, alias=table.args["alias"].copy()))
 

@@ -4,9 +4,9 @@ Sizes are checked before any other function walks the tree. A part of a query th
 refused, as it would otherwise be ignored.
 
 ``repeat``, ``lpad``, ``range`` and similar functions make a value whose length is an argument. DuckDB makes the value
-in one piece, outside its memory limit and without checking for interrupts. So the product of the counts of all such
-calls of a query may be at most `MOST_EXPANDED`. The counts must be constants, except those of ``repeat``, ``lpad`` and
-``rpad``: `GUARDS` define functions of these names, which accept a count of at most `MOST_COUNT`.
+in one piece, outside its memory limit and without checking for interrupts. So the product of the counts of all these
+calls in a query may be at most `MOST_EXPANDED`. The counts must be constants. The exceptions are ``repeat``, ``lpad``
+and ``rpad``: `GUARDS` defines functions of these names that accept a count of at most `MOST_COUNT`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
     exp.Count: frozenset({"this", "expressions"}),
     **dict.fromkeys((exp.ArgMin, exp.ArgMax), _BINARY),
 }
-"""Class of a node → its parts that the compiler reads. Functions that are missing here are passed to DuckDB whole."""
+"""Class of a node → parts of the node that the compiler reads. A function without an entry is passed to DuckDB whole."""
 _FLAGS: Final = frozenset({"big_int", "safe", "is_string", "typed", "requires_string", "distinct"})
 """Arguments with which sqlglot describes a dialect; they are not part of the query."""
 _WORDS: Final = {
@@ -108,7 +108,7 @@ def unread_part(tree: exp.Expr) -> tuple[str, exp.Expr] | None:
 
 
 MOST_EXPANDED: Final = 100_000
-"""Greatest number of characters or elements that all calls of a query together may make from one of them."""
+"""Greatest number of characters or elements that all calls of a query together may make from a single one."""
 MOST_COUNT: Final = 1_000
 """Largest count of ``repeat``, ``lpad`` and ``rpad``."""
 _GUARDED: Final = {"repeat": "value, count", "lpad": "value, count, fill", "rpad": "value, count, fill"}
@@ -122,9 +122,9 @@ GUARDS: Final = tuple(
     + ")"
     for name, parameters in _GUARDED.items()
 )
-"""Statements that define functions of the names in `_GUARDED`, which check the count and call DuckDB's own."""
+"""Statements that define functions of the names in `_GUARDED`; each checks the count and calls DuckDB's function."""
 _NO_TEXT: Final = re.compile(r"[\ud800-\udfff]")
-"""Surrogates, halves of characters: a string of JSON may contain them, and UTF-8 cannot encode them."""
+"""Surrogates, which are halves of characters: a JSON string may contain them, but UTF-8 cannot encode them."""
 _NUMBERS: Final = re.compile(r"\d+")
 
 Argument = int | str | None
@@ -200,7 +200,7 @@ MOST_NESTED: Final = 100
 MOST_DEEP: Final = 250
 """Greatest depth of a syntax tree, so that Spark's workers can decode a program within Python's recursion limit."""
 _CHAIN: Final = 16
-"""Chains of operators up to this depth stay as they were written."""
+"""Chains of at most this many terms are not changed."""
 _RECURSION: Final = 20_000
 """Recursion limit while a query is compiled. The parser makes about 30 nested calls for each level of brackets, so
 `MOST_NESTED` levels need more than Python's default limit.

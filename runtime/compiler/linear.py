@@ -108,7 +108,7 @@ def _arm(select: exp.Select, relations: Mapping[str, Relation], *, zero: bool) -
 
 
 def _project(select: exp.Select, arm: _Arm, columns: Leaf) -> None:
-    """Lower a SELECT without aggregates: the keys of its map are the columns that it reads."""
+    """Lower a SELECT without aggregates: the keys of the map are the columns that the SELECT reads."""
     used: set[str] = set()
 
     def leaf(node: exp.Expr) -> Lowered | None:

@@ -55,19 +55,20 @@ _PARTS: dict[type[exp.Expr], str] = {
     exp.Second: "second",
 }
 SHORT_LIST = 8
-"""Greatest length of a list of IN whose values are compared one by one; for such a list, a search takes longer."""
+"""The values of a list of IN are compared one by one up to this length, because a search takes longer."""
 _NAMES = frozenset(_PARTS.values())
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
 
 Leaf = Callable[[exp.Expr], Lowered | None]
 """Function of the caller of `lower` for nodes that only the caller knows, such as columns and aggregates.
 
-It returns the expression of such a node, and None for any other node, whose parts are then lowered.
+The function returns the expression of such a node. For any other node it returns None; the parts of the node are then
+lowered.
 """
 
 
 def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """Return the expression; raise `NotIncremental` if the program has no operation for it."""
+    """Return a node as an expression of the program; raise `NotIncremental` if the program has no operation for it."""
     known = leaf(node)
     if known is not None:
         return known
@@ -106,7 +107,7 @@ def _constant(node: exp.Expr) -> Lowered | None:
         return None
     if value is None:
         return None
-    try:  # from the text, as DuckDB has dates outside Python's range, and infinite ones
+    try:  # the text is parsed, because DuckDB has infinite dates and dates outside Python's range
         if kind == "TIMESTAMP":
             return Lowered(call("timestamp", Lit(datetime.fromisoformat(text).isoformat(" "))), Type("timestamp"))
         if kind == "DATE":

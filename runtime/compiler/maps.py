@@ -101,7 +101,7 @@ class Draft:
 
     @property
     def sums(self) -> list[Sum]:
-        """Sums in a fixed order, so that views share them; no sum has the name of a key."""
+        """Sums in a fixed order, so that views can share the map; no sum has the name of a key."""
         taken = [key.name for key in self.keys]
         ordered = sorted(self.summed, key=repr)
         return [Sum(unique(f"sum_{place}", taken), expr) for place, expr in enumerate(ordered, 1)]

@@ -1,4 +1,4 @@
-"""Typed expressions of the view program, and the operations that convert their operands to one type first."""
+"""Typed expressions of the view program, and operations on them, which first convert the operands to one type."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _moment(expr: Expr, target: Type) -> Expr:
 
 
 def _meeting(left: Lowered, right: Lowered) -> Type | None:
-    """Return the type in which two values are compared; None if there is none.
+    """Return the type in which two values are compared; None if there is no such type.
 
     A literal string that is compared with a date or timestamp gets the type of the other value.
     """
@@ -192,7 +192,7 @@ def floor_quotient(top: Expr, bottom: Expr) -> Expr:
 
 
 def alike(values: Sequence[Lowered], what: str = "a choice between values") -> tuple[Type, tuple[Expr, ...]]:
-    """Return the common type of values, and the values converted to it; ``what`` describes them in words.
+    """Return the common type of values, and the values converted to it; ``what`` describes the values in words.
 
     Raise `NotIncremental` if there is no common type.
     """

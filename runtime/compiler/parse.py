@@ -160,7 +160,7 @@ def parse_select(
 
 
 def _qualify_order(tree: exp.Query, schema: Mapping[str, object]) -> None:
-    """Give columns inside the expressions of ORDER BY their tables.
+    """Qualify the columns inside the expressions of ORDER BY with their tables.
 
     As in DuckDB, a name that is a whole criterion refers to a selected column if there is one. A name within an
     expression refers to a column of a table if there is one.
@@ -194,7 +194,7 @@ def check_query(
     the sizes of the columns of views.
 
     With ``is_stream`` the query is that of a derived stream. The rows of a stream have an order, so FIRST and LAST have
-    an answer. They are not computed epoch by epoch, so ``now()`` is refused.
+    an answer. The rows are not computed epoch by epoch, so ``now()`` is refused.
     """
     known = {name: {column.name: 1 for column in relation.columns} for name, relation in relations.items()}
     query.sizes = check_copies(query.tree, known | dict(sizes or {}), query.error)
@@ -253,7 +253,7 @@ def _check_functions(query: Query, *, is_stream: bool) -> None:
 
 
 def _check_intervals(query: Query) -> None:
-    """Refuse ``INTERVAL '1.5' DAY``, which DuckDB reads as one day; the parser makes the same of ``'1.5 days'``."""
+    """Refuse ``INTERVAL '1.5' DAY``, which DuckDB reads as one day; sqlglot parses ``'1.5 days'`` to the same tree."""
     for node in query.tree.find_all(exp.Interval):
         value, unit = None if node.this is None else node.this.unnest(), node.text("unit").lower()
         if isinstance(value, exp.Neg):

@@ -8,7 +8,7 @@
 ``x > ANY (SELECT y …)``                  ``x > (SELECT MIN(y) …)``, with tests for NULLs and for no rows
 ``(a, b) < (c, d)``                       ``a < c OR a IS NOT DISTINCT FROM c AND b < d``, NULL as the greatest value
 ``GROUP BY ()``                           no GROUP BY
-``x // 2.0``                              ``x / 2.0``: in DuckDB ``//`` is another division for integers only
+``x // 2.0``                              ``x / 2.0``: in DuckDB ``//`` differs from ``/`` only for integers
 ``date_part('year', x)``                  ``EXTRACT(year FROM x)``
 ``FROM bids AS b(x, y)``                  ``FROM (SELECT t AS x, id AS y, … FROM bids) AS b``
 ========================================  ==============================================================
@@ -31,7 +31,7 @@ Fail = Callable[[str, exp.Expr], Exception]
 _MOST_ROWS: Final = 256
 """Greatest number of rows of VALUES; each row becomes a part of the view's plan."""
 _UNNAMED: Final = "valueslist"
-"""DuckDB's alias of a VALUES that has none in the query."""
+"""DuckDB's name of a VALUES that has no alias in the query."""
 _QUANTIFIERS: Final = {"ANY": exp.Any, "SOME": exp.Any, "ALL": exp.All}
 _CLAUSES: Final = ("group", "having", "qualify", "limit", "offset", "with_")
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -242,7 +242,7 @@ def plain_comparisons(tree: exp.Query, fail: Fail) -> None:
         if call.name.upper() in _QUANTIFIERS:
             raise fail(f"expected a SELECT in {call.name.upper()} (…), or IN (…) for a list of values", call)
     count = 0
-    for node in reversed(list(tree.find_all(exp.Any, exp.All))):  # inner ones first, because outer ones are copied
+    for node in reversed(list(tree.find_all(exp.Any, exp.All))):  # inner nodes first, because outer nodes are copied
         around = node.parent
         query = node.this.unnest()
         if not isinstance(around, exp.Binary) or around.expression is not node or not isinstance(query, exp.Query):

@@ -42,13 +42,13 @@ class Output:
     sql: exp.Query
     """Query in which every integer whose type is wide is HUGEINT."""
     names: list[str]
-    """Names of the columns, each of which occurs once."""
+    """Names of the columns; no name occurs twice."""
     types: list[Type]
     """Types of the columns."""
 
 
 class QueryRewriter:
-    """Rewriter of one view's query, which collects what it reads."""
+    """Rewriter of one view's query; it collects the relations and columns that the query reads."""
 
     def __init__(self, query: Query, relations: dict[str, Relation], describer: Describer, *, zero: bool) -> None:
         self._query = query

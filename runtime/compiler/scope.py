@@ -21,7 +21,7 @@ class Reference:
     relation: Relation
     """Relation that is read."""
     table: exp.Table
-    """Node of the rewritten query; it gets its name when all references are known."""
+    """Table in the rewritten query; it gets its name when all references are known."""
     needed: set[str] = field(default_factory=set)
     """Columns that the query uses."""
     filters: list[Expr] = field(default_factory=list)

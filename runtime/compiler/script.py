@@ -189,7 +189,7 @@ def parse_script(text: str, *, name: str, base_dir: Path, data_dir: Path | None 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reader of a script and all that it includes."""
+    """Reader of a script and of all scripts that it includes."""
 
     data_dir: Path | None
     streams: dict[str, tuple[StreamDeclaration, str]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Lowering of aggregates to those that views maintain incrementally: sums, counts, extremes and quantiles."""
+"""Lowering of aggregates to aggregates that are maintained incrementally: sums, counts, extremes and quantiles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Extreme = Literal["min", "max"]
 
 
 class Accumulator(ABC):
-    """Interface of what a class of views can aggregate; each method returns the expression of one aggregate."""
+    """Interface for the aggregates of one class of views; each method returns the expression of one aggregate."""
 
     def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
         """Begin with no aggregates.
@@ -80,7 +80,7 @@ class Sums(Accumulator):
         self.sum_of = sum_of
 
     def value_sum(self, value: Lowered) -> Expr:
-        """Return the sum of a value, which counts as 0 if it is NULL."""
+        """Return the sum of a value; a NULL counts as 0."""
         return self.sum_of(call("coalesce", value.expr, Lit(0)) if value.type.nullable else value.expr)
 
     def presence_sum(self, value: Lowered) -> Expr:

@@ -137,7 +137,7 @@ def common_type(types: Sequence[Type]) -> Type | None:
 
 
 def has_room(kind: Type, shift: int, digits: int) -> bool:
-    """Return True if every integer of the type, with ``shift`` more digits after the point, has at most ``digits``."""
+    """Return True if integers of the type have at most ``digits`` digits with ``shift`` more digits after the point."""
     return bool(10**digits > (2**126 if kind.wide else 2**63 * 10**shift))
 
 

@@ -1,4 +1,4 @@
-"""Compiled kernels by source. A kernel is linked in this process, in the cache folder, or made by the compile process.
+"""Compiled kernels by source: linked in this process, stored in the cache folder, or made by the compile process.
 
 ```
 get(source) ──▶ linked in this process? ──▶ in the cache folder, or in a shipped one? link it ──▶ None: interpret it
@@ -85,7 +85,7 @@ class KernelStatus:
     is_on: bool
     """True if kernels are compiled."""
     reason: str
-    """Reason why every kernel is interpreted; empty if they are compiled."""
+    """Reason why every kernel is interpreted; empty if kernels are compiled."""
     llvmlite: str
     """Version of llvmlite; empty if it is not installed."""
     folder: Path

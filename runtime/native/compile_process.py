@@ -2,7 +2,7 @@
 
 ```
 python -m runtime.native.compile_process FOLDER KEY LIMIT_BYTES [foreground]
-stdin   one `CompileRequest` a line, as JSON; the process ends with its standard input
+stdin   one `CompileRequest` a line, as JSON; the process ends when its standard input ends
 stdout  one `CompileReply` for each request, in order
 stderr  warnings of LLVM; a traceback if the process ends with an error
 ```

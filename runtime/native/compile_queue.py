@@ -173,8 +173,8 @@ class _CompileProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            # The process runs in a folder that only this user can write, so that it imports nothing from the directory
-            # of the run.
+            # The process runs in a folder that only this user can write, so that it imports nothing from the working
+            # directory of its parent.
             cwd=cwd,
             env={**os.environ, "PYTHONPATH": path},
             # In a new process group, so that an interrupt from the keyboard reaches only the parent, which ends the

@@ -140,7 +140,7 @@ class Levels(Structure):
     def load(self, groups: Words, keys: Words, amounts: Words) -> None:
         """Replace the totals by sums of these amounts: at most 2^31 - 1 amounts, none of them negative.
 
-        The heap of a group begins as a path in the order of its keys.
+        At first, the heap of each group is a path of its keys in ascending order.
         """
         order = np.lexsort((keys, groups))
         order = order[amounts[order] != 0]
@@ -213,13 +213,13 @@ def _total(words: Words) -> int:
 
 
 _FILLED: Final = 48
-"""Entries of a leaf, or children of an inner node, after `SortedRows.build`: room remains for further insertions."""
+"""Number of entries or children that `SortedRows.build` puts into a node; room remains for further insertions."""
 _LEAST_LEAVES: Final = 4
 _LEAST_INNERS: Final = sorted_rows.LEVELS
 
 
 class SortedRows(Structure):
-    """Slots in the order of their order words. Not thread-safe: one owner at a time.
+    """Slots, sorted by their order words. Not thread-safe: one owner at a time.
 
     >>> rows = SortedRows(1)
     >>> rows.build(np.array([0, 1, 2]), np.array([[30], [10], [20]]))

@@ -69,8 +69,8 @@ _FILES: Final = 64
 def compile_source(source: str) -> bytes:
     """Return the object code of a source's `step` for this processor.
 
-    The source is first executed as Python, which defines its functions; its exceptions are not caught. Raises
-    `SyntaxError` and `KernelSourceError` for a source that cannot be compiled.
+    The source is first executed as Python, which defines its functions; exceptions of the execution are not caught.
+    Raises `SyntaxError` and `KernelSourceError` for a source that cannot be compiled.
     """
     import llvmlite.binding as llvm
 

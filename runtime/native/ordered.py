@@ -44,8 +44,8 @@ _FIRST_WORDS: Final = 1 << 12
 class OrderedIndex(RecordStructure):
     """Group × key → weight and sums, with exact prefix sums: see `library.ordered`.
 
-    An index begins in the dense layout. It changes to trees when its keys and groups need more cells than the limits of
-    the dense layout allow; only `load` changes back.
+    An index begins in the dense layout. It changes to trees when its keys and groups need more cells than the dense
+    layout may have; only `load` returns to the dense layout.
     """
 
     def __init__(self, group_words: int, sums: int, *, dense_cells: int = _DENSE_CELLS) -> None:
@@ -95,7 +95,7 @@ class OrderedIndex(RecordStructure):
             self._add_chunk()
 
     def _add_groups(self) -> None:
-        """Add a row for one more group, and its cells."""
+        """Add a row and cells for one more group."""
         meta, numbers = self._meta, self.groups.views[hashing.META]
         room = int(meta[entries.ROOM])
         wanted = int(numbers[hashing.USED]) + (0 if numbers[hashing.FREE] else 1)
@@ -181,7 +181,7 @@ class OrderedIndex(RecordStructure):
             self._meta[entries.LARGE] = 1
 
     def _summed(self, words: Words, starts: Numbers) -> Words:
-        """Return the sums of entries from each start up to the next start, checked if there are large entries."""
+        """Return the sums of entries from each start up to the next start; check the sums if any entry is large."""
         if self._meta[entries.LARGE] and len(starts):
             exact = np.array([_exact(row) for row in words], object)
             sums = np.add.reduceat(exact, starts)
@@ -352,7 +352,7 @@ class OrderedIndex(RecordStructure):
     def _fill_sums(
         self, flat: Words, places: Numbers, capacity: Numbers, owner: Numbers, number: Numbers, values: Words
     ) -> None:
-        """Write the entries or sums of children, and their octets, to nodes."""
+        """Write entries, or the sums of children, to nodes, followed by the sums of their octets."""
         word = np.arange(self.entry_words)
         flat[(places[owner] + number * self.entry_words)[:, None] + word] = values
         starts = np.flatnonzero(number % 8 == 0)

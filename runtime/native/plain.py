@@ -95,7 +95,7 @@ def call(function: Any, argument: Any) -> int:
 
 
 def window(table_: Any, place: int, source: Any, first: int) -> None:
-    """Make the array at a place of a table refer to the cells from ``first`` on of ``source``'s array at this place."""
+    """Replace the array at a place of a table by the cells, from ``first`` on, of ``source``'s array at this place."""
     table_[place] = source[place][first:]
 
 
@@ -134,7 +134,7 @@ def outside(value: int) -> bool:
 
 
 def mul_wide(left: int, right: int) -> tuple[int, bool]:
-    """Return the product of two integers of 128 bits, and whether it is out of range; it is undefined in that case."""
+    """Return the product of two integers of 128 bits, and whether it is out of range; the product is then undefined."""
     product = left * right
     return (0, True) if outside(product) else (product, False)
 
@@ -186,7 +186,7 @@ def float_of(word: int) -> float:
 
 
 def bits_of(value: float) -> int:
-    """Return the word of a float: its bits, equal for equal floats (-0.0 is 0.0, and there is one NaN)."""
+    """Return the word of a float: its bits, after -0.0 is replaced by 0.0, and each NaN by the NaN of `NAN_WORD`."""
     return int(_WORD.unpack(_DOUBLE.pack(value + 0.0))[0]) if value == value else NAN_WORD  # noqa: PLR0124  # which NaN is not
 
 

@@ -116,7 +116,7 @@ class RecordStructure(Structure, ABC):
         self.string_places: tuple[NullablePlace, ...] = ()
         """Places of the numbers of strings in a dumped record."""
         self.nullable_places: tuple[NullablePlace, ...] = ()
-        """Places of values in a dumped record whose words are 0 if they are NULL."""
+        """Places of the values in a dumped record that may be NULL; the words of a NULL value are 0."""
 
     @abstractmethod
     def dump(self) -> Words:

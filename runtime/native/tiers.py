@@ -94,7 +94,7 @@ def plain_kernel(source: str) -> PlainKernel:
 
 
 _FEW_ROWS: Final = 20_000
-"""Number of rows up to which no kernel is awaited."""
+"""No kernel is awaited for at most this many rows."""
 _INTERPRETED_S: Final = 5e-6
 """Approximate time in seconds that an interpreted kernel takes for a row."""
 _LONGEST_WAIT_S: Final = 60.0

@@ -60,7 +60,7 @@ EPOCH_TIME: Final = Relation("epoch_time", (Column("t", "int64"), Column("at", "
 
 The time of an epoch is the largest event time that the ingest has applied up to the epoch's cut. The time is sealed as
 a change of this relation, so that ``now()`` is the same for every reader of the epoch. The relation is empty until an
-event time has been applied. Every shard of a view gets its row.
+event time has been applied. Every shard of a view gets the row of this relation.
 """
 
 

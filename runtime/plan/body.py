@@ -81,7 +81,7 @@ class Branch(msgspec.Struct, frozen=True):
     outputs: tuple[Expr, ...]
     """One expression per column of the view, over the map's keys, sums and ``weight``."""
     bag: bool = False
-    """True for a SELECT without aggregates: each group stands for ``weight`` equal rows."""
+    """True for a SELECT without aggregates: each group consists of ``weight`` equal rows."""
     empty: tuple[int | float | str | bool | None, ...] | None = None
     """For a SELECT with aggregates and no GROUP BY: the row that is shown while the group is empty."""
     having: Expr | None = None
@@ -89,7 +89,7 @@ class Branch(msgspec.Struct, frozen=True):
 
 
 class Linear(Body, frozen=True, tag="linear"):
-    """SUM, COUNT and AVG over select-project-group-by of one relation, or a UNION ALL of such SELECTs."""
+    """A SELECT over one relation, with SUM, COUNT and AVG or without aggregates, or a UNION ALL of such SELECTs."""
 
     branches: tuple[Branch, ...]
     """Branches, at least one."""
@@ -119,7 +119,7 @@ class Linear(Body, frozen=True, tag="linear"):
 
 
 class Nested(msgspec.Struct, frozen=True):
-    """An aggregate over those groups of a map with one key whose key is on one side of a value."""
+    """An aggregate over the groups of a map that has one key: only groups whose key is on one side of a value count."""
 
     name: str
     """Name; conditions read ``name.sum`` and ``name.weight``.
@@ -131,7 +131,7 @@ class Nested(msgspec.Struct, frozen=True):
     ordered: str
     """Name of the map's key."""
     compare: Literal["lt", "le", "gt", "ge"]
-    """Comparison ``key compare value`` that is true for the keys that count."""
+    """Comparison: a group counts if ``key compare value`` is true."""
     value: Expr
     """The value: the factor's ordered key (``alias.key``), or that key plus a constant."""
 
@@ -172,7 +172,7 @@ class Selected(Body, frozen=True, tag="selected"):
     scalars: tuple[int, ...]
     """Numbers of keyless base maps that conditions read."""
     keys: tuple[str, ...]
-    """Group keys ``alias.key``: all keys of all factors except the ordered ones."""
+    """Group keys ``alias.key``: all keys of all factors except the ordered keys."""
     sums: tuple[tuple[str, tuple[Term, ...]], ...]
     """Named sums over ``alias.sum`` and ``alias.weight``; each term has one column of each factor."""
     outputs: tuple[Expr, ...]
@@ -251,7 +251,7 @@ class Lookup(msgspec.Struct, frozen=True):
 
     Without ``binds`` the result is one row with the sums over all matching keys, or no row if no key matches. With
     ``binds`` the result is one row for every matching key (fan-out). The sums and the weight become bound columns
-    ``name.sum``.
+    ``name.sum`` and ``name.weight``.
     """
 
     name: str
@@ -267,7 +267,7 @@ class Lookup(msgspec.Struct, frozen=True):
     ordered: str | None = None
     """Key that ``ranges`` restrict; every other key is then in ``on``, and ``binds`` is empty."""
     ranges: tuple[Range, ...] = ()
-    """Ranges of the ordered key that count; empty for all keys."""
+    """Ranges in which the ordered key counts; empty if all keys count."""
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -283,7 +283,7 @@ class Statement(msgspec.Struct, frozen=True):
     where: Expr | None
     """Further condition over bound columns."""
     keys: tuple[str, ...]
-    """Bound columns that are the auxiliary map's keys, in its order."""
+    """Bound columns that are the auxiliary map's keys, in the map's order."""
     weight: Term
     """Weight of the rows: the product of the weights of all joined rows."""
     sums: tuple[tuple[Term, ...], ...]
@@ -314,7 +314,7 @@ class Auxiliary(msgspec.Struct, frozen=True):
     """One statement for each of the occurrences whose delta changes the map."""
 
     def with_lookups(self, change: Callable[[Lookup], Lookup]) -> Auxiliary:
-        """Return the same map with changed lookups."""
+        """Return the same map with changed look-ups."""
         replace = msgspec.structs.replace
         statements = (replace(each, lookups=tuple(map(change, each.lookups))) for each in self.statements)
         return replace(self, statements=tuple(statements))
@@ -432,7 +432,7 @@ def _range(key: str, part: Range) -> str:
 
 
 class Input(msgspec.Struct, frozen=True):
-    """A table of a re-evaluated query: a map's keys as columns, each group standing for ``weight`` equal rows."""
+    """A table of a re-evaluated query: its columns are a map's keys, and each group consists of ``weight`` equal rows."""
 
     table: str
     """Name of the table in the query."""
@@ -441,7 +441,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Reevaluated(Body, frozen=True, tag="reevaluated"):
-    """Any other SQL: DuckDB recomputes it over maintained maps; the change is the difference from the last result."""
+    """Any other SQL: DuckDB recomputes the result over maintained maps; the change is the difference from the last one."""
 
     inputs: tuple[Input, ...]
     """Tables of the query."""

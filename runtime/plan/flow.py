@@ -55,7 +55,7 @@ _AGGREGATES: Final = {
 
 
 class Operator(msgspec.Struct, frozen=True):
-    """An operator of a flow, which reads earlier operators by number."""
+    """An operator of a flow; it has the numbers of the earlier operators that it reads."""
 
     @abstractmethod
     def reads(self) -> tuple[int, ...]:
@@ -173,7 +173,7 @@ class JoinNode(_Binary, frozen=True, tag="join"):
 
 
 class SemiNode(_Binary, frozen=True, tag="semi"):
-    """Left rows that have a match on the right, or (anti) that have none; NULL matches nothing."""
+    """Left rows that have a match on the right or, with ``anti``, that have no match; NULL matches nothing."""
 
     on: tuple[tuple[str, str], ...]
     """Pairs of a left and a right column."""
@@ -305,7 +305,7 @@ class SetNode(_Binary, frozen=True, tag="set"):
     """EXCEPT or INTERSECT; columns match by position, and NULLs are equal here."""
 
     kind: Literal["except", "except_all", "intersect", "intersect_all"]
-    """Set operation, by SQL's name; ``_all`` counts equal rows."""
+    """Set operation, named as in SQL; with ``_all`` equal rows are counted."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         placing = _common(inputs)
@@ -366,7 +366,7 @@ class WindowFunction(msgspec.Struct, frozen=True):
 
     @property
     def behind(self) -> int:
-        """Number of following rows that must read a given row, because the preceding row's result is not enough."""
+        """Number of following rows whose results depend directly on a given row, not only through other results."""
         return self.offset if self.kind == "lag" else max(0, (self.frame[0] or 0) if self.frame is not None else 0)
 
     @property

@@ -91,7 +91,7 @@ class LiveOrders:
     def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
         """Return a run with the changes and with the orders in the next slots, and the slot at which to resume.
 
-        The slot is None after the last one.
+        The slot at which to resume is None after the last slot.
         """
         slots, gone = self._take_off()
         stop = start + max(least, factor * (len(slots) + len(gone)))

@@ -32,9 +32,9 @@ _Product = tuple[str, ...]
 def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
     """Return True if the difference of a comparison's sides is monotone in the key: it never falls, or never rises.
 
-    ``directions`` has the columns that depend on the key: 1 for a column that rises with the key, -1 for one that
-    falls. A product of one such column with columns that do not depend on the key is monotone, whatever their signs. A
-    sum of several such terms is monotone only if they are known to have the same direction.
+    ``directions`` has the columns that depend on the key: 1 for a column that rises with the key, -1 for a column that
+    falls. The product of such a column and columns that do not depend on the key is monotone, whatever the signs of the
+    factors. A sum of several such products is monotone only if all terms are known to have the same direction.
     """
     if directions.keys().isdisjoint(columns_read(condition)):
         return True
@@ -60,7 +60,7 @@ def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
 
 
 def _moves(expr: Expr, directions: Mapping[str, int]) -> bool | None:
-    """Return False if the expression does not depend on the key, True if it is monotone in it, and None if unknown."""
+    """Return False if the expression does not depend on the key, True if it is monotone in the key, None if unknown."""
     if directions.keys().isdisjoint(columns_read(expr)):
         return False
     if isinstance(expr, Col):
@@ -108,7 +108,7 @@ def _terms(expr: Expr, directions: Mapping[str, int]) -> Mapping[_Product, int] 
 
 
 MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
-"""Comparison → the same with its sides exchanged."""
+"""Comparison → equivalent comparison of the exchanged sides."""
 
 Intervals = tuple[tuple[int | None, int | None], ...]
 """Set of integers: disjoint closed intervals in ascending order; None means that an interval has no end there."""

@@ -156,7 +156,7 @@ def keys_of(tables: Tables) -> list[GroupKey]:
 
 
 class Totals(Sums):
-    """Lowering of outputs and HAVING, which collects the sums that they need."""
+    """Lowering of outputs and HAVING; it collects the sums that outputs and HAVING need."""
 
     def __init__(self, tables: Tables, keys: Mapping[str, Lowered], name: Callable[[int], str], *, zero: bool) -> None:
         select = tables.select

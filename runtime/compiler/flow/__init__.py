@@ -1,4 +1,4 @@
-"""Queries that neither `linear` nor `factored` supports, but incremental operators do: a `Flow` body.
+"""Queries that need incremental operators, because neither `linear` nor `factored` supports them: a `Flow` body.
 
 A qualified query passes through these modules, which add nodes to one graph::
 

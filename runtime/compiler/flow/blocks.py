@@ -67,7 +67,7 @@ class Names:
 
 @dataclass(slots=True)
 class Block:
-    """Rows of a SELECT, before or after they are grouped; subqueries of its expressions are joined to them."""
+    """Rows of a SELECT, before or after they are grouped; subqueries in its expressions are joined to these rows."""
 
     rows: Rows
     """Rows built so far."""
@@ -76,7 +76,7 @@ class Block:
     links: list[Link] = field(default_factory=list)
     """Links to the query around the SELECT."""
     defaults: dict[str, Lit] = field(default_factory=dict)
-    """Column → its value where there is no row to aggregate, if that value is not NULL."""
+    """Column → value of the column if there is no row to aggregate, unless this value is NULL."""
     known: dict[int, Lowered] = field(default_factory=dict)
     """Subqueries that have been joined, by the identity of their nodes."""
 

@@ -168,7 +168,7 @@ class Graph:
     # --- limits of window functions
 
     def _limited(self, number: int, where: Expr | None) -> tuple[int, Expr | None]:
-        """Apply the conditions that limit a ranking to its window node; return the node and the other conditions."""
+        """Apply to a window node the conditions that limit its ranking; return the node and the other conditions."""
         rest = []
         for part in _conjuncts_of(where):
             bound = _bound_of(part)
@@ -277,7 +277,7 @@ class Graph:
         return self._add(SemiNode(left.node, right.node, tuple(on), anti), left.columns)
 
     def bounded(self, rows: Rows, value: str, bound: Bound) -> Rows:
-        """Return the rows in which the column ``value`` compares with the bound as its operator requires."""
+        """Return the rows in which the bound's comparison is true for the column ``value``."""
         bounds = self.keep(bound.rows, [bound.column])
         node = BoundNode(rows.node, bounds.node, value, bound.op, bound.column, bound.rises)
         return self._add(node, rows.columns)
@@ -319,7 +319,7 @@ class Graph:
         peers: int,
         functions: Sequence[tuple[WindowFunction, Type]],
     ) -> Rows:
-        """Return the rows with window functions, by partition and in an order."""
+        """Return the rows with further columns for window functions, which are computed over ordered partitions."""
         node = WindowNode(rows.node, tuple(partition), tuple(order), peers, tuple(each for each, _ in functions))
         return self._add(node, {**rows.columns, **{each.name: kind for each, kind in functions}})
 
@@ -362,7 +362,7 @@ def _conjuncts_of(where: Expr | None) -> list[Expr]:
 
 
 _TURNED: Final = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
-"""Comparison → the same with its sides exchanged."""
+"""Comparison → equivalent comparison of the exchanged sides."""
 
 
 def _bound_of(condition: Expr) -> tuple[str, int, bool] | None:

@@ -44,7 +44,7 @@ def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
 
 
 def _inside(window: exp.Window) -> list[exp.Expr]:
-    """Return the arguments of a window function: aggregates in them are those of the SELECT."""
+    """Return the arguments of a window function; aggregates in the arguments are aggregates of the SELECT."""
     inner = list(window.args.get("partition_by") or [])
     order = window.args.get("order")
     inner += [part.this for part in order.expressions] if order is not None else []
@@ -109,7 +109,7 @@ class _Extreme:
 
 
 class GroupAggregates(Accumulator):
-    """Accumulator that turns aggregates into those of a group node."""
+    """Accumulator that turns aggregates of the query into aggregates of a group node."""
 
     def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
         super().__init__(may_be_empty=may_be_empty, zero=zero)
@@ -170,7 +170,7 @@ class _Aggregates(GroupAggregates):
     """Accumulator of the aggregates of a SELECT with groups."""
 
     def __init__(self, outputs: list[tuple[str, Lowered]], *, may_be_empty: bool, zero: bool) -> None:
-        """Begin with no aggregates. ``outputs`` is the projection under the node, to which the arguments are added."""
+        """Begin with no aggregates. ``outputs`` is the projection that the node reads; arguments are added to it."""
         super().__init__(may_be_empty=may_be_empty, zero=zero)
         self.outputs = outputs
         self.extremes: list[_Extreme] = []
@@ -190,7 +190,7 @@ class _Aggregates(GroupAggregates):
 def _with_extreme(
     queries: QueryBuilder, block: Block, rows: Rows, keys: Sequence[tuple[str, Lowered]], extreme: _Extreme
 ) -> Rows:
-    """Join a value to each group: the least one among the rows in which ``by`` is least (or greatest), or NULL."""
+    """Join to each group the least value among its rows with the least (or greatest) ``by``; NULL if it has none."""
     graph, value, by = queries.graph, extreme.value, extreme.by
     names = [name for name, _ in keys]
     nullable = value.type.nullable or by.type.nullable

@@ -95,7 +95,7 @@ class Subqueries:
     # --- EXISTS and IN
 
     def _existing(self, around: Block, node: exp.Expr) -> tuple[Rows, list[Link]]:
-        """Return the rows of the subquery of an EXISTS, and its links to the query around it."""
+        """Return the rows of an EXISTS's subquery, and the links of the subquery to the query around it."""
         select = node.unnest()
         limit = select.args.get("limit")
         if select.args.get("offset") or (limit is not None and limit.expression.name == "0"):

@@ -91,7 +91,7 @@ def _function(window: exp.Window) -> exp.Expr:
 
 
 def _frame(window: exp.Window) -> _Frame | None:
-    """Return the frame in rows; None for no frame or the default one."""
+    """Return the frame in rows; None for no frame, or for the default frame."""
     spec = window.args.get("spec")
     if spec is None:
         return None
@@ -191,7 +191,7 @@ class _Windows:
         offset: int = 0,
         frame: tuple[int | None, int] | None = None,
     ) -> Lowered:
-        """Return the result of a function, which is added if it is missing."""
+        """Return the result of a function; add the function if it is missing."""
         column = None if value is None else self.place(value)
         for function, known in self.functions:
             if (function.kind, function.column, function.offset, function.frame) == (kind, column, offset, frame):
