@@ -73,7 +73,7 @@ _READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
     exp.Count: frozenset({"this", "expressions"}),
     **dict.fromkeys((exp.ArgMin, exp.ArgMax), _BINARY),
 }
-"""Class of a node → parts of the node that the compiler reads. A function without an entry is passed to DuckDB whole."""
+"""Class of a node → parts of the node that the compiler reads. DuckDB gets functions without an entry unchanged."""
 _FLAGS: Final = frozenset({"big_int", "safe", "is_string", "typed", "requires_string", "distinct"})
 """Arguments with which sqlglot describes a dialect; they are not part of the query."""
 _WORDS: Final = {

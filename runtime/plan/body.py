@@ -432,7 +432,7 @@ def _range(key: str, part: Range) -> str:
 
 
 class Input(msgspec.Struct, frozen=True):
-    """A table of a re-evaluated query: its columns are a map's keys, and each group consists of ``weight`` equal rows."""
+    """A table of a re-evaluated query: the columns are a map's keys, and each group is ``weight`` equal rows."""
 
     table: str
     """Name of the table in the query."""
@@ -441,7 +441,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Reevaluated(Body, frozen=True, tag="reevaluated"):
-    """Any other SQL: DuckDB recomputes the result over maintained maps; the change is the difference from the last one."""
+    """Any other SQL: DuckDB recomputes the result over maintained maps; a change is the difference of two results."""
 
     inputs: tuple[Input, ...]
     """Tables of the query."""

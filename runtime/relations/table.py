@@ -27,7 +27,7 @@ ORDER: Final = "_order"
 
 
 class RowAdaptor(Adaptor):
-    """Adaptor of tuples with the columns of a relation, by their names in the schema, and a `FLAG` if ``deletions``.
+    """Adaptor of tuples whose fields have the names of a relation's columns; with ``deletions`` there is also a `FLAG`.
 
     ``columns`` has the names of the columns that are read (None: all). Other columns are not parsed, and are missing in
     the deltas.
@@ -91,7 +91,7 @@ def row_schema(
 ) -> Schema:
     """Return the schema of a relation's rows; ``types`` and ``paths`` have other types and paths for some columns.
 
-    With ``deletions`` the first field is a `FLAG`; with ``numbered`` too, an `ORDER` precedes it.
+    With ``deletions`` the first field is a `FLAG`. With ``deletions`` and ``numbered`` an `ORDER` precedes the `FLAG`.
     """
     types, paths = types or {}, paths or {}
     fields = [
@@ -123,8 +123,8 @@ def _of_type(array: pa.Array, column: Column) -> pa.Array:
 class RecentRows(Adaptor):
     """Adaptor of tuples with the columns of a relation whose rows expire; the object space has the retained rows.
 
-    ``time`` names an integer column that `Retention.time_ns` limits, in the unit of the column. If ``time`` is empty,
-    rows expire only by their number.
+    ``time`` names the integer column that has the time of a row; `Retention.time_ns` is in the unit of this column. If
+    ``time`` is empty, rows expire only by their number.
     """
 
     def __init__(

@@ -190,8 +190,8 @@ class ConnectingSource(Source):
     def reconnect(self, position: Position) -> None:
         """Connect again; called on the reactor's thread.
 
-        Raw buffers are numbered from 1 again. If the source is closed, do nothing, because the caller may not know that
-        it is. Raise `SourceStateError` before `open`.
+        Raw buffers are numbered from 1 again. Do nothing if the source is closed; the caller may not know this. Raise
+        `SourceStateError` before `open`.
         """
         if self.sink is None:
             raise SourceStateError(f"expected an open source, was origin {self._origin_id} before open")

@@ -18,7 +18,7 @@ from runtime.sources.base import BufferSink
 __all__ = ["Connection", "ConnectionOwner", "Turn"]
 
 _MOST_GATHERED_BYTES: Final = 1 << 18
-"""Number of gathered bytes from which on they are offered immediately, not at the end of the turn."""
+"""Gathered bytes are offered immediately if there are at least this many, otherwise at the end of the turn."""
 
 
 class Turn:

@@ -38,7 +38,7 @@ class LoginReply(NamedTuple):
 
 
 class FeedSource(ConnectingSource):
-    """Source with one connection to a feed, which begins at a requested position.
+    """Source with one connection to a feed; reading begins at a requested position.
 
     A subclass implements the login protocol.
 

@@ -33,8 +33,8 @@ class FileSource(Source):
 
     Offsets in a compressed file count decoded bytes. A file that is compressed as a whole is read from its beginning,
     and the decoder skips the bytes before the offset. If the codec encodes single buffers, the file is a sequence of
-    frames. Each frame becomes a buffer; it follows its compressed length and its decoded length, which are
-    little-endian integers of 4 bytes. The formatter decodes the buffers, see `codec_at`.
+    frames, each preceded by its compressed length and its decoded length (little-endian integers of 4 bytes). Each
+    frame becomes a buffer. The formatter decodes the buffers, see `codec_at`.
 
     Bytes that are appended to the file after its end has been reached are not read. While the sink refuses buffers, the
     source holds at most one buffer.

@@ -32,7 +32,7 @@ _HEARTBEAT_S: Final = 1.0
 """Interval in seconds of a client's heartbeats, as SoupBinTCP requires."""
 _END: Final = encode_packet(END_OF_SESSION)
 _MOST_REPLY_BYTES: Final = 4096
-"""Greatest size in bytes of the reply to a login, and of each packet before or just after it."""
+"""Greatest size in bytes of the reply to a login, and of each packet before or just after the reply."""
 
 
 class SoupBinFeedSource(FeedSource):

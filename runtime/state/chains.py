@@ -78,7 +78,7 @@ class RunHolder(Protocol):
         """True if the next run is to be a base, because `save_all` costs less than `save` or a run was lost."""
 
     def save(self) -> Run:
-        """Return the changes since the last save that was followed by `on_saved`, as a run."""
+        """Return, as a run, the changes since the last save for which `on_saved` was called."""
 
     def save_all(self) -> Run:
         """Return the whole state as a run that needs no other run.
@@ -219,7 +219,7 @@ class _Plan(msgspec.Struct):
 class Chain:
     """Runs of a holder in a table of a store, under consecutive keys; the first run is the base.
 
-    Not thread-safe: one owner at a time, the object space's.
+    Not thread-safe: its only owner is the owner of the object space.
     """
 
     def __init__(self, table: str, name: str, holder: RunHolder, store: Store) -> None:
@@ -241,9 +241,9 @@ class Chain:
         self._planned: _Plan | None = None
 
     def save(self, *, full: bool = False) -> list[Edit | LateEdit]:
-        """Return the edits that store the changes; `on_saved` or `on_failed` must follow before the next call.
+        """Return the edits that store the changes. With ``full`` a new base replaces all runs, even without changes.
 
-        With ``full`` a new base replaces all runs, even if nothing has changed.
+        The caller must call `on_saved` or `on_failed` before the next save.
         """
         if not self.holder.dirty and not (full and self._sizes):
             return []
@@ -291,7 +291,7 @@ class Chain:
 
 
 class SweptChain(Chain):
-    """Chain that is compacted in steps. Not thread-safe: one owner at a time, the object space's."""
+    """Chain that is compacted in steps. Not thread-safe: its only owner is the owner of the object space."""
 
     holder: SweptHolder
 
@@ -319,9 +319,9 @@ class SweptChain(Chain):
 
 
 class QueueChain(Chain):
-    """Chain that deletes its oldest runs. Not thread-safe: one owner at a time, the object space's.
+    """Chain that deletes its oldest runs. Not thread-safe: its only owner is the owner of the object space.
 
-    When many small runs outweigh the live state, a new base replaces them.
+    When many small runs are together larger than the live state, a new base replaces them.
     """
 
     holder: QueueHolder

@@ -37,7 +37,7 @@ class SchemaVersionError(StateError):
 
 
 class StateOverflowError(StateError, ArithmeticError):
-    """An exact sum needs more bits than its stored form has; it is never wrapped or rounded."""
+    """An exact sum needs more bits than its stored form has; sums are never wrapped or rounded."""
 
 
 class StoreError(StateError, OSError):

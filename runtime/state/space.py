@@ -327,9 +327,9 @@ class ObjectSpace:
     def capture(self, *, full: bool = False) -> Callable[[], list[Edit]]:
         """Capture all changes, or with ``full`` the whole space as for an empty store.
 
-        The returned function encodes and returns the edits, which have no later changes. It is called at most once, on
-        any thread. The caller must then call `on_saved` or `on_failed`; if it calls neither, the next capture counts
-        this capture as failed.
+        The returned function encodes and returns the edits; later changes are not among them. The function is called at
+        most once, on any thread. The caller must then call `on_saved` or `on_failed`; if it calls neither, the next
+        capture counts this capture as failed.
         """
         if self._gone_in_flight is not None:
             self.on_failed()

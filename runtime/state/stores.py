@@ -2,7 +2,7 @@
 
 ```
 edits ──▶ Store ──┬── MemoryStore: tests, state that need not outlive the process
-                  └── SqliteStore: a file; each value has a checksum of itself and its place
+                  └── SqliteStore: a file; each value has a checksum of the value and its place
 ```
 
 SQLite was compared with LMDB (py-lmdb 3.0): 10 million values of 24 bytes, checksums in both stores, an fsync for each

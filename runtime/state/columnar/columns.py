@@ -75,7 +75,7 @@ def decimals_of_integers(values: Sequence[int | None]) -> pa.Array:
 
 
 def unscaled_as(array: pa.Array, kind: pa.DataType = WIDE) -> pa.Array:
-    """Return decimals of this type with the unscaled integers of the given decimals; the scale is that of the type."""
+    """Return decimals of the type ``kind`` that have the same unscaled integers as the given decimals."""
     if array.type.equals(kind):
         return array
     return pa.Array.from_buffers(kind, len(array), array.buffers(), offset=array.offset)

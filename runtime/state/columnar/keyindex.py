@@ -160,7 +160,7 @@ class KeyIndex:
         return np.flatnonzero(self._is_live[start : min(stop, self._used)]) + start
 
     def lookup(self, keys: Words) -> Slots:
-        """Return the slot of each key, -1 for a missing one; keys may repeat."""
+        """Return the slot of each key, -1 for a missing key; keys may repeat."""
         return self._hashed.lookup(keys, self._keys)
 
     def insert(self, keys: Words) -> Slots:

@@ -59,7 +59,7 @@ class KeyedTable:
         return bool(self._changed or self._gone)
 
     def lookup(self, keys: Words) -> Slots:
-        """Return the slot of each key, -1 for a missing one; keys may repeat."""
+        """Return the slot of each key, -1 for a missing key; keys may repeat."""
         return self._index.lookup(keys)
 
     def get(self, slots: Slots) -> Words:

@@ -33,7 +33,7 @@ class Entries(Keyed):
         self.key_codec = Codec(schema.key, home.name)
         self._keys: list[Any] = []  # by slot; setting an equal key later does not replace the first key
         self._values: list[Any] = []  # by slot, encoded if it is bytes
-        self._stamps = array("q")  # by slot: the newer a key, the higher
+        self._stamps = array("q")  # by slot: a newer key has a higher stamp
         self._stamp = 0
 
     @cached_property
@@ -71,7 +71,7 @@ class Entries(Keyed):
         return stamp, self.key_codec.decode(bytes(key)), bytes(value)
 
     def value(self, key: object) -> Any:
-        """Return the value of a key, which stays decoded; raise `KeyError` if the key is missing."""
+        """Return the value of a key; the value stays decoded. Raise `KeyError` if the key is missing."""
         slot = self.slot_of[key]
         value = self._values[slot]
         if type(value) is bytes:

@@ -42,7 +42,7 @@ class Links(Scattered):
 
     @cached_property
     def values(self) -> list[Any]:
-        """Values by slot, encoded if they are bytes. Raises `CorruptStateError` unless the nodes make one list."""
+        """Values by slot, encoded if they are bytes. Raises `CorruptStateError` if the nodes do not form one list."""
         values: list[Any] = []
         before, after = array("q"), array("q")
         taken = []
@@ -73,7 +73,7 @@ class Links(Scattered):
         return previous, following, bytes(value)
 
     def _expect_one_list(self, taken: list[int], before: array[int], after: array[int]) -> tuple[int, int]:
-        """Return the first and the last slot of the list; raise `CorruptStateError` unless all nodes make one list."""
+        """Return the first and the last slot; raise `CorruptStateError` if the nodes do not form one list."""
         slot = first = next((slot for slot in taken if before[slot] == NONE), NONE)
         last, seen = NONE, 0
         while slot != NONE:
@@ -148,7 +148,7 @@ class Links(Scattered):
             self._changed(after)
 
     def value(self, slot: int) -> Any:
-        """Return the value of a node; it stays decoded."""
+        """Return the value of a node; the value stays decoded."""
         value = self.values[slot]
         if type(value) is bytes:
             value = self.codec.decode(value)

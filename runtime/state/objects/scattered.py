@@ -200,12 +200,12 @@ class Ordered(PersistedObject, Generic[K]):
         return place
 
     def bisect_left(self, key: K) -> int:
-        """Return the place of the first key that is not below this one."""
+        """Return the place of the first key that is not below ``key``."""
         place: int = self._sorted.bisect_left(key)
         return place
 
     def bisect_right(self, key: K) -> int:
-        """Return the place of the first key above this one."""
+        """Return the place of the first key above ``key``."""
         place: int = self._sorted.bisect_right(key)
         return place
 
