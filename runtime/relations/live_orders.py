@@ -111,7 +111,7 @@ class LiveOrders:
         """Do nothing: the last save is durable."""
 
     def on_failed(self) -> None:
-        """Require a new base, because the last save is lost."""
+        """Require a new base, as the last save is lost."""
         self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
