@@ -1,4 +1,4 @@
-"""Compilation of SELECTs to a view program: each view gets the first class that supports it.
+"""Compilation of SELECTs to a view program: each view gets the first class of views that supports its query.
 
 When views are added to a program, the compiled bodies of the existing views stay as they are, so that no later version
 of the compiler changes them.
@@ -85,7 +85,7 @@ def _taken(select: NamedSelect) -> SqlError:
 
 
 class _Compiler:
-    """Compiler of views, one after the other, into one set of maps."""
+    """Compiler that adds views, one after the other, to one set of maps."""
 
     def __init__(self, relations: dict[str, Relation], mode: Literal["sql", "dbtoaster"]) -> None:
         self.relations = relations

@@ -107,7 +107,7 @@ def _times(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _whole_of(node: exp.Expr) -> exp.Expr:
-    """Return the comparison whose operand is this ``now()`` or the sum around it; if there is none, the operand."""
+    """Return the comparison with this ``now()``, or the sum around it, as an operand; else the sum or ``now()``."""
     while isinstance(node.parent, (*_SUMS, exp.Cast)):
         node = node.parent
     parent = node.parent

@@ -122,7 +122,7 @@ def _arm(select: exp.Select, keys: Sequence[exp.Expr], every: Sequence[exp.Expr]
     for clause in [*arm.expressions, *(arm.args[name] for name in ("having", "qualify") if arm.args.get(name))]:
         for node in list(clause.find_all(exp.Grouping, exp.GroupingId)):
             node.replace(exp.Literal.number(_grouping(node, present)))
-        # A missing key may be a part of another key; the other key is not changed if this set has it.
+        # A missing key may be part of another key. The other key is not changed if it is a key of this set.
         for node in list(clause.walk(prune=lambda part: _is_aggregate(part) or part.sql() in present | missing)):
             if node.sql() in missing:
                 node.replace(exp.Null())

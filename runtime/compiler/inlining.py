@@ -1,4 +1,4 @@
-"""Views over views: the queries of views replace their names, so that a query over views is one over relations.
+"""Views over views: names of views are replaced by the views' queries, so that each query reads only relations.
 
 The name of a view in FROM is replaced by the query of the view. There are three cases:
 
@@ -199,7 +199,7 @@ def _placed(known: Definition, table: exp.Table) -> exp.Query:
 
 
 def _renamed(query: exp.Query, names: Sequence[str]) -> exp.Query:
-    """Return the query with these column names; its own names of unnamed expressions may be others."""
+    """Return the query with these column names, which unnamed expressions may not have yet."""
     inner: list[str] = []
     for part in query.selects:
         inner.append(unique(part.alias_or_name.lower(), inner))
@@ -229,7 +229,7 @@ def _put_in(query: exp.Query, name: str, parts: Sequence[exp.Query]) -> None:
 
 
 def _merge(inner: exp.Query, table: exp.Table, columns: Sequence[Column]) -> bool:
-    """Merge a view's query and the SELECT that reads it, if that gives the same rows."""
+    """Merge a view's query and the SELECT that reads it, if the merged SELECT returns the same rows."""
     outer = table.find_ancestor(exp.Select)
     if not isinstance(inner, exp.Select) or outer is None or table.parent is None:
         return False

@@ -55,7 +55,7 @@ _PARTS: dict[type[exp.Expr], str] = {
     exp.Second: "second",
 }
 SHORT_LIST = 8
-"""The values of a list of IN are compared one by one up to this length, because a search takes longer."""
+"""A list of IN with at most this many values is not searched: comparing the values one by one takes less time."""
 _NAMES = frozenset(_PARTS.values())
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
 

@@ -71,7 +71,7 @@ class Query:
         self.plain = self.tree.copy()
         """Tree as it was written, before any qualification."""
         self.reads: tuple[str, ...] = ()
-        """Relations and views that it names, in the order of its text."""
+        """Relations and views that the query names, in the order of its text."""
         self.opened: exp.Query = self.tree
         """Qualified tree, as `Definitions.opened` returns it: each view that is read is either merged or named."""
         self.sizes: list[int] = []

@@ -310,7 +310,7 @@ def _hidden_part(criterion: exp.Expr, node: exp.Query) -> exp.Expr | None:
 
 
 def _push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
-    """Move each condition that the map of a relation can apply to the filters of the relation; return the others."""
+    """Move conditions to the filters of a relation if its map can apply them; return the other conditions."""
     rest = []
     for part in conjuncts(where):
         source = _only_source(part, scope)
@@ -411,7 +411,7 @@ def _name_table(reference: Reference, name: str, needed: set[str]) -> None:
 def final_query(output: Output, names: Sequence[str]) -> exp.Select:
     """Return the query with its columns renamed and cast to output types.
 
-    An integer above 64 bits is cast to DECIMAL(38,0); the cast fails for more digits.
+    Integers of a wide type are cast to DECIMAL(38,0); the cast fails for values with more digits.
     """
     parts = []
     for inner, name, kind in zip(output.names, names, output.types, strict=True):

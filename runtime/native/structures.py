@@ -29,7 +29,7 @@ _SMALL: Final = 64
 _DIRECT_LEAST: Final = 1 << 16
 """An index may be direct if its keys span less than this, however few records the table has."""
 _DIRECT_SPREAD: Final = 16
-"""An index may also be direct if its keys span less than this for each record."""
+"""An index may also be direct if its keys span less than this number per record."""
 
 
 class NullablePlace(NamedTuple):

@@ -153,10 +153,10 @@ class Factor(msgspec.Struct, frozen=True):
     A value of the ordered key is selected if all conditions are true.
     """
     monotone: bool
-    """True if, as long as the nested maps have no negative weight or sum, each condition is true in at most one
-    interval of the key. A condition is not true where one of its nested sums is NULL: in mode sql, for values below or
-    above all keys of the nested map. All other values form one interval, in which the truth of the condition changes at
-    most once.
+    """True if each condition is true in at most one interval of the key, provided that the nested maps have no negative
+    weight or sum. A condition is not true where one of its nested sums is NULL: in mode sql, for values below or above
+    all keys of the nested map. All other values form one interval, in which the truth of the condition changes at most
+    once.
     """
 
 

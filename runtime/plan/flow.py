@@ -41,7 +41,7 @@ _EVERYWHERE: Final[Placed] = ((), ())
 """Placement of a node that reads only `EPOCH_TIME`: every shard has all rows of this relation, and of the node."""
 
 _EXACT: Final = frozenset({"int64", "string"})
-"""Types whose equal values are equal in every bit, so that rows with equal values are in one shard."""
+"""Types in which equal values have equal bits, so that rows with equal values are in one shard."""
 _AGGREGATES: Final = {
     "count_rows": "COUNT(*)",
     "count": "COUNT({})",

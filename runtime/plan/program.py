@@ -59,7 +59,7 @@ class DerivedStream(msgspec.Struct, frozen=True):
     time: str
     """Name of the column with the time of a row."""
     inputs: tuple[DerivedInput, ...]
-    """Relations that the stream reads; derived streams among them precede it in the program."""
+    """Relations that the stream reads; derived streams among these precede the stream in the program."""
     retain_rows: int
     """Number of newest rows that are retained."""
     retain_ns: int
@@ -111,7 +111,7 @@ class View(msgspec.Struct, frozen=True):
     sql: str
     """The SELECT as it was written, for people; never executed."""
     ordered: bool = False
-    """True if the SELECT has an ORDER BY. Rows are stored without an order; code that prints them sorts them."""
+    """True if the SELECT has an ORDER BY. Rows are stored without an order; code that prints the rows sorts them."""
     home: int = 0
     """Number that never changes; modulo the number of shards, it is the shard of a view that is in one shard."""
     lane: Lane = "spark"

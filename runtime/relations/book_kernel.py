@@ -63,7 +63,7 @@ MARKS, EDITED, GONE, COUNTS = 0, 1, 2, 3
 removed, and the lengths of both lists.
 """
 LISTED, STORED = 1, 2
-"""Marks of a slot: it is in the list of changed slots; the saved state has its order, or may have it."""
+"""Marks of a slot: it is in the list of changed slots; the saved state has, or may have, the order of the slot."""
 EDITED_COUNT, GONE_COUNT = 0, 1
 
 B_T, B_ORDER, B_BROKER, B_VOLUME, B_PRICE, B_SYMBOL, B_WEIGHT = 0, 1, 2, 3, 4, 5, 6

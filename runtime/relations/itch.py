@@ -64,7 +64,7 @@ _VOLUMES: Final = ("shares", "executed_shares", "canceled_shares", "cross_shares
 _PRICES: Final = ("price", "execution_price", "cross_price")
 _SEQUENCE: Final = pa.field("sequence", pa.int64())
 _FEW: Final = 64
-"""Number of messages up to which attributions are looked up one by one."""
+"""Up to this many messages, attributions are looked up one by one."""
 
 
 def _codes(letters: Mapping[str, int]) -> Codes:

@@ -141,7 +141,7 @@ class LiveOrders:
 
 
 def _encoded(orders: Words, gone: Words) -> bytes:
-    """Return a run as bytes: those of these orders that are live, and the numbers of removed orders."""
+    """Return a run as bytes: the live orders among ``orders``, and the numbers of removed orders."""
     orders = orders[orders[:, kernel.VOLUME] > 0]
     words = np.zeros((kernel.WORDS, len(orders) + len(gone)), np.int64)
     words[:, : len(orders)] = orders.T

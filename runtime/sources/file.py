@@ -74,7 +74,7 @@ class FileSource(Source):
             self._thread.start()
 
     def resume(self) -> None:
-        """Wake the thread if it waits; otherwise its next wait is skipped, because the sink already has room."""
+        """Wake the thread if it waits; if it is only about to wait, the wait is skipped."""
         with self._condition:
             self._resumed += 1
             self._condition.notify_all()

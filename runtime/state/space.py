@@ -1,4 +1,4 @@
-"""Object space: named objects over one store, with their index of names and their string pools.
+"""Object space: named objects over one store, with an index of their names, and string pools.
 
 `ObjectSpace.capture` returns the changes since the last commit. The owner commits these changes, possibly on another
 thread, together with other data of the same moment, such as an epoch's cut and the checksum of its segment. If a commit

@@ -40,7 +40,7 @@ class _Class:
 
 
 class JoinGraph:
-    """Graph of a join: its relations (members), the keys of each by slot, and the ranges between them."""
+    """Graph of a join: its relations (members), the keys of each relation by slot, and the ranges between relations."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -198,7 +198,7 @@ class Recursion:
     ) -> tuple[Auxiliary, ...]:
         """Return all auxiliary maps, the maps of smaller joins first.
 
-        The last map is the result: its keys are ``slots``, called ``names``, and it has these ``sums``.
+        The last map is the result: its keys are ``slots``, with these ``names``, and its sums are ``sums``.
         """
         result = self._new(tuple(self._order), tuple(slots), tuple(names), unique("result", self._order))
         result.sums = sums

@@ -102,7 +102,7 @@ class Result:
     rows: Rows
     """Rows, which may have further columns."""
     outputs: list[tuple[str, Lowered]]
-    """Name of each column of the query, and the column of the rows that contains it."""
+    """Name of each column of the query, and the column of ``rows`` that has its values."""
     links: list[Link]
     """Links to the query around this one."""
 
@@ -162,7 +162,7 @@ def tables_of(node: exp.Expr) -> set[str]:
 
 
 def sides_of(node: exp.Binary, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return both sides of a comparison of own tables with other tables: first the side that reads the own tables.
+    """Return both sides of a comparison of the tables ``own`` with other tables, the side of ``own`` first.
 
     Return None for any other comparison.
     """

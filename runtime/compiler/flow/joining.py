@@ -90,7 +90,7 @@ def attach(
 def semi_of(
     graph: Graph, left: Rows, right: Rows, own: Sequence[Lowered], theirs: Sequence[Lowered], *, anti: bool
 ) -> Rows:
-    """Return the left rows whose values equal those of a right row, or with ``anti`` all others; NULL equals NULL."""
+    """Return the left rows that equal a right row in these values, or with ``anti`` all others; NULL equals NULL."""
     mine, others = paired(own, theirs)
     wide, left_names = graph.extended(left, mine)
     narrow, right_names = graph.extended(right, others)

@@ -205,7 +205,7 @@ class Queries:
     # --- set operations
 
     def _set_operation(self, node: exp.SetOperation, needed: Collection[str] | None) -> Result:
-        """Build a set operation; its arms may not depend on a query around them, as their links might differ."""
+        """Build a set operation. Its arms may not depend on a query around it, because their links might differ."""
         distinct = bool(node.args.get("distinct"))
         ordered = bool(node.args.get("limit") or node.args.get("offset"))
         arms = [self.query(arm, None, None) for arm in (node.left, node.right)]

@@ -62,7 +62,7 @@ def attach_windows(queries: QueryBuilder, block: Block, select: exp.Select, node
     specs: dict[str, list[exp.Window]] = {}
     for window in windows:
         specs.setdefault(_spec_text(window), []).append(window)
-    # Windows over the opposite order are added last, so that the results of the other windows also break their ties.
+    # Windows over the opposite order are added last, so that the results of all other windows also break ties in them.
     for members in sorted(specs.values(), key=lambda windows: _is_reversed(windows[0])):
         _Windows(queries, block, members[0], ties).add(members)
 
@@ -244,7 +244,7 @@ class _Windows:
             if frame is not None and (frame[0] is not None or (frame[1] is not None and frame[1] < 0)):
                 raise NotIncremental("FIRST_VALUE of a frame that begins at a row: LAG is incremental")
         elif frame is None:
-            return value  # ties are broken, so that the row is the last one of its frame
+            return value  # ties are broken, so the row is the last row of its frame
         elif frame[1] is not None or (frame[0] is not None and frame[0] < 0):
             raise NotIncremental("LAST_VALUE of a frame that ends at a row: LEAD is incremental")
         return self.make("first_value", value, value.type.with_null())

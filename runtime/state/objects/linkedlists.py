@@ -26,7 +26,7 @@ _THREE: Final = b"\x93"
 
 
 class Links(Scattered):
-    """Nodes of a linked list, each stored as the slots of its neighbours and its value. One owner at a time."""
+    """Nodes of a linked list; a node is stored as the slots of its two neighbours, and a value. One owner at a time."""
 
     _loaded = "values"
 
