@@ -147,7 +147,7 @@ def _nulls(rewriter: Rewriter, node: exp.IgnoreNulls | exp.RespectNulls) -> Valu
 
 
 def _argument(rewriter: Rewriter, node: exp.AggFunc) -> tuple[Value, exp.Expr]:
-    """Return the rewritten value that an aggregate reads, and the same as an argument, with DISTINCT if it is given."""
+    """Return the rewritten value that an aggregate reads, and the aggregate's new argument, with DISTINCT if given."""
     inner = node.this
     if isinstance(inner, exp.Distinct):
         value = rewriter.rewrite(inner.expressions[0])

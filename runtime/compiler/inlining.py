@@ -27,11 +27,11 @@ __all__ = ["VIEW_META", "Definition", "Definitions", "is_local", "own_tables", "
 VIEW_META = "view"
 """Key in a node's metadata: the value is the name of the view whose query contained the node."""
 _ROWWISE = frozenset(("expressions", "from_", "where", "order"))
-"""Clauses that a view may have that returns one row for each selected row of a relation; ORDER BY has no effect."""
+"""Clauses allowed in a view that returns one row for each selected row of a relation; ORDER BY has no effect."""
 _GROUPED = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order"))
-"""Clauses that a view with GROUP BY may have, so that a SELECT that filters its rows can be merged into it."""
+"""Clauses allowed in a view with GROUP BY into which a SELECT that filters the view's rows can be merged."""
 _OUTER = frozenset(("expressions", "from_", "where", "order", "limit", "offset"))
-"""Clauses that a SELECT that filters such a view may have, so that the conditions can become a HAVING."""
+"""Clauses allowed in a SELECT that filters the rows of such a view, so that its conditions can become a HAVING."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Linear views: sums and counts over the groups of one relation, SELECTs without aggregates, and UNION ALL of these."""
+"""Linear views: sums and counts over groups of a relation's rows, SELECTs without aggregates, UNION ALL of these."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ Numbers = npt.NDArray[np.intp]
 _DENSE_CELLS: Final = 1 << 16
 _DENSE_SPREAD: Final = 8
 _DENSE_MOST: Final = 1 << 20
-"""Greatest number of cells of the dense layout, however many entries there are. The layout may have `_DENSE_CELLS`
-cells with any number of entries, and otherwise up to `_DENSE_SPREAD` cells for each entry. The number is limited
-because one call of `make_room` may move all cells.
+"""Greatest number of cells of the dense layout, however many entries there are. With few entries the layout may have
+`_DENSE_CELLS` cells; with more entries, up to `_DENSE_SPREAD` cells for each entry. The number is limited because one
+call of `make_room` may move all cells.
 """
 _SLACK: Final = 64
 """A window is wider than the span of its keys by at least a 64th of the span, so that drifting keys cause few moves."""

@@ -94,7 +94,7 @@ def plain_kernel(source: str) -> PlainKernel:
 
 
 _FEW_ROWS: Final = 20_000
-"""No kernel is awaited for at most this many rows."""
+"""For this many rows or fewer, no kernel is awaited."""
 _INTERPRETED_S: Final = 5e-6
 """Approximate time in seconds that an interpreted kernel takes for a row."""
 _LONGEST_WAIT_S: Final = 60.0

@@ -65,7 +65,7 @@ class BufferSink(Protocol):
 
 
 class Source(ABC):
-    """Reader of bytes from outside, which neither decodes nor formats the bytes.
+    """Reader of bytes from outside; a source neither decodes nor formats the bytes.
 
     Raw buffers have the source's origin id and consecutive numbers, from 1 after each `open` or reconnection. A source
     on the reactor never blocks the reactor: when the sink refuses a buffer, the source pauses its transport. A source

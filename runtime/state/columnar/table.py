@@ -167,7 +167,7 @@ class KeyedTable:
             return
         slots, gone = self._in_flight
         self._in_flight = None
-        # The slots stay marked as stored; the worst effect is that a key is reported as deleted that was never stored.
+        # The slots stay marked as stored; at worst, a key that was never stored is reported as deleted.
         slots = slots.compress(self._marks.take(slots) == _STORED)
         if len(slots):
             self._marks[slots] |= _CHANGED
