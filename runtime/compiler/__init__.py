@@ -4,22 +4,22 @@
 
     file.sql ──read_script──▶ Script: streams, NamedSelects                  script, declarations
                                  │
-             compile_program ────┤ compile   each view after those that it reads
+             compile_program ────┤ compile   each view after the views that it reads
                                  │ parse     sqlglot's tree, columns qualified, errors with positions
-                                 │ inlining  the queries of the views that it reads put into it
-                                 │ lower     expressions as those of the program: operands; aggregates: sums
+                                 │ inlining  queries in place of the names of views
+                                 │ lower     SQL expressions to the program's (operands), aggregates to sums (sums)
                                  ├─ linear       sums over one relation: maps alone
                                  ├─ factored     sums over joins and selections: maps of maps
                                  ├─ flow         any other operators, on changes of rows
-                                 └─ reevaluated  the query in exact integers, by DuckDB over maps with the rows that it
-                                 │               needs: expressions, aggregates, fixedpoint
+                                 └─ reevaluated  any other query: DuckDB runs it over maps of rows, in exact integers
+                                 │               (expressions, aggregates, fixedpoint)
                                  ▼
                               Program: maps and views, as data                `runtime.plan`
                                  ▼
                               explain, in words
 
-Every view is first rewritten as a re-evaluated one, which finds its errors and types. It then gets the first of these
-four forms that supports it, with the reason in words, which `explain` shows.
+Every query is first rewritten for re-evaluation, which finds its errors and the types of its columns. The view then
+gets the first of these four forms that supports the query. `explain` shows the form and the reason for it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _EXACT = (exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max)
 
 
 def _sum(rewriter: Rewriter, node: exp.Sum) -> Value:
-    """Rewrite SUM as a HUGEINT of the same scale; floats are added in order of value, to fix their rounding."""
+    """Rewrite SUM as a HUGEINT of the same scale; floats are added in order of value, so that rounding is fixed."""
     value, argument = _argument(rewriter, node)
     if value.type.kind == "null":
         value, argument = Value(value.sql, Type("int", nullable=True)), cast(exp.Null(), "HUGEINT")
@@ -44,7 +44,7 @@ def _count(rewriter: Rewriter, node: exp.Count) -> Value:
         call = node.copy()
     elif isinstance(node.this, exp.Distinct):
         parts = [rewriter.rewrite(part).sql for part in node.this.expressions]
-        if len(parts) > 1:  # DuckDB refuses it; sqlglot would translate it with the meaning that MySQL gives it
+        if len(parts) > 1:  # DuckDB refuses several values; sqlglot would translate the call as one of MySQL
             raise rewriter.error(
                 f"expected one value in COUNT(DISTINCT …), was {len(parts)}: COUNT(DISTINCT ROW(a, b)) counts distinct "
                 "rows, including those with NULL",
@@ -57,7 +57,7 @@ def _count(rewriter: Rewriter, node: exp.Count) -> Value:
 
 
 def _avg(rewriter: Rewriter, node: exp.Avg) -> Value:
-    """Rewrite AVG of integers as the exact sum, as a DOUBLE, over the count: the order of rows has no effect."""
+    """Rewrite AVG of integers as the exact sum divided, as a DOUBLE, by the count: the order of rows has no effect."""
     value, argument = _argument(rewriter, node)
     if not value.type.is_numeric:
         raise rewriter.error(f"expected AVG of a number, was {value.type}", node)
@@ -125,7 +125,7 @@ def _window(rewriter: Rewriter, node: exp.Window) -> Value:
 
 
 def _value_of_a_row(rewriter: Rewriter, node: exp.Func) -> Value:
-    """Rewrite LAG, FIRST_VALUE and other functions whose result is a value of another row, with its type and scale."""
+    """Rewrite LAG, FIRST_VALUE and other functions that return a value of another row; type and scale are unchanged."""
     value, call = rewriter.rewrite(node.this), node.copy()
     default = node.args.get("default")
     if default is None:
@@ -147,7 +147,7 @@ def _nulls(rewriter: Rewriter, node: exp.IgnoreNulls | exp.RespectNulls) -> Valu
 
 
 def _argument(rewriter: Rewriter, node: exp.AggFunc) -> tuple[Value, exp.Expr]:
-    """Return the value under an aggregate, and the aggregate's argument, which may have DISTINCT."""
+    """Return the rewritten value that an aggregate reads, and the aggregate's new argument, with DISTINCT if given."""
     inner = node.this
     if isinstance(inner, exp.Distinct):
         value = rewriter.rewrite(inner.expressions[0])

@@ -1,4 +1,4 @@
-"""Compilation of SELECTs to a view program: each view gets the first class that supports it.
+"""Compilation of SELECTs to a view program: each view gets the first class of views that supports its query.
 
 When views are added to a program, the compiled bodies of the existing views stay as they are, so that no later version
 of the compiler changes them.
@@ -40,9 +40,10 @@ def compile_program(
     mode: Literal["sql", "dbtoaster"] = "sql",
     standing: Sequence[View] = (),
 ) -> Program:
-    """Return the program of these views over these relations; raise `SqlError` for the first that cannot be compiled.
+    """Return the program of these views over these relations; raise `SqlError` for the first view that is refused.
 
-    The views may read each other, in any order, and the ``standing`` views, which do not become part of the program.
+    The views may be in any order. They may read each other and the ``standing`` views; these do not become part of the
+    program.
     """
     with deep_recursion():
         return _compiled(selects, relations, mode, standing)
@@ -78,13 +79,13 @@ def _compiled(
 
 
 def _taken(select: NamedSelect) -> SqlError:
-    """Return the error for a view whose name a view or relation has already."""
+    """Return the error for a view that has the name of another view or of a relation."""
     reason = f"expected a new name for the view, was {select.name!r}, which is taken"
     return SqlError(reason, file=select.file, line=select.line, column=select.column)
 
 
 class _Compiler:
-    """Compiler of views, one after the other, into one set of maps."""
+    """Compiler that adds views, one after the other, to one set of maps."""
 
     def __init__(self, relations: dict[str, Relation], mode: Literal["sql", "dbtoaster"]) -> None:
         self.relations = relations
@@ -98,8 +99,8 @@ class _Compiler:
     def define(self, standing: Sequence[View]) -> None:
         """Add existing views that others may read.
 
-        An existing view keeps its compiled form. If this version refuses its SQL, which an older version has accepted,
-        then new views that read the view are refused.
+        An existing view keeps its compiled form. This version may refuse SQL that an older version accepted; then new
+        views that read such an existing view are refused.
         """
         by_name = {view.name: view for view in standing}
         selects = [NamedSelect(view.name, view.sql, file=f"view {view.name}") for view in standing]
@@ -130,7 +131,7 @@ class _Compiler:
         self.describer.add(Relation(name, tuple(columns)))
 
     def view(self, select: NamedSelect) -> View:
-        """Compile a view; its query is rewritten for re-evaluation first, as that finds its errors and types."""
+        """Compile a view. Its query is first rewritten for re-evaluation, which finds errors and types of columns."""
         self._check_reads(select)
         query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
         zero = self.mode == "dbtoaster"
@@ -155,7 +156,7 @@ class _Compiler:
                     is_ordered, lane=select.lane, reads=query.reads)  # fmt: skip
 
     def _incremental(self, query: Query, types: Sequence[Type], *, zero: bool) -> Candidate | str:
-        """Return the query in the first class that supports it; if none does, the reason of the last class tried."""
+        """Return the query in the first class that supports it, or the reason of the last class if none does."""
         reason = ""
         for compile_view in (linear_view, joined_view, selected_view, flow_view):
             mark = self.maps.mark()
@@ -182,7 +183,7 @@ class _Compiler:
         return names
 
     def _position(self, query: Query, message: str) -> SqlError:
-        """Return DuckDB's message as an error at the first name that it quotes."""
+        """Return DuckDB's message as an error at the first name that the message quotes."""
         for name in re.findall(r'"(\w+)"', message):
             for column in query.plain.find_all(exp.Column):
                 if column.name.lower() == name.lower():
@@ -197,7 +198,7 @@ class _Compiler:
 
 
 def _with_types(candidate: Candidate, types: Sequence[Type]) -> Candidate:
-    """Return the candidate with the types of the re-evaluated query; raise `NotIncremental` if its own differ."""
+    """Return the candidate with the types of the re-evaluated query; raise `NotIncremental` if it has other types."""
     for number, (kind, expected) in enumerate(zip(candidate.types, types, strict=True), 1):
         if (kind.kind, kind.scale, kind.wide) != (expected.kind, expected.scale, expected.wide):
             raise NotIncremental(f"column {number} would be {_named(kind)}, where recomputing it gives "
@@ -216,9 +217,9 @@ def names_read(select: NamedSelect) -> tuple[str, ...]:
 
 
 def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
-    """Return the views in the given order, but each after the others that it reads.
+    """Return the views in the given order, except that each view follows the views that it reads.
 
-    Raise `SqlError` with the place of the name for views that read themselves or each other in a circle.
+    Raise `SqlError` for a view that reads itself, directly or through other views; the error has the name's position.
     """
     by_name = {select.name: select for select in selects}
     done: dict[str, NamedSelect] = {}
@@ -241,7 +242,7 @@ def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
 
 
 def _read(select: NamedSelect, by_name: dict[str, NamedSelect]) -> dict[str, tuple[Query, exp.Table]]:
-    """Return the views that a SELECT names; a SELECT whose text contains none of their names is not parsed."""
+    """Return the views of ``by_name`` that a SELECT names; a SELECT whose text has no such name is not parsed."""
     words = {word.lower() for word in re.findall(r"\w+", select.sql)}
     if not any(words.issuperset(re.findall(r"\w+", name)) for name in by_name):
         return {}
@@ -259,10 +260,10 @@ _replace = msgspec.structs.replace
 
 
 def extend_program(program: Program, selects: Sequence[NamedSelect], relations: Iterable[Relation]) -> Program:
-    """Return the program with these views added; raise `SqlError` for the first that cannot be added.
+    """Return the program with these views added; raise `SqlError` for the first view that cannot be added.
 
-    The old maps keep their numbers, and each new view gets a new home. A new view may read existing views: their SQL,
-    not their compiled bodies, is put into its query.
+    The old maps keep their numbers, and each new view gets a new home. A new view may read existing views; its query
+    then contains their SQL, not their compiled bodies.
     """
     taken = {view.name for view in program.views}
     for select in selects:

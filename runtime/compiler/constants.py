@@ -1,4 +1,4 @@
-"""Evaluation of an expression of the program in Python, for the row of an aggregate without GROUP BY over no rows."""
+"""Evaluation of expressions in Python, for the row of an aggregate without GROUP BY whose input is empty."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _result(op: str, values: list[Any]) -> Any:
 def empty_row(
     outputs: Iterable[Expr], having: Expr | None, sums: Iterable[str], *, zero: bool
 ) -> tuple[Constant, ...] | None:
-    """Return the row of the only group if it has no rows; None if HAVING excludes it.
+    """Return the row of a view whose only group is empty; None if HAVING excludes this row.
 
     ``zero`` is True if a sum of no values is 0, not NULL.
     """

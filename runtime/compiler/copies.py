@@ -1,9 +1,9 @@
-"""Bound on the size of a query after names are replaced by the expressions that they stand for.
+"""Bound on the size of a query after names are replaced by expressions.
 
-The compiler replaces a column of a subquery, of a WITH table, of a view or of the same SELECT by its expression
-wherever it is named. It also rewrites some operations so that an operand occurs several times: ``FLOOR``, ``NULLIF``,
-``x BETWEEN``, DuckDB's macros. Nested operations of this kind double the query with each level, so that a short text
-may become a query that fills the memory. This module computes the size of the result without making it.
+When a query names a column of a subquery, of a WITH table, of a view or of its own SELECT, the compiler replaces the
+name by the expression of the column. It also rewrites some operations so that an operand occurs several times:
+``FLOOR``, ``NULLIF``, ``x BETWEEN``, DuckDB's macros. Each level of nesting may then double the query, and a short text
+may become a query that fills the memory. This module computes the size of the rewritten query without making it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from runtime.compiler.lower import SHORT_LIST
 __all__ = ["Sizes", "check_copies"]
 
 _MOST_COPIED: Final = 10_000
-"""Greatest number of parts that a query may have in addition to `_FREE` times those of its text."""
+"""Greatest number of parts that a query may have in addition to `_FREE` times the parts of its text."""
 _FREE: Final = 3
-"""Factor by which the query may be larger than its text, before `_MOST_COPIED` counts."""
+"""A query may have this many times the parts of its text; only further parts count towards `_MOST_COPIED`."""
 _BOTH: Final = {"this": 2, "expression": 2}
 _DIVISOR: Final = {"expression": 2}
 _COPIED: Final[dict[type[exp.Expr], Mapping[str, int]]] = {
@@ -41,14 +41,14 @@ _COPIED: Final[dict[type[exp.Expr], Mapping[str, int]]] = {
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 Sizes = Mapping[str, int]
-"""Columns of a table, and the number of parts of the expression of each."""
+"""Column of a table → number of parts of its expression."""
 _Tables = dict[str, dict[str, int]]
 
 
 def check_copies(
     tree: exp.Query, relations: Mapping[str, Sizes], fail: Callable[[str, exp.Expr], Exception]
 ) -> list[int]:
-    """Return the sizes of the columns of a query; raise the error of ``fail`` if the query would become too large.
+    """Return the sizes of the columns of a query; raise the error that ``fail`` makes if the query gets too large.
 
     ``relations`` has the sizes of the columns of relations and views. The tree is not qualified yet.
     """
@@ -72,7 +72,7 @@ class _Measure:
     def query(self, node: exp.Expr, tables: _Tables, around: list[_Tables]) -> tuple[int, dict[str, int]]:
         """Return the size of a query, and the sizes of its columns.
 
-        ``tables`` are those of WITH clauses; ``around`` has the tables in FROM of each enclosing query.
+        ``tables`` has the tables of WITH clauses, ``around`` the tables in FROM of each enclosing query.
         """
         total, tables = 0, dict(tables)
         clause = node.args.get("with_")

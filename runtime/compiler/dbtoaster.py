@@ -1,7 +1,7 @@
 """Differences of DBToaster's dialect from DuckDB's: IN LIST, more functions, and SUBSTRING counted from 0.
 
-DuckDB has no functions with the names of DBToaster's, so these are accepted in both modes. SUBSTRING is in both
-dialects, and counts from 0 only in the mode ``dbtoaster``.
+DBToaster's additional functions are accepted in both modes, because DuckDB has no functions with their names.
+SUBSTRING is in both dialects, and counts from 0 only in the mode ``dbtoaster``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MEANINGS: Final[dict[str, tuple[list[str], str]]] = {
     "vector_angle": (_POINTS[:6], f"ACOS({_dot(_A, _B)} / ({_VEC.format(*_A)} * {_VEC.format(*_B)}))"),
     "dihedral_angle": (_POINTS, f"ATAN2({_VEC.format(*_V[1])} * {_dot(_V[0], _N2)}, {_dot(_N1, _N2)})"),
 }  # fmt: skip
-"""Name of a function → its parameters, and the expression of DuckDB that replaces a call."""
+"""Name of a function → its parameters, and the DuckDB expression that replaces a call."""
 
 
 def plain_words(text: Text) -> str:

@@ -1,4 +1,4 @@
-"""CREATE STREAM and CREATE TABLE of DBToaster's dialect, and the tokens from which they and scripts are read.
+"""Parser of CREATE STREAM and CREATE TABLE in DBToaster's dialect, and the tokens of scripts.
 
 There are just enough kinds of tokens to find the statements of a script; each token has its position for errors.
 """
@@ -113,7 +113,7 @@ _TYPES: dict[str, ColumnType] = {
     "UBIGINT": "int128",
 }
 _WRITTEN: Final = {"UTINYINT": "uint8", "USMALLINT": "uint16", "UINTEGER": "uint32", "UBIGINT": "uint64"}
-"""Type of SQL → type of its input, for types with fewer values than their column."""
+"""Type in SQL → type of the input, for types that have fewer values than the type of their column."""
 _INT64_DIGITS = 18
 _INT128_DIGITS = 38
 _SECOND_DIGITS = 6
@@ -169,11 +169,11 @@ class StreamDeclaration:
     options: dict[str, str]
     """The adaptor's options, names in lower case."""
     is_table: bool
-    """True for CREATE TABLE, whose source is read to its end before any stream."""
+    """True for CREATE TABLE: the source of a table is read to its end before any stream."""
     position: tuple[int, int]
     """Line and column of the declaration."""
     written: Mapping[str, str] = field(default_factory=dict)
-    """Name of a column → type of its input, as formats name it; only if the input has fewer values than the column."""
+    """Name of a column → type of its field in the input; only for fields that have fewer values than the column."""
 
     def relation(self) -> Relation:
         """Return the relation as views read it."""
@@ -215,7 +215,7 @@ class TokenCursor:
         return is_match
 
     def expect(self, what: str, test: Callable[[Token], bool]) -> Token:
-        """Return the next token and move past it if it passes ``test``; otherwise raise an error with its position."""
+        """Return the next token and move past it if it passes ``test``; else raise an error at the token's position."""
         if not test(self.token):
             raise self.text.error(self.token.start, f"expected {what}, was {self.token.text!r}")
         return self.advance()
@@ -265,12 +265,12 @@ def parse_declaration(
 
 
 def _exact(column: Column) -> Column:
-    """Return the column as an order book has it: an int64 for any number, as its adaptor delivers ticks and lots."""
+    """Return the column of an order book: any number is an int64, because the adaptor delivers ticks and lots."""
     return Column(column.name, "int64") if column.type in ("float64", "int64", "int128") else column
 
 
 def _columns(cursor: TokenCursor) -> tuple[tuple[Column, ...], dict[str, str]]:
-    """Parse the columns, and the types of inputs with fewer values than their column (`StreamDeclaration.written`)."""
+    """Parse the columns; return them, and the value of `StreamDeclaration.written`."""
     cursor.symbol("(")
     columns: dict[str, Column] = {}
     written: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Description of a query by DuckDB itself: names and types of its columns, asked over empty tables.
+"""Description of a query by DuckDB itself: names and types of the query's columns, over empty tables.
 
-The database of a process can read only the tables that it is given, not files, extensions, settings or the network,
-because it runs SQL of any client that may add a view.
+The database runs SQL of any client that may add a view. So it can read only its own tables, and no files, extensions,
+settings or network.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _OUTSIDE: Final = re.compile(
 
 @cache
 def database() -> duckdb.DuckDBPyConnection:
-    """Return the database of this process, which stays empty: each of its cursors has temporary tables of its own.
+    """Return the database of this process. It stays empty: tables are temporary, and each cursor has its own.
 
     Opening a database takes 15 ms, and opening a cursor 1 ms.
     """
@@ -78,7 +78,7 @@ def is_outside(function: str) -> bool:
 
 @contextmanager
 def time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
-    """Interrupt the connection's query after this time; it then raises `duckdb.InterruptException`.
+    """Interrupt the connection's query after this time; the query then raises `duckdb.InterruptException`.
 
     DuckDB checks for an interrupt between its batches of rows, not inside a function.
     """
@@ -116,12 +116,12 @@ def unstable_functions() -> frozenset[str]:
                                 "WHERE function_type = 'macro' AND internal").fetchall()  # fmt: skip
     unstable = {name for (name,) in rows} | {"current_timestamp"}
     unstable |= {name for name, text in macros if unstable.intersection(re.findall(r"\w+", text or ""))}
-    return frozenset(unstable) - {"now", "current_timestamp"}  # these are the epoch's time
+    return frozenset(unstable) - {"now", "current_timestamp"}  # in a view, both are the time of the epoch
 
 
 @cache
 def macro_copies() -> dict[str, int]:
-    """Return DuckDB's macros that write an argument several times, such as NULLIF, and how often each of them does."""
+    """Return DuckDB's macros that write an argument several times, such as NULLIF, each with the number of times."""
     rows = database().execute("SELECT lower(function_name), parameters, macro_definition FROM duckdb_functions() "
                               "WHERE function_type = 'macro' AND internal").fetchall()  # fmt: skip
     copies: dict[str, int] = {}
@@ -132,13 +132,13 @@ def macro_copies() -> dict[str, int]:
 
 
 def _close() -> None:
-    """Close the database: left open, DuckDB's binding complains on standard error when the process ends."""
+    """Close the database: if it is open when the process ends, DuckDB's binding prints a complaint."""
     database().close()
     database.cache_clear()
 
 
 class Describer:
-    """Describer of queries over relations, which are empty temporary tables of its cursors."""
+    """Describer of queries over relations; each relation is an empty temporary table."""
 
     def __init__(self, relations: Iterable[Relation]) -> None:
         self._connection = database().cursor()
@@ -169,8 +169,9 @@ class Describer:
     def names(self, sql: str) -> list[str]:
         """Return the names of a query's columns; raise `duckdb.Error` if DuckDB refuses the query.
 
-        Some functions of DuckDB, such as CHR, accept only integers of 32 bits. A query that calls one is described over
-        tables in which columns of 64 bits have 32; in the view itself the arguments are converted.
+        Some functions of DuckDB, such as CHR, accept only integers of 32 bits. A query that calls such a function is
+        described over tables that have columns of 32 bits in place of 64. In the view itself, the arguments of the
+        function are converted.
         """
         try:
             return [name for name, _ in self.columns(sql)]
@@ -190,7 +191,7 @@ class Describer:
     def columns_over(self, sql: str, tables: dict[str, list[tuple[str, str]]]) -> list[tuple[str, str]]:
         """Return the same as `columns`, over other tables: name → columns and their types.
 
-        The query also runs once, over no rows.
+        The query also runs once, over the empty tables.
         """
         try:
             for name, columns in tables.items():

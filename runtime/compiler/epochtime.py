@@ -1,10 +1,11 @@
 """``now()`` in a view: the time of the epoch, read from the relation `EPOCH_TIME` by a subquery.
 
 So a view with ``now()`` is a query over relations like any other, and its result follows from the rows of the epoch
-alone. In an expression with a timestamp or a date, ``now()`` is a timestamp. Otherwise it is an integer, the
-nanoseconds in which integer columns contain times, and INTERVALs in the expression become nanoseconds too. A comparison
-is written with the columns on the left, and with ``now()`` and all constants on the right: ``now() - t < INTERVAL '10'
-SECOND`` becomes ``t > now() - …``. A view of this form is updated incrementally by moving a bound
+alone. In an expression with a timestamp or a date, ``now()`` is a timestamp. Otherwise it is an integer: a time in
+nanoseconds, as in integer columns. INTERVALs in the expression then become nanoseconds too.
+
+A comparison is written with the columns on the left, and with ``now()`` and all constants on the right: ``now() - t <
+INTERVAL '10' SECOND`` becomes ``t > now() - …``. A view of this form is updated incrementally by moving a bound
 (`runtime.plan.flow.BoundNode`).
 """
 
@@ -23,12 +24,12 @@ from runtime.plan import EPOCH_TIME
 __all__ = ["TURNED", "is_now", "number_times", "put_epoch_time", "rises_with_time"]
 
 _META: Final = "now"
-"""Key of a node's metadata: the number of a ``now()`` in the query; copies of the node have the same number."""
+"""Key in a node's metadata: the value is the number of the ``now()`` in the query, also in copies of the node."""
 _COMPARISONS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 TURNED: Final[dict[type[exp.Expr], type[exp.Binary]]] = {
     exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE,
 }  # fmt: skip
-"""Comparison → the same with its sides exchanged."""
+"""Comparison → equivalent comparison of the exchanged sides."""
 _MOMENTS: Final = frozenset({"TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPTZ", "TIMESTAMPLTZ", "DATETIME", "DATE"})
 _WHOLE: Final = frozenset({"BIGINT", "INT", "INT128", "SMALLINT", "TINYINT", "DECIMAL"})
 _SUMS: Final = (exp.Add, exp.Sub, exp.Neg, exp.Paren)
@@ -50,7 +51,7 @@ def number_times(tree: exp.Query) -> None:
 
 
 def put_epoch_time(tree: exp.Query, plain: exp.Query, schema: Mapping[str, object], refuse: Refuse) -> None:
-    """Replace every ``now()`` by a subquery, in a qualified query and in ``plain``, the same query as it was written.
+    """Replace every ``now()`` by a subquery, in a qualified query and in ``plain``, its unqualified form.
 
     ``refuse`` makes the error for an INTERVAL that has no fixed length.
     """
@@ -82,7 +83,7 @@ def put_epoch_time(tree: exp.Query, plain: exp.Query, schema: Mapping[str, objec
 
 
 def rises_with_time(bound: exp.Expr) -> bool:
-    """Return True if an expression over subqueries is the epoch's time shifted by constants, so that it never falls."""
+    """Return True if an expression over subqueries is the epoch's time plus constants: such a bound never falls."""
     terms = _terms(bound, 1)
     times = [sign for sign, node in terms if isinstance(node, exp.Subquery) and _is_time(node.this)]
     return times == [1] and len(terms) - 1 == sum(_is_constant(node) for _, node in terms)
@@ -106,7 +107,7 @@ def _times(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _whole_of(node: exp.Expr) -> exp.Expr:
-    """Return the comparison that has a ``now()``, or a sum with it, as an operand; if there is none, that sum."""
+    """Return the comparison with this ``now()``, or the sum around it, as an operand; else the sum or ``now()``."""
     while isinstance(node.parent, (*_SUMS, exp.Cast)):
         node = node.parent
     parent = node.parent
@@ -114,7 +115,7 @@ def _whole_of(node: exp.Expr) -> exp.Expr:
 
 
 def _put_nanoseconds(whole: exp.Expr, refuse: Refuse) -> None:
-    """Replace the INTERVALs in an expression with a ``now()`` by numbers of nanoseconds."""
+    """Replace the INTERVALs in an expression that contains ``now()`` by numbers of nanoseconds."""
     for interval in list(whole.find_all(exp.Interval)):
         length = nanoseconds_of(interval)
         if length is None or abs(length) >= 2**63:

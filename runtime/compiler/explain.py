@@ -11,9 +11,9 @@ __all__ = ["explain"]
 
 
 def explain(program: Program, name: str, views: Sequence[View] = ()) -> str:
-    """Describe a view: its class and the reason for it, cost, columns, maps, and how maps become rows.
+    """Describe a view: class, reason for the class, cost, columns, maps, and how maps become rows.
 
-    If the program is that of one lane, ``views`` are all views of the catalogue. Raise `KeyError` for an unknown view.
+    For a program of only one lane, ``views`` has all views of the catalogue. Raise `KeyError` for an unknown view.
     """
     view = view_of(program, name.lower())
     is_express = view.lane == "express"
@@ -37,7 +37,10 @@ def explain(program: Program, name: str, views: Sequence[View] = ()) -> str:
 
 
 def _graph_lines(view: View, views: Sequence[View]) -> Iterator[str]:
-    """Describe what a view reads, directly and through other views, if it reads a view; and which views read it."""
+    """Describe what a view reads, directly and through other views, and which views read it.
+
+    The first part is left out if the view reads only relations.
+    """
     by_name = {known.name: known for known in views}
     if not by_name.keys().isdisjoint(view.reads):
         yield "reads, put into it:"

@@ -1,4 +1,4 @@
-"""Expressions of a re-evaluated query: each is rewritten to an expression with exact integers, and gets a type."""
+"""Expressions of a re-evaluated query: each is rewritten so that its integers are exact, and gets a type."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from runtime.compiler.types import (
 __all__ = ["EXPRESSIONS", "Queries", "Rewriter", "Rules"]
 
 Rules = Mapping[type[exp.Expr], Callable[..., "Value"]]
-"""Function that rewrites an expression of each class; it is called with the rewriter and the expression."""
+"""Class of expressions → function that rewrites them; its arguments are the rewriter and the expression."""
 
 
 class Queries(Protocol):
@@ -60,7 +60,7 @@ class Queries(Protocol):
         """Rewrite a subquery in brackets, which is one value."""
 
     def member(self, node: exp.In, values: Sequence[Value], scope: Scope) -> Value:
-        """Rewrite IN with a subquery, for values that are rewritten already."""
+        """Rewrite IN with a subquery; its left values are already rewritten."""
 
     def exists(self, node: exp.Exists, scope: Scope) -> Value:
         """Rewrite EXISTS."""
@@ -89,7 +89,7 @@ class _Way:
     decimals: str
     """Type of decimals, DECIMAL or DOUBLE."""
     values: dict[int, Value]
-    """Rewritten arguments by the identity of their nodes; all ways share them, so that each is rewritten once."""
+    """Rewritten arguments by the identity of their nodes, shared by all ways: each argument is rewritten once."""
 
 
 class Rewriter:
@@ -122,12 +122,13 @@ class Rewriter:
         return value.sql
 
     def foreign(self, node: exp.Expr, *known: tuple[exp.Expr, Value]) -> Value:
-        """Leave a function to DuckDB, which gets scaled integers as DECIMAL and determines the type of the result.
+        """Return a call of a DuckDB function; DuckDB determines the type of its result.
 
-        Scaled integers become DOUBLE if DuckDB has no such function of decimals, such as ROUND to a number of digits
-        from a column. Integers that may be wide are passed as they are, or in the widest type that the function takes:
-        a value that does not fit is an error when it occurs, as in DuckDB. ``known`` has operands that are already
-        rewritten, so that the work for a chain of calls grows only with its length.
+        Scaled integers are passed as DECIMAL. If DuckDB has no such function of decimals (an example is ROUND to a
+        number of digits from a column), they are passed as DOUBLE. Integers that may be wide are passed unchanged, or
+        else in the widest type that the function accepts. A value that does not fit this type is an error when it
+        occurs, as in DuckDB. ``known`` has operands that are already rewritten, so that the work for a chain of calls
+        grows only with the length of the chain.
         """
         around = node.parent.parent if isinstance(node.parent, exp.IgnoreNulls) else node.parent
         over = " OVER ()" if isinstance(around, exp.Window) and node.arg_key == "this" else ""
@@ -338,7 +339,7 @@ class Rewriter:
         return self.foreign(exp.Anonymous(this=name, expressions=[like.this, like.expression, node.expression]))
 
     def _quantifier(self, node: exp.Expr) -> Value:
-        """Refuse ANY and ALL of a list or a pattern; the parser has replaced those of subqueries."""
+        """Refuse ANY and ALL of a list or a pattern; the parser has replaced ANY and ALL of subqueries."""
         if isinstance(node.parent, (exp.Like, exp.ILike)):
             raise self.error("expected one pattern, was ANY or ALL of several: write LIKE … OR LIKE …", node)
         raise self.error(f"expected a SELECT in {node.key.upper()} (…), or IN (…) for a list of values", node)
@@ -421,7 +422,7 @@ class Rewriter:
         return self.foreign(node, (node.this, value))
 
     def _extract(self, node: exp.Extract) -> Value:
-        """Rewrite parts of a date, which are integers; a probe with a NULL would have the type DOUBLE."""
+        """Rewrite EXTRACT. Parts of a date are integers, but DuckDB's type for the probe with a NULL is DOUBLE."""
         value = self.rewrite(node.expression)
         if value.type.kind not in ("date", "timestamp") or node.name.upper() in _FLOAT_PARTS:
             return self.foreign(node, (node.expression, value))

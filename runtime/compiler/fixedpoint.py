@@ -1,4 +1,4 @@
-"""Exact arithmetic in DuckDB's SQL: integers with a scale, computed in HUGEINT, which raises and never wraps."""
+"""Exact arithmetic in DuckDB's SQL: scaled integers, computed in HUGEINT, in which an overflow is always an error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 _DIGITS: Final = 38
 """Most digits of a DECIMAL."""
 _INT64_DIGITS: Final = 18
-"""Most digits of a DECIMAL that DuckDB stores in 64 bits; its quantiles of wider ones are rounded in another way."""
+"""Most digits of a DECIMAL that DuckDB stores in 64 bits; it rounds quantiles of wider decimals in another way."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Value:
     """Rewritten expression."""
 
     sql: exp.Expr
-    """Expression that DuckDB computes; for an integer the scaled one."""
+    """Expression that DuckDB computes; for an integer, the scaled integer."""
     type: Type
     """Type of the value."""
     widened: bool = False
@@ -71,7 +71,7 @@ def decimal(value: int) -> exp.Expr:
 
 
 def huge(value: Value, scale: int | None = None) -> exp.Expr:
-    """Return the integer as HUGEINT, at this scale, or for None at its own."""
+    """Return the integer as HUGEINT, at this scale; for None at the value's own scale."""
     sql = cast(value.sql, "HUGEINT") if value.is_raw else value.sql
     shift = 0 if scale is None else scale - value.type.scale
     if shift == 0:
@@ -103,7 +103,7 @@ def decimal_of(value: Value) -> tuple[exp.Expr, str]:
 
 
 def scaled(sql: exp.Expr, scale: int) -> exp.Expr:
-    """Return a DECIMAL of this scale as a scaled integer; with too many digits DuckDB's computation of it fails."""
+    """Return a DECIMAL of this scale as a scaled integer; DuckDB's computation fails for too many digits."""
     if not scale:
         return cast(sql, "HUGEINT")
     factor = cast(decimal(10**scale), f"DECIMAL({min(scale + 1, _DIGITS)}, 0)")
@@ -111,7 +111,7 @@ def scaled(sql: exp.Expr, scale: int) -> exp.Expr:
 
 
 def as_type(value: Value, target: Type) -> exp.Expr:
-    """Return the value in ``target``'s DuckDB type and scale, which can represent it."""
+    """Return the value in the DuckDB type and scale of ``target``, which must be able to represent the value."""
     if target.kind == "int" and value.type.kind == "int":
         if not target.wide:
             return value.sql

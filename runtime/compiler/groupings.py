@@ -90,7 +90,7 @@ def _resolved(key: exp.Expr, select: exp.Select, fail: Fail) -> exp.Expr:
 
 
 def _refuse_windows(select: exp.Select, fail: Fail) -> None:
-    """Refuse window functions: they are over the rows of all sets together, which no SELECT of the union has."""
+    """Refuse window functions: they read the rows of all sets together, and no SELECT of the union has these."""
     clauses = [*select.expressions, *(select.args[name] for name in ("having", "qualify") if select.args.get(name))]
     for clause in clauses:
         for window in clause.find_all(exp.Window):
@@ -103,7 +103,7 @@ def _refuse_windows(select: exp.Select, fail: Fail) -> None:
 
 
 def _is_aggregate(part: exp.Expr) -> bool:
-    """Return True for an aggregate with its FILTER and its order, which are computed from rows, not from keys."""
+    """Return True for an aggregate, also one with FILTER or WITHIN GROUP; its parts read rows, not keys."""
     inner = part
     while isinstance(inner, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         inner = inner.this
@@ -122,7 +122,7 @@ def _arm(select: exp.Select, keys: Sequence[exp.Expr], every: Sequence[exp.Expr]
     for clause in [*arm.expressions, *(arm.args[name] for name in ("having", "qualify") if arm.args.get(name))]:
         for node in list(clause.find_all(exp.Grouping, exp.GroupingId)):
             node.replace(exp.Literal.number(_grouping(node, present)))
-        # A key may be a part of another key, which is not changed if it is a key of this set.
+        # A missing key may be part of another key. The other key is not changed if it is a key of this set.
         for node in list(clause.walk(prune=lambda part: _is_aggregate(part) or part.sql() in present | missing)):
             if node.sql() in missing:
                 node.replace(exp.Null())

@@ -1,10 +1,14 @@
-"""Views over views: a query gets the queries of the views that it reads, and so becomes one query over relations.
+"""Views over views: names of views are replaced by the views' queries, so that each query reads only relations.
 
-The name of a view in FROM is replaced by the query of the view. If each row of the view is made from one row of a
-relation, the two SELECTs become one. If the query only filters and projects groups of the view, its conditions become a
-HAVING. In both cases the linear and factored forms still support the result. In all other cases the view becomes a
-subquery, or, if it is named more than once, a table of WITH, which each form builds once. For errors, inlined nodes
-have the position of the name that they replace, and the name of the view.
+The name of a view in FROM is replaced by the query of the view. There are three cases:
+
+* Each row of the view is made from one row of a relation: the two SELECTs become one.
+* The view has groups, and the query only filters and projects them: the conditions of the query become a HAVING.
+* Otherwise the view becomes a subquery. A view that is named more than once becomes a table of WITH, which each form
+  builds once.
+
+In the first two cases the linear and factored forms still support the result. For errors, inlined nodes have the
+position of the name that they replace, and the name of the view.
 """
 
 from __future__ import annotations
@@ -21,13 +25,13 @@ from runtime.plan import Column, Relation
 __all__ = ["VIEW_META", "Definition", "Definitions", "is_local", "own_tables", "read_names"]
 
 VIEW_META = "view"
-"""Key of a node's metadata: the view whose query the node was written in."""
+"""Key in a node's metadata: the value is the name of the view whose query contained the node."""
 _ROWWISE = frozenset(("expressions", "from_", "where", "order"))
-"""Clauses of a SELECT that returns one row for each row of its relation; its order does not matter."""
+"""Clauses allowed in a view that returns one row for each selected row of a relation; ORDER BY has no effect."""
 _GROUPED = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order"))
-"""Clauses of a SELECT with GROUP BY into which a filter around it may be merged."""
+"""Clauses allowed in a view with GROUP BY into which a SELECT that filters the view's rows can be merged."""
 _OUTER = frozenset(("expressions", "from_", "where", "order", "limit", "offset"))
-"""Clauses that a SELECT may have if its conditions are to become a HAVING."""
+"""Clauses allowed in a SELECT that filters the rows of such a view, so that its conditions can become a HAVING."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +82,11 @@ class Definitions:
         reads: Sequence[str],
         sizes: Sequence[int],
     ) -> None:
-        """Add a view that was compiled; ``query`` is the result of `opened`, ``sizes`` are those of its columns."""
+        """Add a compiled view; ``query`` is the result of `opened`, ``sizes`` has the sizes of the view's columns."""
         self._known[name] = Definition(name, tuple(columns), query, tuple(reads), tuple(sizes))
 
     def opened(self, tree: exp.Query) -> exp.Query:
-        """Return a qualified query in which views are merged, or named by `_table_name`; changes the tree."""
+        """Change a qualified query: merge its views, or name them by `_table_name`; return the query."""
         local = {cte.alias for cte in tree.find_all(exp.CTE)}
         for table in [table for table in tree.find_all(exp.Table) if self._is_view(table)]:
             known = self._known[table.name.lower()]
@@ -95,7 +99,7 @@ class Definitions:
         return tree
 
     def closed(self, tree: exp.Query) -> exp.Query:
-        """Replace the views that a query still names by their queries, and return the query; changes the tree."""
+        """Change a query: replace the views that it still names by their queries; return the query."""
         needed = self._needed(tree)
         if not needed:
             return tree
@@ -119,7 +123,7 @@ class Definitions:
         return table.name.lower() in self._known and not table.db and not is_local(table)
 
     def _needed(self, tree: exp.Query) -> dict[str, exp.Query]:
-        """Return copies of the queries of all named views, each after the views that it names itself."""
+        """Return copies of the queries of all views that ``tree`` needs; each view follows the views that it names."""
         queries: dict[str, exp.Query] = {}
         names = {_table_name(name): name for name in self._known}
 
@@ -147,7 +151,7 @@ class Definitions:
 
 
 def read_names(tree: exp.Expr) -> dict[str, exp.Table]:
-    """Return the relations and views that a query names, in the order of its text, each with the first place."""
+    """Return the relations and views that a query names, in the order of its text, each with its first occurrence."""
     tables: dict[str, exp.Table] = {}
     for table in sorted(tree.find_all(exp.Table), key=_offset):
         if isinstance(table.this, exp.Identifier) and not table.db and not is_local(table):
@@ -160,12 +164,12 @@ def _offset(table: exp.Table) -> int:
 
 
 def _table_name(view: str) -> str:
-    """Return the name of a view's table in WITH; with its blank and colon it differs from all tables of a query."""
+    """Return the name of a view's table in WITH; a blank and a colon distinguish it from all tables of a query."""
     return f"view: {view}"
 
 
 def is_local(table: exp.Table) -> bool:
-    """Return True if the name of a table is that of a table in a WITH around it."""
+    """Return True if a table in FROM is one that a WITH around it defines."""
     name = table.name.lower()
     inside: exp.Expr | None = None
     node: exp.Expr | None = table.parent
@@ -176,7 +180,7 @@ def is_local(table: exp.Table) -> bool:
         is_recursive = clause is not None and clause.args.get("recursive")
         for cte in () if clause is None else clause.expressions:
             if cte is inside and not is_recursive:
-                break  # a table of WITH can read neither itself nor those after it
+                break  # a table of WITH can read neither itself nor later tables
             if cte.alias.lower() == name:
                 return True
         node = node.parent
@@ -195,7 +199,7 @@ def _placed(known: Definition, table: exp.Table) -> exp.Query:
 
 
 def _renamed(query: exp.Query, names: Sequence[str]) -> exp.Query:
-    """Return the query with these column names, which differ from its own for unnamed expressions."""
+    """Return the query with these column names, which unnamed expressions may not have yet."""
     inner: list[str] = []
     for part in query.selects:
         inner.append(unique(part.alias_or_name.lower(), inner))
@@ -216,7 +220,7 @@ def _renamed(query: exp.Query, names: Sequence[str]) -> exp.Query:
 
 
 def _put_in(query: exp.Query, name: str, parts: Sequence[exp.Query]) -> None:
-    """Put a query in the one place that names it."""
+    """Replace the only table of this name in ``parts`` by the query."""
     (table,) = [table for part in parts for table in part.find_all(exp.Table) if table.name == name]
     table.replace(exp.Subquery(this=query, alias=table.args["alias"].copy()))
 
@@ -225,7 +229,7 @@ def _put_in(query: exp.Query, name: str, parts: Sequence[exp.Query]) -> None:
 
 
 def _merge(inner: exp.Query, table: exp.Table, columns: Sequence[Column]) -> bool:
-    """Merge a view's query and the SELECT that reads it, if that gives the same rows."""
+    """Merge a view's query and the SELECT that reads it, if the merged SELECT returns the same rows."""
     outer = table.find_ancestor(exp.Select)
     if not isinstance(inner, exp.Select) or outer is None or table.parent is None:
         return False
@@ -242,9 +246,9 @@ def _merge(inner: exp.Query, table: exp.Table, columns: Sequence[Column]) -> boo
 
 
 def _is_resolved(outer: exp.Select, alias: str, outputs: dict[str, exp.Expr]) -> bool:
-    """Return True if each column names its table, and the view has the columns that name it.
+    """Return True if each column names its table, and the view has all columns that name the view.
 
-    Otherwise a column could match one of the view's relation after the merge.
+    Otherwise a column could match a column of the view's relation after the merge.
     """
     shown = {part.alias_or_name for part in outer.selects}
     for column in outer.find_all(exp.Column):
@@ -271,7 +275,7 @@ def _is_rowwise(inner: exp.Select) -> bool:
 
 
 def _has_plain_joins(outer: exp.Select, table: exp.Table) -> bool:
-    """Return True if the table is a source of the SELECT itself and all of its joins are inner ones."""
+    """Return True if the table is a source of the SELECT itself, and all joins of the SELECT are inner joins."""
     joins = outer.args.get("joins") or []
     if not (isinstance(table.parent, (exp.From, exp.Join)) and table.parent.parent is outer):
         return False
@@ -335,7 +339,7 @@ def _substitute(select: exp.Select, alias: str, outputs: dict[str, exp.Expr]) ->
 
 
 def _columns_of(select: exp.Select, alias: str) -> Iterator[exp.Column]:
-    """Yield the columns of one of a SELECT's tables, also in subqueries that have no table of the same name."""
+    """Yield a SELECT's uses of one table's columns, also uses in subqueries that have no table of the same name."""
     for column in select.find_all(exp.Column):
         if column.table != alias:
             continue

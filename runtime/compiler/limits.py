@@ -1,12 +1,12 @@
-"""Refusal of queries that are too large, that have parts which the compiler does not read, or that expand values.
+"""Refusal of queries that are too large, have parts that the compiler does not read, or expand values too far.
 
 Sizes are checked before any other function walks the tree. A part of a query that the compiler does not read is
 refused, as it would otherwise be ignored.
 
 ``repeat``, ``lpad``, ``range`` and similar functions make a value whose length is an argument. DuckDB makes the value
-in one piece, outside its memory limit and without checking for interrupts. So the product of the counts of all such
-calls of a query may be at most `MOST_EXPANDED`. The counts must be constants, except those of ``repeat``, ``lpad`` and
-``rpad``: `GUARDS` define functions of these names, which accept a count of at most `MOST_COUNT`.
+in one piece, outside its memory limit and without checking for interrupts. So the product of the counts of all these
+calls in a query may be at most `MOST_EXPANDED`. The counts must be constants. The exceptions are ``repeat``, ``lpad``
+and ``rpad``: `GUARDS` defines functions of these names that accept a count of at most `MOST_COUNT`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
     exp.Count: frozenset({"this", "expressions"}),
     **dict.fromkeys((exp.ArgMin, exp.ArgMax), _BINARY),
 }
-"""Class of a node → its parts that the compiler reads. Functions that are missing here are passed to DuckDB whole."""
+"""Class of a node → parts of the node that the compiler reads. DuckDB gets functions without an entry unchanged."""
 _FLAGS: Final = frozenset({"big_int", "safe", "is_string", "typed", "requires_string", "distinct"})
 """Arguments with which sqlglot describes a dialect; they are not part of the query."""
 _WORDS: Final = {
@@ -92,7 +92,7 @@ _WORDS: Final = {
 
 
 def unread_part(tree: exp.Expr) -> tuple[str, exp.Expr] | None:
-    """Return the first part that the compiler does not read, described, and the node that has it."""
+    """Return a description of the first part that the compiler does not read, and the node that has this part."""
     for node in tree.walk():
         read = _READ.get(type(node))
         if read is None:
@@ -122,9 +122,9 @@ GUARDS: Final = tuple(
     + ")"
     for name, parameters in _GUARDED.items()
 )
-"""Statements that define functions of the names in `_GUARDED`, which check the count and call DuckDB's own."""
+"""Statements that define functions of the names in `_GUARDED`; each checks the count and calls DuckDB's function."""
 _NO_TEXT: Final = re.compile(r"[\ud800-\udfff]")
-"""Surrogates, halves of characters: a string of JSON may contain them, and UTF-8 cannot encode them."""
+"""Surrogates, which are halves of characters: a JSON string may contain them, but UTF-8 cannot encode them."""
 _NUMBERS: Final = re.compile(r"\d+")
 
 Argument = int | str | None
@@ -142,7 +142,7 @@ def _fourth(arguments: Sequence[Argument]) -> Argument:
 
 
 def _steps(arguments: Sequence[Argument]) -> Argument:
-    """Return the number of elements of a ``range``, or one more; None if an argument is not a constant."""
+    """Return a bound on the number of elements of a ``range``; None if an argument is not a constant."""
     numbers = [argument for argument in arguments if isinstance(argument, int)]
     if len(numbers) < len(arguments) or not 1 <= len(numbers) <= 3:
         return None
@@ -164,7 +164,7 @@ _COUNTS: Final[dict[str, Callable[[Sequence[Argument]], Argument]]] = {
     **dict.fromkeys(("printf", "format"), _widest),
     "bar": _fourth,
 }
-"""Function that expands a value → the count of a call, from the arguments of the call."""
+"""Name of a function that expands a value → computation of a call's count from the call's arguments."""
 
 
 def is_expanding(function: str) -> bool:
@@ -173,9 +173,9 @@ def is_expanding(function: str) -> bool:
 
 
 def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
-    """Return how many elements a query may make from a single one; ``before`` is the number without this call.
+    """Return how many elements a query may make from one element; ``before`` is the number without this call.
 
-    Raise `ValueError` if the number is too large, or if a count that must be a constant is not.
+    Raise `ValueError` if the number is too large, or if a count is not a constant and must be one.
     """
     count = _COUNTS[function](arguments)
     if function in _GUARDED and not isinstance(count, int):
@@ -198,9 +198,9 @@ MOST_DIGITS: Final = 400
 MOST_NESTED: Final = 100
 """Greatest depth of brackets and CASE, and greatest number of signs and NOTs in a row."""
 MOST_DEEP: Final = 250
-"""Greatest depth of a syntax tree: Spark's workers decode nested records of a program within Python's default limit."""
+"""Greatest depth of a syntax tree, so that Spark's workers can decode a program within Python's recursion limit."""
 _CHAIN: Final = 16
-"""Chains of operators up to this depth stay as they were written."""
+"""Chains of at most this many terms are not changed."""
 _RECURSION: Final = 20_000
 """Recursion limit while a query is compiled. The parser makes about 30 nested calls for each level of brackets, so
 `MOST_NESTED` levels need more than Python's default limit.
@@ -220,7 +220,7 @@ _usual = 0
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Raise Python's recursion limit to that of the largest allowed query, until the last such context ends."""
+    """Raise Python's recursion limit to `_RECURSION`, until the last context of this kind ends."""
     global _users, _usual  # noqa: PLW0603  # the limit is the interpreter's
     with _lock:
         if not _users:
@@ -237,7 +237,7 @@ def deep_recursion() -> Iterator[None]:
 
 
 def check_tokens(text: Text, fail: Fail) -> None:
-    """Raise the error of ``fail`` if the text is too long, or nested too deeply for a recursive parser.
+    """Raise the error that ``fail`` makes if the text is too long, or nested too deeply for a recursive parser.
 
     Surrogates and numbers of too many digits are errors, too.
     """
@@ -261,7 +261,7 @@ def check_tokens(text: Text, fail: Fail) -> None:
 
 
 def check_depth(tree: exp.Expr, fail: Callable[[str, exp.Expr], Exception]) -> None:
-    """Raise the error of ``fail`` if the tree is deeper than `MOST_DEEP`, such as a chain of too many operators."""
+    """Raise the error that ``fail`` makes if the tree is deeper than `MOST_DEEP`, as a long chain of operators is."""
     level: list[exp.Expr] = [tree]
     for _ in range(MOST_DEEP):
         level = [child for node in level for child in node.iter_expressions()]
@@ -277,8 +277,8 @@ def check_depth(tree: exp.Expr, fail: Callable[[str, exp.Expr], Exception]) -> N
 def balance_chains(tree: exp.Expr, relations: Iterable[Relation]) -> None:
     """Write long chains of AND, OR, ``||`` and exact ``+`` as trees whose depth is the logarithm of their length.
 
-    These operators are associative, so the answer is the same. Addition of floats is not, so a chain of ``+`` in which
-    a float may occur is not changed.
+    These operators are associative, so the answer is the same. Addition of floats is not associative, so a chain of
+    ``+`` in which a float may occur is not changed.
     """
     has_floats = any(column.type == "float64" for relation in relations for column in relation.columns)
     for node in list(tree.find_all(exp.And, exp.Or, exp.DPipe, exp.Add)):
@@ -311,7 +311,7 @@ def _balanced(kind: type[exp.Binary], terms: list[exp.Expr]) -> exp.Expr:
 
 
 def _is_exact(term: exp.Expr) -> bool:
-    """Return True if a term has no float in it: no division, no function that may make one, no constant like 1e3."""
+    """Return True if a term contains no float: no division, no function that may return one, no constant like 1e3."""
     for node in term.walk():
         if isinstance(node, exp.Literal) and not node.is_string and "e" in node.name.lower():
             return False

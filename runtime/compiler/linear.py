@@ -1,4 +1,4 @@
-"""Linear views: sums and counts over select-project-group-by of one relation, plain SELECTs, and UNION ALL of these."""
+"""Linear views: sums and counts over groups of a relation's rows, SELECTs without aggregates, UNION ALL of these."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class _Arm:
     bag: bool = False
     """True for a SELECT without aggregates."""
     has_empty_row: bool = False
-    """True for a SELECT with aggregates and without GROUP BY, which has a row even if it reads none."""
+    """True for a SELECT with aggregates and without GROUP BY, which returns a row even if it reads no rows."""
 
     def sum_of(self, expr: Expr | None) -> Col:
-        """Return the map's sum of this expression, which is added if it is missing; for None the weight."""
+        """Return the map's sum of this expression, or the weight for None; add the sum if it is missing."""
         if expr is None:
             return Col("weight")
         for known in self.sums:
@@ -108,7 +108,7 @@ def _arm(select: exp.Select, relations: Mapping[str, Relation], *, zero: bool) -
 
 
 def _project(select: exp.Select, arm: _Arm, columns: Leaf) -> None:
-    """Lower a SELECT without aggregates: the keys of its map are the columns that it reads."""
+    """Lower a SELECT without aggregates: the keys of the map are the columns that the SELECT reads."""
     used: set[str] = set()
 
     def leaf(node: exp.Expr) -> Lowered | None:

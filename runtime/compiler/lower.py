@@ -55,19 +55,20 @@ _PARTS: dict[type[exp.Expr], str] = {
     exp.Second: "second",
 }
 SHORT_LIST = 8
-"""Greatest number of values in a list of IN that are compared one by one: a search would take longer."""
+"""A list of IN with at most this many values is not searched: comparing the values one by one takes less time."""
 _NAMES = frozenset(_PARTS.values())
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
 
 Leaf = Callable[[exp.Expr], Lowered | None]
-"""Function that returns the expression of a node that only the caller of `lower` knows, such as a column or aggregate.
+"""Function of the caller of `lower` for nodes that only the caller knows, such as columns and aggregates.
 
-It returns None for any other node, whose parts are then lowered.
+The function returns the expression of such a node. For any other node it returns None; the parts of the node are then
+lowered.
 """
 
 
 def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """Return the expression; raise `NotIncremental` if the program has no operation for it."""
+    """Return a node as an expression of the program; raise `NotIncremental` if the program has no operation for it."""
     known = leaf(node)
     if known is not None:
         return known
@@ -94,7 +95,7 @@ def lower_key(node: exp.Expr, leaf: Leaf) -> Lowered:
 def _constant(node: exp.Expr) -> Lowered | None:
     """Return the value of an expression of constants, such as a date plus an interval, as DuckDB computes it.
 
-    Return None for an expression with columns, and for one whose value is NULL or a number.
+    Return None if the expression has columns, or if its value is NULL or a number.
     """
     if isinstance(node, exp.Interval) or node.find(exp.Column, exp.Query, exp.AggFunc, exp.Window) is not None:
         return None
@@ -106,7 +107,7 @@ def _constant(node: exp.Expr) -> Lowered | None:
         return None
     if value is None:
         return None
-    try:  # from the text, as DuckDB has dates outside Python's range, and infinite ones
+    try:  # the text is parsed, because DuckDB has infinite dates and dates outside Python's range
         if kind == "TIMESTAMP":
             return Lowered(call("timestamp", Lit(datetime.fromisoformat(text).isoformat(" "))), Type("timestamp"))
         if kind == "DATE":
@@ -219,7 +220,7 @@ def _arithmetic(node: exp.Binary, leaf: Leaf) -> Lowered:
 
 
 def _moved(node: exp.Expr, interval: exp.Interval, sign: int, leaf: Leaf) -> Lowered:
-    """Return the timestamp that is a date or timestamp plus (``sign`` 1) or minus an interval of a fixed length."""
+    """Return a date or timestamp plus (``sign`` 1) or minus (``sign`` -1) an interval of a fixed length."""
     length = nanoseconds_of(interval)
     value = lower(node, leaf)
     if length is None or length % 1000 or abs(length) >= 2**63 or value.type.kind not in ("date", "timestamp"):
@@ -249,7 +250,7 @@ def _in(node: exp.In, leaf: Leaf) -> Lowered:
 
 
 def _constants(value: Lowered, items: Sequence[Lowered]) -> tuple[Type, tuple[Expr, ...]] | None:
-    """Return the value and the constants of an IN, converted to one type, and that type.
+    """Return a type, and the value and the constants of an IN converted to this type.
 
     Return None unless the constants are all integers of 64 bits or all strings.
     """
@@ -357,7 +358,7 @@ def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
 
 
 def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
-    """Lower a CAST that cannot fail, or that fails only for a value with too many digits; refuse all others."""
+    """Lower a CAST that cannot fail, or fails only for values with too many digits; refuse every other CAST."""
     value, name = lower(node.this, leaf), node.to.this.name
     kind = value.type
     if kind.kind == "int" and name == "DECIMAL":
@@ -399,7 +400,10 @@ _SAME = {("string", "VARCHAR"), ("string", "TEXT"), ("bool", "BOOLEAN"), ("date"
 
 
 def _moment_part(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """Lower a part of a date or timestamp, such as EXTRACT; `lower` calls this last, so raise for anything else."""
+    """Lower a part of a date or timestamp, such as EXTRACT.
+
+    `lower` calls this function last, so raise `NotIncremental` for anything else.
+    """
     part, inner = _PARTS.get(type(node)), node.this
     if isinstance(node, exp.Extract):
         part, inner = node.name.lower(), node.expression

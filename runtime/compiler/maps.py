@@ -1,4 +1,4 @@
-"""Maps of a program, each of which exists once for any number of views, and drafts of the maps of one view."""
+"""Maps of a program, which views share, and drafts of the maps of one view."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MapSet:
         self.maps: list[Map] = []
 
     def add(self, relation: str, where: Expr | None, keys: Sequence[Key], sums: Sequence[Sum] = ()) -> int:
-        """Return the id of the map with these parts, added if it is missing; the order of keys does not matter."""
+        """Return the id of the map with these parts; add the map if it is missing. The order of keys has no effect."""
         ordered = tuple(sorted(keys, key=lambda key: key.name))
         same = Map(0, relation, where, ordered, tuple(sums))
         if same not in self._ids:
@@ -58,7 +58,7 @@ def unique(name: str, taken: list[str]) -> str:
 
 
 def key_name(column: str) -> str:
-    """Return the name of a column's key: the column's name, except for ``weight``, which every map has."""
+    """Return the name of a column's key: the column's name, unless that is ``weight``, a name that every map has."""
     return f"{column}_" if column.rstrip("_") == WEIGHT else column
 
 
@@ -94,14 +94,14 @@ class Draft:
     """Id of the map, once it is in the program."""
 
     def name_of(self, expr: Expr | None) -> str:
-        """Return the name of the sum of an expression; for None, that of the weight."""
+        """Return the name of the sum of an expression; for None, the name of the weight."""
         if expr is None:
             return "weight"
         return next(total.name for total in self.sums if total.expr == expr)
 
     @property
     def sums(self) -> list[Sum]:
-        """Sums in a fixed order, so that views share them; no sum has the name of a key."""
+        """Sums in a fixed order, so that views can share the map; no sum has the name of a key."""
         taken = [key.name for key in self.keys]
         ordered = sorted(self.summed, key=repr)
         return [Sum(unique(f"sum_{place}", taken), expr) for place, expr in enumerate(ordered, 1)]
@@ -114,7 +114,7 @@ class BaseMaps:
         self._drafts: list[Draft] = []
 
     def draft(self, relation: Relation, where: Sequence[Expr], keys: Sequence[Key], *, copy: int = 0) -> Draft:
-        """Return the draft with these parts, added if it is missing."""
+        """Return the draft with these parts; add it if it is missing."""
         ordered = tuple(sorted(keys, key=lambda key: key.name))
         condition = all_of([*where, *[Lit(True)] * copy])
         for known in self._drafts:

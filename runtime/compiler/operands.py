@@ -1,4 +1,4 @@
-"""Typed expressions of the view program, and the operations that convert their operands to one type first."""
+"""Typed expressions of the view program, and operations on them, which first convert the operands to one type."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def call(op: Any, *args: Expr) -> Call:
 
 
 def at_type(value: Lowered, target: Type) -> Expr:
-    """Return the expression at another scale, an integer as a float, a date as a timestamp, or NULL of any type."""
+    """Return a value at another type: an integer rescaled or as a float, a date as a timestamp, NULL at any type."""
     if value.type.kind == "null" != target.kind:
         return Lit(None)
     if value.type.kind == target.kind == "int" and target.scale > value.type.scale:
@@ -106,7 +106,7 @@ def _moment(expr: Expr, target: Type) -> Expr:
 
 
 def _meeting(left: Lowered, right: Lowered) -> Type | None:
-    """Return the type in which two values are compared; None if there is none.
+    """Return the type in which two values are compared; None if there is no such type.
 
     A literal string that is compared with a date or timestamp gets the type of the other value.
     """
@@ -136,7 +136,7 @@ def as_condition(value: Lowered) -> Expr:
 def aligned(left: Lowered, right: Lowered) -> tuple[Lowered, Lowered]:
     """Return two values converted to the type and scale in which they are compared.
 
-    Raise `NotIncremental` if there is none.
+    Raise `NotIncremental` if there is no such type.
     """
     target = _meeting(left, right)
     if target is None or target.kind in ("null", "other"):
@@ -174,9 +174,9 @@ def arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
 
 
 def quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowered:
-    """Return the real quotient: a float, NULL for a divisor of 0; ``never_zero`` promises that the divisor is not 0.
+    """Return the real quotient: a float, or NULL for a divisor of 0.
 
-    Raise `NotIncremental` for values that are not numbers.
+    If ``never_zero`` is True, the divisor must never be 0. Raise `NotIncremental` for values that are not numbers.
     """
     target = common_type((left.type, right.type))
     if target is None or not target.is_numeric:
@@ -192,7 +192,7 @@ def floor_quotient(top: Expr, bottom: Expr) -> Expr:
 
 
 def alike(values: Sequence[Lowered], what: str = "a choice between values") -> tuple[Type, tuple[Expr, ...]]:
-    """Return the common type of values, and the values converted to it; ``what`` describes them in words.
+    """Return the common type of values, and the values converted to it; ``what`` describes the values in words.
 
     Raise `NotIncremental` if there is no common type.
     """

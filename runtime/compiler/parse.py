@@ -59,7 +59,7 @@ class Query:
     ) -> None:
         """Parse the SELECT.
 
-        ``relations`` are those that it may read; ``dialect`` is DuckDB's, or one derived from it.
+        ``relations`` are the relations that the SELECT may read; ``dialect`` is DuckDB's, or is derived from it.
         """
         self.select = select
         self._dialect = dialect
@@ -71,14 +71,14 @@ class Query:
         self.plain = self.tree.copy()
         """Tree as it was written, before any qualification."""
         self.reads: tuple[str, ...] = ()
-        """Relations and views that it names, in the order of its text."""
+        """Relations and views that the query names, in the order of its text."""
         self.opened: exp.Query = self.tree
-        """Qualified tree, as `Definitions.opened` returns it: views that it reads are merged into it or named."""
+        """Qualified tree, as `Definitions.opened` returns it: each view that is read is either merged or named."""
         self.sizes: list[int] = []
         """Size of the expression of each column, see `runtime.compiler.copies`."""
 
     def error(self, reason: str, node: exp.Expr | None = None) -> SqlError:
-        """Return the error with this reason at a part of the query; it names the view if the part is from a view."""
+        """Return the error with this reason at a part of the query; for an inlined part, it also names the view."""
         parts = [] if node is None else [part for part in node.walk() if "start" in part.meta]
         if not parts:
             return self.error_at(reason, 0)
@@ -160,10 +160,10 @@ def parse_select(
 
 
 def _qualify_order(tree: exp.Query, schema: Mapping[str, object]) -> None:
-    """Give columns inside the expressions of ORDER BY their tables.
+    """Qualify the columns inside the expressions of ORDER BY with their tables.
 
-    As in DuckDB, a name that is a whole criterion first refers to a selected column, and a name within an expression
-    first to a column of a table.
+    As in DuckDB, a name that is a whole criterion refers to a selected column if there is one. A name within an
+    expression refers to a column of a table if there is one.
     """
     if all(isinstance(part.this.unnest(), exp.Column | exp.Literal) for part in tree.find_all(exp.Ordered)):
         return
@@ -188,11 +188,13 @@ def check_query(
     sizes: Mapping[str, Sizes] | None = None,
     is_stream: bool = False,
 ) -> None:
-    """Check a query before any other function reads its tree, and write some constructs as simpler ones.
+    """Check a query before any other function reads its tree, and replace some constructs by simpler ones.
 
-    Raise `SqlError` for a construct that has no fixed answer, whose work is not bounded, or that is not supported. With
-    ``is_stream`` the query is that of a derived stream. Its rows have an order, so FIRST and LAST have an answer. The
-    rows are not computed epoch by epoch, so ``now()`` is refused. ``sizes`` are those of the columns of views.
+    Raise `SqlError` for a construct that has no fixed answer, needs unbounded work, or is not supported. ``sizes`` has
+    the sizes of the columns of views.
+
+    With ``is_stream`` the query is that of a derived stream. The rows of a stream have an order, so FIRST and LAST have
+    an answer. The rows are not computed epoch by epoch, so ``now()`` is refused.
     """
     known = {name: {column.name: 1 for column in relation.columns} for name, relation in relations.items()}
     query.sizes = check_copies(query.tree, known | dict(sizes or {}), query.error)
@@ -207,7 +209,7 @@ def check_query(
 
 
 def _unresolved(query: Query, known: dict[str, Relation], message: str) -> SqlError:
-    """Return the error for an unknown column, of which sqlglot's message has only the name."""
+    """Return the error for an unknown column; sqlglot's message has only the name of the column."""
     name = message.rpartition(": ")[2].strip("'\"")
     column = next((each for each in query.plain.find_all(exp.Column) if each.name.lower() == name.lower()), None)
     if column is None:
@@ -251,7 +253,7 @@ def _check_functions(query: Query, *, is_stream: bool) -> None:
 
 
 def _check_intervals(query: Query) -> None:
-    """Refuse ``INTERVAL '1.5' DAY``, which is one day in DuckDB; the parser reads ``'1.5 days'`` in the same way."""
+    """Refuse ``INTERVAL '1.5' DAY``, which DuckDB reads as one day; sqlglot parses ``'1.5 days'`` to the same tree."""
     for node in query.tree.find_all(exp.Interval):
         value, unit = None if node.this is None else node.this.unnest(), node.text("unit").lower()
         if isinstance(value, exp.Neg):
@@ -264,12 +266,12 @@ def _check_intervals(query: Query) -> None:
 
 
 def _check_expansion(query: Query) -> None:
-    """Raise the error of `expansion` if the calls of a query may make too large values."""
+    """Raise `SqlError` with the message of `expansion` if the calls of a query may make values that are too large."""
     total = 1
     for node in query.tree.find_all(exp.Func):
         name, arguments = _call(node)
         if is_expanding(name):
-            if isinstance(node.parent, exp.Dot):  # a function of another schema would not be the guarded one
+            if isinstance(node.parent, exp.Dot):  # a function of another schema would bypass the guard
                 raise query.error(f"expected {name}(…) alone, was a call after a dot", node)
             try:
                 total = expansion(name, [_constant(part) for part in arguments], total)
@@ -278,7 +280,7 @@ def _check_expansion(query: Query) -> None:
 
 
 def _call(node: exp.Func) -> tuple[str, list[exp.Expr | None]]:
-    """Return the name and arguments of a call as in DuckDB; an empty name for functions that expand no value."""
+    """Return the name and arguments of a call as in DuckDB; an empty name for a function that expands no value."""
     if isinstance(node, exp.Pad):
         return "lpad", [node.this, node.expression]
     if isinstance(node, exp.GenerateSeries):

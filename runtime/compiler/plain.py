@@ -1,4 +1,4 @@
-"""SQL written as other SQL with the same answer, so that the rest of the compiler reads fewer constructs.
+"""Replacement of SQL by other SQL with the same answer, so that the rest of the compiler reads fewer constructs.
 
 ========================================  ==============================================================
 ``FETCH FIRST n ROWS ONLY``               ``LIMIT n``
@@ -8,7 +8,7 @@
 ``x > ANY (SELECT y …)``                  ``x > (SELECT MIN(y) …)``, with tests for NULLs and for no rows
 ``(a, b) < (c, d)``                       ``a < c OR a IS NOT DISTINCT FROM c AND b < d``, NULL as the greatest value
 ``GROUP BY ()``                           no GROUP BY
-``x // 2.0``                              ``x / 2.0``, as DuckDB divides integers alone
+``x // 2.0``                              ``x / 2.0``: in DuckDB ``//`` differs from ``/`` only for integers
 ``date_part('year', x)``                  ``EXTRACT(year FROM x)``
 ``FROM bids AS b(x, y)``                  ``FROM (SELECT t AS x, id AS y, … FROM bids) AS b``
 ========================================  ==============================================================
@@ -29,9 +29,9 @@ Fail = Callable[[str, exp.Expr], Exception]
 """Maker of the error for a part of the query."""
 
 _MOST_ROWS: Final = 256
-"""Greatest number of rows of VALUES, each of which becomes a part of the view's plan."""
+"""Greatest number of rows of VALUES; each row becomes a part of the view's plan."""
 _UNNAMED: Final = "valueslist"
-"""DuckDB's name of a VALUES without an alias."""
+"""DuckDB's name of a VALUES that has no alias in the query."""
 _QUANTIFIERS: Final = {"ANY": exp.Any, "SOME": exp.Any, "ALL": exp.All}
 _CLAUSES: Final = ("group", "having", "qualify", "limit", "offset", "with_")
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -42,7 +42,7 @@ _ORDERED: Final[dict[type[exp.Expr], tuple[type[exp.Func], type[exp.Func]]]] = {
     exp.GT: (exp.Min, exp.Max),
     exp.GTE: (exp.Min, exp.Max),
 }
-"""Comparison → the aggregate of the subquery's column that decides it for ANY, and that for ALL."""
+"""Comparison → the aggregate of the subquery's column that decides ANY, and the aggregate that decides ALL."""
 
 
 def plain_clauses(tree: exp.Query, fail: Fail) -> None:
@@ -109,7 +109,7 @@ def _plain_limits(tree: exp.Query, fail: Fail) -> None:
 
 
 def _check_frames(tree: exp.Query, fail: Fail) -> None:
-    """Refuse frames with a negative number of rows, which DuckDB refuses only when there are rows."""
+    """Refuse frames with a negative number of rows; DuckDB refuses such a frame only if the query has rows."""
     for spec in tree.find_all(exp.WindowSpec):
         for name in ("start", "end"):
             rows = spec.args.get(name)
@@ -128,7 +128,10 @@ def _plain_parts(tree: exp.Query) -> None:
 
 
 def _plain_percentiles(tree: exp.Query) -> None:
-    """Write PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY value) as QUANTILE_CONT(value, share), and DISC and MODE."""
+    """Write ``PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY value)`` as ``QUANTILE_CONT(value, share)``.
+
+    PERCENTILE_DISC and MODE are rewritten in the same way.
+    """
     for node in list(tree.find_all(exp.WithinGroup)):
         call, order = node.this, node.expression
         is_ascending = len(order.expressions) == 1 and not order.expressions[0].args.get("desc")
@@ -162,7 +165,7 @@ def _inline_windows(tree: exp.Query, fail: Fail) -> None:
 
 
 def plain_sources(tree: exp.Query, relations: Mapping[str, Relation], fail: Fail) -> None:
-    """Write VALUES as a union of SELECTs, and relations whose alias names columns as SELECTs with these names.
+    """Write VALUES as a union of SELECTs, and a relation whose alias names columns as a SELECT with these names.
 
     The tree is not qualified yet.
     """
@@ -216,7 +219,7 @@ def _constants(values: Sequence[exp.Expr], names: Sequence[str]) -> exp.Query:
 
 
 def _union(selects: Sequence[exp.Query]) -> exp.Query:
-    """Return UNION ALL of them, as a tree whose depth is the logarithm of their number."""
+    """Return UNION ALL of the queries, as a tree whose depth is the logarithm of their number."""
     if len(selects) == 1:
         return selects[0]
     half = len(selects) // 2
@@ -228,21 +231,22 @@ def _union(selects: Sequence[exp.Query]) -> exp.Query:
 
 
 def plain_comparisons(tree: exp.Query, fail: Fail) -> None:
-    """Write comparisons with ANY and ALL of a subquery as comparisons with its extremes; the tree is qualified.
+    """Write comparisons with ANY and ALL of a subquery as comparisons with its least or greatest value.
 
-    With the subquery's column y, ``x > ANY`` is true if x is above the least y, ``x > ALL`` if x is above the greatest.
-    Without rows ANY is false and ALL is true. If no row decides, the result is NULL if x or any y is NULL. In a
-    condition such as WHERE, where NULL counts as false, the comparison with the extreme is enough for ANY.
+    The tree is qualified. If y is the subquery's column, ``x > ANY`` is true if x is above the least y, and ``x > ALL``
+    is true if x is above the greatest y. Without rows ANY is false and ALL is true. If no row decides, the result is
+    NULL if x or any y is NULL. In a condition such as WHERE, where NULL counts as false, ANY needs only the comparison
+    with the least or greatest value.
     """
     for call in tree.find_all(exp.Anonymous):
         if call.name.upper() in _QUANTIFIERS:
             raise fail(f"expected a SELECT in {call.name.upper()} (…), or IN (…) for a list of values", call)
     count = 0
-    for node in reversed(list(tree.find_all(exp.Any, exp.All))):  # inner ones first, because outer ones are copied
+    for node in reversed(list(tree.find_all(exp.Any, exp.All))):  # inner nodes first, because outer nodes are copied
         around = node.parent
         query = node.this.unnest()
         if not isinstance(around, exp.Binary) or around.expression is not node or not isinstance(query, exp.Query):
-            continue  # ANY of a list, which is refused where it is rewritten
+            continue  # ANY of a list, which `expressions` refuses
         if isinstance(around.this, exp.Tuple):
             raise fail("expected one value before ANY or ALL, was a row: write (a, b) IN (SELECT …)", around)
         if len(query.selects) != 1:
@@ -262,13 +266,13 @@ def _compared(node: exp.Binary, side: exp.Any | exp.All, query: exp.Query, name:
     if kind in _ORDERED:
         extreme = _ORDERED[kind][not is_any]
         decided: exp.Expr = kind(this=value.copy(), expression=rows.aggregate(extreme))
-    else:  # <> ANY is a difference from the least or the greatest; = ALL equality with both
+    else:  # <> ANY: x differs from the least or the greatest value; = ALL: x equals both
         ends = [kind(this=value.copy(), expression=rows.aggregate(end)) for end in (exp.Min, exp.Max)]
         decided = exp.Paren(this=(exp.Or if is_any else exp.And)(this=ends[0], expression=ends[1]))
     if is_any and _is_condition(node):
         return decided
-    # `unknown` compares a value that is 1 if some y is NULL, 0 if none is, and NULL without rows. A count of the NULLs
-    # would change more often.
+    # `unknown` compares the greatest of the values 1 for a NULL and 0 for others: it is NULL without rows. A count of
+    # the NULLs would change more often.
     unknown = exp.EQ(this=rows.aggregate(exp.Max, of_nulls=True), expression=exp.Literal.number(int(is_any)))
     empty = exp.Is(this=rows.aggregate(exp.Max, of_nulls=True), expression=exp.Null())
     nothing = exp.Null()
@@ -295,7 +299,10 @@ class _Rows:
         )
 
     def aggregate(self, kind: type[exp.Func], *, of_nulls: bool = False) -> exp.Subquery:
-        """Return the subquery that aggregates the column or, with ``of_nulls``, 1 for a NULL and 0 for other values."""
+        """Return the subquery with this aggregate of the column.
+
+        With ``of_nulls``, the column is first replaced by 1 for a NULL and by 0 for other values.
+        """
         query = self._query.copy()
         query.set("order", None)
         if self._is_plain:
@@ -324,7 +331,7 @@ def _is_one_row(query: exp.Query) -> bool:
 
 
 def _is_condition(node: exp.Expr) -> bool:
-    """Return True if the node is a condition, or a conjunct of one, so that NULL is equivalent to false."""
+    """Return True if the node is a condition, or a conjunct of a condition, so that NULL is equivalent to false."""
     while isinstance(node.parent, (exp.And, exp.Paren)):
         node = node.parent
     return isinstance(node.parent, _CONDITIONS)

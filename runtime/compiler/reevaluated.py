@@ -1,6 +1,7 @@
-"""Re-evaluated views: a query is rewritten to read maps that have only the rows and columns that it needs.
+"""Re-evaluated views: queries are rewritten to read maps that have only the rows and columns that they need.
 
-This module rewrites SELECT, set operations, WITH, and subqueries inside expressions; `expressions` does the rest.
+This module rewrites SELECT, set operations, WITH, and subqueries inside expressions. The module `expressions` rewrites
+all other expressions.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ class Output:
     sql: exp.Query
     """Query in which every integer whose type is wide is HUGEINT."""
     names: list[str]
-    """Names of the columns, each of which occurs once."""
+    """Names of the columns; no name occurs twice."""
     types: list[Type]
     """Types of the columns."""
 
 
 class QueryRewriter:
-    """Rewriter of one view's query, which collects what it reads."""
+    """Rewriter of one view's query; it collects the relations and columns that the query reads."""
 
     def __init__(self, query: Query, relations: dict[str, Relation], describer: Describer, *, zero: bool) -> None:
         self._query = query
@@ -84,7 +85,7 @@ class QueryRewriter:
     # --- subqueries of expressions
 
     def scalar(self, node: exp.Expr, scope: Scope) -> Value:
-        """Rewrite a subquery with one column: one value, or NULL if it has no row."""
+        """Rewrite a subquery with one column as one value, which is NULL if the subquery returns no row."""
         output = self._one_column(node, scope)
         select = node.unnest()
         whole = isinstance(select, exp.Select) and not any(
@@ -95,7 +96,7 @@ class QueryRewriter:
         return Value(exp.Subquery(this=output.sql), kind)
 
     def member(self, node: exp.In, values: Sequence[Value], scope: Scope) -> Value:
-        """Rewrite ``value IN (SELECT …)`` and ``(value, …) IN (SELECT …)``, both sides of each column at one scale."""
+        """Rewrite ``value IN (SELECT …)`` and ``(value, …) IN (SELECT …)``; compared values get one type and scale."""
         query = node.args["query"]
         if len(values) > 1 and (outside := free_columns(query)):
             raise self._query.error("expected a SELECT that does not depend on the query around it after (…, …) IN: "
@@ -309,7 +310,7 @@ def _hidden_part(criterion: exp.Expr, node: exp.Query) -> exp.Expr | None:
 
 
 def _push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
-    """Move conditions that a relation's map can apply to the filters of that relation; return the others."""
+    """Move conditions to the filters of a relation if its map can apply them; return the other conditions."""
     rest = []
     for part in conjuncts(where):
         source = _only_source(part, scope)
@@ -351,7 +352,7 @@ def _coerced(output: Output, targets: list[Type]) -> exp.Query:
 
 
 def _break_ties(parts: list[exp.Expr], columns: list[exp.Expr]) -> None:
-    """Add columns as last criteria to windows whose answer depends on the order of equal rows."""
+    """Add these columns as the last criteria of windows whose answer depends on the order of equal rows."""
     for part in parts:
         for window in part.find_all(exp.Window):
             spec = window.args.get("spec")
@@ -368,7 +369,7 @@ def _break_ties(parts: list[exp.Expr], columns: list[exp.Expr]) -> None:
 def reevaluated_view(
     output: Output, references: Sequence[Reference], names: Sequence[str], maps: MapSet
 ) -> Reevaluated:
-    """Return the view's body, and add its maps; references with the same filter read one table."""
+    """Return the view's body, and add its maps; references to one relation with the same filter read one table."""
     tables: dict[tuple[str, tuple[Expr, ...]], list[Reference]] = {}
     for reference in references:
         tables.setdefault((reference.relation.name, tuple(reference.filters)), []).append(reference)
@@ -386,7 +387,7 @@ def reevaluated_view(
 
 
 def _free(name: str, inputs: Sequence[Input], references: Sequence[Reference]) -> str:
-    """Return the name, with underscores added until no table and no other relation has it."""
+    """Return the name, followed by underscores if a table or another relation has it already."""
     taken = {known.table for known in inputs} | {reference.relation.name for reference in references} - {name}
     while name in taken:
         name += "_"
@@ -408,7 +409,10 @@ def _name_table(reference: Reference, name: str, needed: set[str]) -> None:
 
 
 def final_query(output: Output, names: Sequence[str]) -> exp.Select:
-    """Return the query with its columns named and cast to output types; int128 as DECIMAL(38,0), which may raise."""
+    """Return the query with its columns renamed and cast to output types.
+
+    Integers of a wide type are cast to DECIMAL(38,0); the cast fails for values with more digits.
+    """
     parts = []
     for inner, name, kind in zip(output.names, names, output.types, strict=True):
         column = exp.column(inner, table="result", quoted=True)
@@ -427,7 +431,7 @@ def _result_type(kind: Type) -> str:
 def verify(
     body: Reevaluated, types: Sequence[Type], names: Sequence[str], maps: Sequence[Map], describer: Describer
 ) -> None:
-    """Run the query over empty tables; raise `RuntimeError` if its columns differ from those that were inferred."""
+    """Run the query over empty tables; raise `RuntimeError` if its columns differ from the inferred columns."""
     tables = {
         part.table: [(key.name, Type.of(Column(key.name, key.type)).duckdb) for key in maps[part.map].keys]
         for part in body.inputs

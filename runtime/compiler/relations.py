@@ -48,13 +48,13 @@ TOUCHES: Final = Relation(
         Column("ask_volume", "int64", nullable=True),
     ),
 )
-"""Changes of the touch: one row for each message that changes the price of a symbol's best bid or ask, or the total
-volume at it, in the order of the feed. Price and volume are NULL if the side is empty; a volume that does not fit into
-64 bits is NULL too. The relation is only for derived streams, and its rows are not kept.
+"""Changes of the touch, in the order of the feed. There is a row for each message that changes the best bid or ask of a
+symbol: the price, or the total volume at the price. Price and volume are NULL if the side is empty. A volume that does
+not fit into 64 bits is NULL too. Only derived streams can read the relation, and its rows are not stored.
 """
 
 MARKET_RELATIONS: Final[tuple[Relation, ...]] = (BIDS, ASKS, TRADES)
 """Relations that every epoch has, for views and derived streams."""
 
 MARKET_TIMES: Final = {"touches": "t", "trades": "t"}
-"""Relation of a market that derived streams read as a stream → its time column."""
+"""Relation of a market that derived streams can read as a stream → time column of the relation."""

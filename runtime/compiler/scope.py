@@ -1,4 +1,4 @@
-"""Names that the expressions of a re-evaluated query can use: the sources of its SELECT, and of those around it."""
+"""Names in the expressions of a re-evaluated query: the sources of a SELECT, and those of the SELECTs around it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["FromTable", "Reference", "Scope"]
 
 @dataclass(slots=True)
 class Reference:
-    """Place in a query at which it reads a relation."""
+    """Place in a query where the query reads a relation."""
 
     relation: Relation
     """Relation that is read."""
     table: exp.Table
-    """Node of the rewritten query; it gets its name when all references are known."""
+    """Table in the rewritten query; it gets its name when all references are known."""
     needed: set[str] = field(default_factory=set)
     """Columns that the query uses."""
     filters: list[Expr] = field(default_factory=list)
-    """Conditions on its rows alone, which its map applies."""
+    """Conditions on rows of the relation alone; the map applies them."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Scope:
     """Columns of its sources that were used, in order."""
 
     def resolve(self, column: exp.Column) -> Type:
-        """Return the type of this column, which counts as used; raise `SqlError` for an unknown one."""
+        """Return the type of this column, and mark the column as used; raise `SqlError` for an unknown column."""
         table, name = column.table, column.name.lower()
         for scope in self._chain():
             source = scope.sources.get(table)
@@ -76,7 +76,7 @@ class Scope:
         raise self._unknown(column)
 
     def _chain(self) -> Iterator[Scope]:
-        """Yield this SELECT and those around it."""
+        """Yield the scope of this SELECT, and then those of the SELECTs around it."""
         scope: Scope | None = self
         while scope is not None:
             yield scope

@@ -1,4 +1,4 @@
-"""Parser of a file of SQL: INCLUDE, CREATE STREAM, CREATE TABLE, and the SELECTs of its views and derived streams.
+"""Parser of a file of SQL: INCLUDE, CREATE STREAM, CREATE TABLE, and the SELECTs of views and derived streams.
 
 A derived stream declares how long its rows are retained, and how late its input may be::
 
@@ -46,7 +46,7 @@ class StreamClauses(msgspec.Struct, frozen=True):
     retain_rows: int = _DEFAULT_ROWS
     """Number of newest rows that are retained; the default is that of TRADES."""
     retain_ns: int = _DEFAULT_NS
-    """Greatest difference in time between the newest row and a retained one; the default is that of TRADES."""
+    """Greatest age of a retained row, in nanoseconds before the newest row; the default is that of TRADES."""
     lateness_ns: int = 0
     """Longest time in nanoseconds by which a row may be behind the watermark."""
 
@@ -119,7 +119,7 @@ class NamedSelect:
     """View of a script."""
 
     name: str
-    """Name in lower case: the file's stem, numbered if the file has several, or the name of its CREATE VIEW."""
+    """Name in lower case: that of CREATE VIEW, else the file's stem, numbered if the file has several plain SELECTs."""
     sql: str
     """SELECT as it was written."""
     line: int = 1
@@ -131,9 +131,9 @@ class NamedSelect:
     lane: Lane = "spark"
     """Lane of the view: the ``lane`` of its TBLPROPERTIES."""
     any_lane: bool = field(default=False, compare=False)
-    """True if no property sets the lane: ``lane`` is then the default, and a runtime without it may use another."""
+    """True if no property sets the lane; a runtime that lacks the default lane may then use another lane."""
     readers: tuple[str, ...] = ()
-    """Readers whose relations are the only ones that the view may use; empty if it may use all relations."""
+    """Readers to whose relations the view is restricted; empty if the view may use all relations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def parse_script(text: str, *, name: str, base_dir: Path, data_dir: Path | None 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reader of a script and all that it includes."""
+    """Reader of a script and of all scripts that it includes."""
 
     data_dir: Path | None
     streams: dict[str, tuple[StreamDeclaration, str]] = field(default_factory=dict)
@@ -233,7 +233,10 @@ class _Reader:
             self._add_select(text, start, end, (name or next(stems)).lower(), lane)
 
     def _create(self, cursor: TokenCursor, start: int, folder: Path) -> tuple[str, Lane | None] | None:
-        """Parse a declaration, but CREATE VIEW only up to its SELECT; return the name and lane of a view, else None."""
+        """Parse a statement after CREATE; return the name and lane of a view, and None for a stream or table.
+
+        Of CREATE VIEW, only the part before the SELECT is parsed.
+        """
         is_replacing = cursor.take("OR")
         if is_replacing:
             cursor.keyword("REPLACE")
@@ -319,7 +322,7 @@ class _Reader:
 
 
 def _properties(cursor: TokenCursor) -> Lane:
-    """Parse the properties of a view: ``('lane' = 'express')``, as there is only one."""
+    """Parse the properties of a view, as in ``('lane' = 'express')``; a view has no other property."""
     cursor.symbol("(")
     cursor.expect("'lane', the one property of a view", lambda t: t.kind == "string" and t.text.lower() == "lane")
     cursor.symbol("=")
@@ -331,7 +334,7 @@ def _properties(cursor: TokenCursor) -> Lane:
 
 
 def _statement(cursor: TokenCursor) -> tuple[int, int]:
-    """Return start and end of the query at the cursor, and move to the next ``;`` or the end."""
+    """Return start and end of the query at the cursor, and move the cursor to the next ``;`` or the end."""
     start = end = cursor.token.start
     while cursor.token.kind != "end" and not cursor.token.is_symbol(";"):
         end = cursor.advance().end

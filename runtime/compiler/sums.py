@@ -1,4 +1,4 @@
-"""Lowering of aggregates to those that views maintain incrementally: sums, counts, extremes and quantiles."""
+"""Lowering of aggregates to aggregates that are maintained incrementally: sums, counts, extremes and quantiles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Extreme = Literal["min", "max"]
 
 
 class Accumulator(ABC):
-    """Interface of what a class of views can aggregate; each method returns the expression of one aggregate."""
+    """Interface for the aggregates of one class of views; each method returns the expression of one aggregate."""
 
     def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
         """Begin with no aggregates.
@@ -80,7 +80,7 @@ class Sums(Accumulator):
         self.sum_of = sum_of
 
     def value_sum(self, value: Lowered) -> Expr:
-        """Return the sum of a value, which counts as 0 if it is NULL."""
+        """Return the sum of a value; a NULL counts as 0."""
         return self.sum_of(call("coalesce", value.expr, Lit(0)) if value.type.nullable else value.expr)
 
     def presence_sum(self, value: Lowered) -> Expr:
@@ -104,7 +104,7 @@ class Sums(Accumulator):
 
 
 def group_leaf(keys: Mapping[str, Lowered], columns: Leaf, into: Accumulator) -> Leaf:
-    """Return the leaf that resolves expressions over groups: keys, by their SQL, and aggregates over ``columns``."""
+    """Return the leaf for expressions over groups: it resolves keys by their SQL, and aggregates over ``columns``."""
 
     def leaf(node: exp.Expr) -> Lowered | None:
         key = keys.get(node.unnest().sql())
@@ -125,9 +125,9 @@ def is_accumulated(node: exp.Expr) -> bool:
 
 
 def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
-    """Return the aggregate's value; ``leaf`` resolves the columns of its rows.
+    """Return the aggregate's value; ``leaf`` resolves the columns of the aggregated rows.
 
-    Raise `NotIncremental` if it cannot be maintained incrementally.
+    Raise `NotIncremental` if the aggregate cannot be maintained incrementally.
     """
     condition = None
     if isinstance(node, exp.Filter):
@@ -200,7 +200,7 @@ _MOST_PARTS = 10**6
 
 
 def _quantile(node: exp.AggFunc, value: Lowered, into: Accumulator) -> Lowered:
-    """Return QUANTILE_DISC, which is one of the values, or MEDIAN or QUANTILE_CONT, interpolated between two values."""
+    """Return a quantile: QUANTILE_DISC is one of the values; MEDIAN and QUANTILE_CONT interpolate between two."""
     share = (5, 1) if isinstance(node, exp.Median) else None
     if isinstance(node.expression, exp.Literal) and not node.expression.is_string:
         share = decimal_literal(node.expression.this)
@@ -250,9 +250,9 @@ def _exact(value: Lowered, name: str) -> Lowered:
 
 
 def _variance(value: Lowered, into: Accumulator, root: bool, population: bool) -> Lowered:
-    """Return the variance, or its ``root``: (n·Σx² - (Σx)²) / (n·(n - 1)), with n² as the divisor for a population.
+    """Return the variance (n·Σx² - (Σx)²) / (n·(n - 1)), or its square root if ``root`` is True.
 
-    It is computed from exact integers, and NULL if the divisor is 0.
+    For a population the divisor is n². The variance is computed from exact integers, and NULL if the divisor is 0.
     """
     number, total = _count(value, into), into.total(value)
     squares = into.total(Lowered(call("mul", value.expr, value.expr), Type("int", 2 * value.type.scale, True,

@@ -119,7 +119,7 @@ def types_of(relation: Relation) -> dict[str, Type]:
 
 
 def common_type(types: Sequence[Type]) -> Type | None:
-    """Return the type that can represent a value of any of these (scales aligned), or None if there is none."""
+    """Return the type that can represent values of all these types, at their largest scale; None if there is none."""
     nullable = any(kind.nullable for kind in types)
     known = [kind for kind in types if kind.kind != "null"]
     if not known:
@@ -137,12 +137,12 @@ def common_type(types: Sequence[Type]) -> Type | None:
 
 
 def has_room(kind: Type, shift: int, digits: int) -> bool:
-    """Return True if every integer of the type, with ``shift`` more digits after the point, has at most ``digits``."""
+    """Return True if integers of the type have at most ``digits`` digits with ``shift`` more digits after the point."""
     return bool(10**digits > (2**126 if kind.wide else 2**63 * 10**shift))
 
 
 def decimal_literal(text: str) -> tuple[int, int] | None:
-    """Return value and scale of a literal without exponent: ``0.25`` is (25, 2); None for a float such as ``1e3``."""
+    """Return value and scale of a literal without exponent, as (25, 2) for ``0.25``; None for a float like ``1e3``."""
     match = re.fullmatch(r"(\d*)(?:\.(\d*))?", text)
     if match is None or not (match[1] or match[2]):
         return None

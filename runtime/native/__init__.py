@@ -9,13 +9,14 @@ machine.py                      └─cache.KernelCache──▶ step(address)  
         compile_process.py ──machine_code──▶ cache_folder.py
 ```
 
-The function `step` of a kernel returns a status: it never allocates, never raises, and does not hold the interpreter
-lock when compiled. A kernel that has no room (for a new key, an entry outside its window, a row in a full batch) stores
-the row at which it stops and returns; the structure's owner makes room, and the kernel resumes at that row. Tests run
-with room for one record, so that every such stop occurs. Both tiers give the same answers on the same arrays, so a node
-can change its tier between two calls. Every kernel is interpreted until its machine code is ready, or always if there
-is no compiler; the interpreted tier checks the bounds of arrays. This module imports nothing, so that the interpreted
-tier works where llvmlite is missing.
+The function `step` of a kernel never allocates memory and never raises; it returns a status. When compiled, it does not
+hold the interpreter lock. A kernel may lack capacity for a new key, for an entry outside its window, or for a row in a
+full batch. It then stores the row at which it stops, and returns. The owner of the structure makes room, and the kernel
+resumes at the stored row. Tests run with room for one record, so that every kind of stop occurs.
+
+Both tiers return the same answers on the same arrays, so a node can change its tier between two calls. Every kernel is
+interpreted until its machine code is ready, or always if there is no compiler. The interpreted tier checks the bounds
+of arrays. This module imports nothing, so that the interpreted tier works where llvmlite is missing.
 """
 
 __all__: list[str] = []

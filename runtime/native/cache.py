@@ -1,4 +1,4 @@
-"""Compiled kernels by source: from this process, from the cache folder, or from the compile process.
+"""Compiled kernels by source: linked in this process, stored in the cache folder, or made by the compile process.
 
 ```
 get(source) ──▶ linked in this process? ──▶ in the cache folder, or in a shipped one? link it ──▶ None: interpret it
@@ -43,7 +43,7 @@ __all__ = [
 FOLDER_VARIABLE: Final = "DELTABOOK_KERNEL_CACHE"
 """Environment variable with the cache folder."""
 SHIPPED_VARIABLE: Final = "DELTABOOK_SHIPPED_KERNELS"
-"""Environment variable with a second folder, which is only read: kernels that were compiled with an image."""
+"""Environment variable with a second, read-only folder: kernels that were compiled when an image was built."""
 SWITCH_VARIABLE: Final = "DELTABOOK_NATIVE"
 """Environment variable that is `off` if every kernel is to be interpreted, and otherwise `on` or missing."""
 
@@ -56,8 +56,8 @@ _REMEMBERED: Final = 4096
 _QUEUED: Final = 1024
 """Capacity of the queue of sources to compile."""
 _TRY_AGAIN_S: Final = 60.0
-"""Time in seconds after which a source is compiled again if the state of the machine made it fail, such as too little
-memory.
+"""Time in seconds after which a source is compiled again if it failed because of the state of the machine, such as too
+little memory.
 """
 _T = TypeVar("_T")
 
@@ -85,7 +85,7 @@ class KernelStatus:
     is_on: bool
     """True if kernels are compiled."""
     reason: str
-    """Reason why every kernel is interpreted; empty if they are compiled."""
+    """Reason why every kernel is interpreted; empty if kernels are compiled."""
     llvmlite: str
     """Version of llvmlite; empty if it is not installed."""
     folder: Path
@@ -99,14 +99,15 @@ class KernelStatus:
     pending: int
     """Number of sources that are queued or being compiled for this process."""
     failed: int
-    """Number of sources whose compilation failed, as known to this process; they stay interpreted."""
+    """Number of sources that are interpreted because their compilation failed, as far as this process knows."""
 
 
 class KernelCache:
     """Compiled kernels by source. Thread-safe.
 
-    If kernels cannot be compiled (switched off, llvmlite missing, a folder that other users can write), `get` returns
-    None for every source and `status` has the reason. Only `compile_now` and `wait` block until the compiler is done.
+    If kernels cannot be compiled, `get` returns None for every source, and `status` has the reason: compilation is
+    switched off, llvmlite is missing, or other users can write the folder. Only `compile_now` and `wait` block until
+    the compiler is done.
     """
 
     _log = Logger()
@@ -126,7 +127,7 @@ class KernelCache:
     ) -> None:
         """Prepare a cache in ``folder``; nothing is read or written yet.
 
-        With ``is_foreground`` sources are compiled with the priority of this process, not with the lowest one.
+        With ``is_foreground`` sources are compiled at the priority of this process, not at the lowest priority.
         ``shipped`` is a folder that is only read, for kernels that ``folder`` does not have.
         """
         self._root = folder
@@ -159,7 +160,7 @@ class KernelCache:
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Name of a source → reason why it stays interpreted, as known to this process."""
+        """Name of a source whose compilation failed → reason, as far as this process knows."""
         with self._changed:
             return dict(self._failures)
 
@@ -187,7 +188,7 @@ class KernelCache:
             return self._load(name, source)
 
     def request(self, sources: Iterable[str]) -> None:
-        """Compile sources in the background; those that are compiled, queued or failed are ignored.
+        """Compile sources in the background; sources that are compiled, queued or failed are ignored.
 
         Sources beyond the capacity of the queue are dropped; a later request may repeat them.
         """
@@ -214,7 +215,7 @@ class KernelCache:
         return not wanted
 
     def compile_now(self, sources: Iterable[str]) -> CompileReport:
-        """Compile sources and wait for the result, including sources that failed before or whose file is damaged."""
+        """Compile sources, also those that failed before or whose file is damaged, and wait for the result."""
         started_s = time.monotonic()
         wanted = {kernel_name(source): source for source in sources}
         with self._changed:
@@ -255,15 +256,15 @@ class KernelCache:
     def create_folder(self) -> None:
         """Make the folder.
 
-        Raises `OSError` if that is impossible, if other users can write there, or if llvmlite is missing.
+        Raises `OSError` if the folder cannot be made, if other users can write it, or if llvmlite is missing.
         """
         if not self._off:
             self._new_folder().create()
 
     def check_folder(self) -> list[str]:
-        """Make the folder, write a file in it, and return a reason for each kernel in it that cannot be used.
+        """Make the folder and write a test file; return a reason for each kernel in the folder that cannot be used.
 
-        Raises `OSError` like `create_folder`, and if no file can be written.
+        Raises `OSError` like `create_folder`, and also if no file can be written.
         """
         if self._off:
             return []
@@ -272,7 +273,7 @@ class KernelCache:
         return [reason for name in folder.names() if (reason := _damage(folder, name))]
 
     def environment(self) -> dict[str, str]:
-        """Return the variables with which another process has the same cache."""
+        """Return the environment variables with which another process uses the same cache."""
         shipped = {} if self._shipped_root is None else {SHIPPED_VARIABLE: str(self._shipped_root)}
         return {FOLDER_VARIABLE: str(self._root), SWITCH_VARIABLE: "off" if self._off else "on", **shipped}
 
@@ -290,7 +291,7 @@ class KernelCache:
     # ---- the folder ---------------------------------------------------------------------------------------------
 
     def _opened(self) -> CacheFolder | None:
-        """Return the folder of this version; None, with the reason in `_off`, if there can be none."""
+        """Return the folder of this version; if there can be none, return None and set `_off` to the reason."""
         if self._folder is None and not self._off:
             try:
                 self._folder = self._new_folder()
@@ -322,7 +323,7 @@ class KernelCache:
 
     def _load(self, name: str, source: str) -> MachineKernel | None:
         if self._folder is None and not self._has_a_folder():
-            return None  # no kernel was compiled yet: return without loading LLVM
+            return None  # no kernel has been compiled yet: return without loading LLVM
         folder = self._opened()
         if folder is None:
             return None
@@ -357,7 +358,7 @@ class KernelCache:
                 self._fail(name, reason)
 
     def _recompile(self, name: str, source: str, folder: CacheFolder, reason: str) -> None:
-        """Drop an object file that cannot be linked and request a new one, once in a process."""
+        """Drop an object file that cannot be linked and request a new one, at most once for each source."""
         with contextlib.suppress(OSError):  # the folder may be on a read-only file system
             folder.drop(name)
         if name in self._dropped or folder.has_code(name):
@@ -451,7 +452,7 @@ class KernelCache:
 
 
 def _damage(folder: CacheFolder, name: str) -> str:
-    """Return the reason why a kernel's object file cannot be linked; empty if it can, or if there is no file."""
+    """Return the reason why a kernel's object file cannot be linked; empty if it can be, or if there is no file."""
     try:
         content = folder.code(name, is_use=False)
         if content is not None:
@@ -459,19 +460,19 @@ def _damage(folder: CacheFolder, name: str) -> str:
     except KernelFileError as error:
         return str(error)
     except OSError:
-        pass  # the folder cannot be read, which the next use of the folder reports
+        pass  # the folder cannot be read; the next use of the folder reports this
     return ""
 
 
 def _remember(facts: dict[str, _T], name: str, fact: _T) -> None:
-    """Add a fact to a dictionary; evict the oldest one if there are more than `_REMEMBERED`."""
+    """Add a fact to a dictionary; evict the oldest fact if there are more than `_REMEMBERED`."""
     facts[name] = fact
     if len(facts) > _REMEMBERED:
         del facts[next(iter(facts))]
 
 
 def is_switched_on(environ: Mapping[str, str]) -> bool:
-    """Return True unless ``DELTABOOK_NATIVE`` is ``off``, in upper or lower case: then no kernel is compiled.
+    """Return False if ``DELTABOOK_NATIVE`` is ``off``, in upper or lower case; else True: kernels are then compiled.
 
     Raises `ValueError` for values other than ``on`` and ``off``.
     """
@@ -485,8 +486,8 @@ def kernels_from_environment(environ: Mapping[str, str] | None = None, *, is_for
     """Return a cache in the folder that the environment names.
 
     The folder is ``DELTABOOK_KERNEL_CACHE``, else ``deltabook/kernels`` in ``XDG_CACHE_HOME``, else in ``~/.cache``;
-    ``DELTABOOK_SHIPPED_KERNELS`` names the folder of an image. ``DELTABOOK_NATIVE=off`` switches compilation off;
-    another value than ``on`` and ``off`` raises `ValueError`.
+    ``DELTABOOK_SHIPPED_KERNELS`` names the folder of an image. ``DELTABOOK_NATIVE=off`` switches compilation off.
+    Raises `ValueError` for any value of ``DELTABOOK_NATIVE`` except ``on`` and ``off``.
     """
     variables = os.environ if environ is None else environ
     enabled = is_switched_on(variables)

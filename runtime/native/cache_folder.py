@@ -4,14 +4,14 @@
 FOLDER/                       mode 0700, one for all versions
 └─ KEY/                       hash of the kernel library's text, llvmlite, Python and the processor
    ├─ lock                    held (flock) by the process that compiles
-   ├─ k_HASH.py               kernel source, only for people
-   ├─ k_HASH.o                its object code (`object_code`); the time of modification is that of the last use
+   ├─ k_HASH.py               kernel source, for people; no program reads it
+   ├─ k_HASH.o                object code of the source (`object_code`); its modification time is that of the last use
    └─ k_HASH.failed           in place of k_HASH.o: why the source cannot be compiled
 ```
 
-The content of a `.o` is executed. So a file is read only if it belongs to this user and no other user may write it; the
-same holds for both folders. An unsafe file is replaced by compiling again; an unsafe folder is not used at all. Files
-are written under another name and renamed, so that a reader sees a whole file or none.
+The content of a `.o` file is executed. So each file, and both folders, must belong to this user, and no other user may
+be able to write them. A kernel whose file is unsafe is compiled again; an unsafe folder is not used at all. Files are
+written under another name and renamed, so that a reader sees either a whole file or no file.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _KINDS: Final = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link"}
 _NOT_READABLE: Final = frozenset({errno.EACCES, errno.ELOOP, errno.EISDIR})
 _STALE_S: Final = 3600.0
-"""Age in seconds at which a temporary file counts as left behind by a killed process."""
+"""Age in seconds at which a temporary file is removed, because a killed process must have left it."""
 
 
 def compiler_version() -> str:
@@ -62,15 +62,15 @@ def _digest_of_texts() -> bytes:
 
 
 _TEXTS_DIGEST: Final = _digest_of_texts()
-"""Digest of the kernel library's text, computed at import: if the files are replaced while a process runs, the process
-needs kernels that match the old text.
+"""Digest of the kernel library's text. It is computed at import: if the files are replaced while a process runs, the
+process still needs kernels that match the old text.
 """
 
 
 def compiler_key() -> str:
     """Return the name of the folder for kernels that this process can link.
 
-    It is a hash of everything on which compiled code depends.
+    The name is a hash of everything on which compiled code depends.
     """
     digest = hashlib.sha256(_TEXTS_DIGEST)
     for fact in (compiler_version(), platform.python_version(), platform.system(), platform.machine(), *host_cpu()):
@@ -102,7 +102,7 @@ class CacheFolder:
         self.path = root / key
 
     def create(self) -> None:
-        """Make the folders, readable and writable by this user alone."""
+        """Make the folders, with access for this user alone."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.mkdir(mode=0o700, exist_ok=True)
         self.check()
@@ -169,7 +169,7 @@ class CacheFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of this key during the context; wait while another process that compiles holds it."""
+        """Hold the lock of this key during the context; first wait until no other compile process holds it."""
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -186,7 +186,7 @@ class CacheFolder:
         return sum(self.has_code(name) for name in self.names())
 
     def evict(self, limit_bytes: int) -> int:
-        """Remove the least recently used kernels until the rest fits the limit; return the number removed."""
+        """Remove the least recently used kernels until the rest fits the limit; return how many were removed."""
         self._remove_stale()
         entries = sorted(self._entries(), key=lambda entry: entry.used_s)
         excess = sum(entry.size_bytes for entry in entries) - limit_bytes
@@ -212,7 +212,7 @@ class CacheFolder:
                 raise KernelFileError(f"expected a file at {path} that can be read, was: {error.strerror}") from error
             raise
         with os.fdopen(descriptor, "rb") as file:
-            # The open file is checked, not its name, to which another user could have moved another file by now.
+            # The open file is checked, not the path: another user could have moved another file to the path by now.
             if misuse := _misuse(os.fstat(descriptor), is_folder=False):
                 raise KernelFileError(f"expected {path} to be {misuse}")
             if is_use:
@@ -255,7 +255,7 @@ class CacheFolder:
 
 
 def _misuse(status: os.stat_result, *, is_folder: bool) -> str:
-    """Return the expected and actual state of a file or folder that other users could have written; else empty."""
+    """Return the expected and the actual state of a file or folder that others could write; empty if it is safe."""
     kind, is_kind = ("a folder", stat.S_ISDIR) if is_folder else ("a file", stat.S_ISREG)
     if not is_kind(status.st_mode):
         return f"{kind}, was {_KINDS.get(stat.S_IFMT(status.st_mode), 'something else')}"

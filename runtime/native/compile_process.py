@@ -2,13 +2,13 @@
 
 ```
 python -m runtime.native.compile_process FOLDER KEY LIMIT_BYTES [foreground]
-stdin   one `CompileRequest` a line, as JSON; the process ends with its standard input
-stdout  one `CompileReply` for each, in order
+stdin   one `CompileRequest` a line, as JSON; the process ends when its standard input ends
+stdout  one `CompileReply` for each request, in order
 stderr  warnings of LLVM; a traceback if the process ends with an error
 ```
 
-The process runs at the lowest priority unless `foreground` is given, and a crash of the compiler ends only this
-process. This is why the compiler is not a thread of the process that needs the kernel.
+The process runs at the lowest priority unless `foreground` is given. A crash of the compiler ends only this process.
+For these two reasons, the compiler is not a thread of the process that needs the kernel.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CompileReply(msgspec.Struct, frozen=True):
     name: str
     """Name of the source."""
     outcome: Literal["compiled", "present", "failed"]
-    """Outcome; `present` if another process had compiled the source."""
+    """Outcome; `present` if the cache already had the compiled kernel."""
     reason: str = ""
     """Reason why the source cannot be compiled; empty unless it failed."""
     is_lasting: bool = True

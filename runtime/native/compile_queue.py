@@ -4,8 +4,9 @@
 submit ──▶ queue ──▶ thread ──CompileRequest──▶ compile process ──CompileReply──▶ thread ──▶ on_reply
 ```
 
-The thread starts with the first source. After some time without a source, it ends the process and itself. A process
-that fails (it ends, or does not reply in time) is replaced once; if the second process fails too, the source fails.
+The thread starts with the first source. After some time without a source, the thread ends the process and itself. If a
+process ends or does not reply in time, a second process is started for the source; if that one fails too, the source
+fails.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _ATTEMPTS: Final = 2
 """Number of processes that try to compile a source."""
 _READ_BYTES: Final = 64 * 1024
 _STDERR_CHARACTERS: Final = 1000
-"""Number of last characters of the process's standard error that a message contains."""
+"""Number of characters from the end of the process's standard error that a message contains."""
 _JOIN_S: Final = 5.0
 """Longest time in seconds for which `close` waits for the thread."""
 
@@ -45,7 +46,7 @@ _JOIN_S: Final = 5.0
 class CompileQueue:
     """Queue of sources, which a separate process compiles one after the other.
 
-    `on_reply` is called by the queue's thread, once for every source accepted, except for those dropped by `close`.
+    The queue's thread calls `on_reply` once for every accepted source, except for sources that `close` drops.
     """
 
     def __init__(
@@ -61,8 +62,8 @@ class CompileQueue:
     ) -> None:
         """Prepare the queue.
 
-        ``arguments`` are those of the process, which runs in ``cwd``. It has ``timeout_s`` seconds for each source, and
-        is ended after ``linger_s`` seconds without one.
+        ``arguments`` are the arguments of the process, and ``cwd`` is its working directory. The process has
+        ``timeout_s`` seconds for each source, and is ended after ``linger_s`` seconds without a source.
         """
         self._command = [*command, *arguments]
         self._on_reply = on_reply
@@ -98,7 +99,7 @@ class CompileQueue:
     def close(self) -> None:
         """End the compile process and drop the queued sources."""
         if os.getpid() != self._owner_pid:
-            return  # this is a forked copy: thread and process belong to the parent
+            return  # this object is a forked copy: thread and process belong to the parent
         with self._changed:
             self._is_closed = True
             self._requests.clear()
@@ -125,7 +126,7 @@ class CompileQueue:
             return None
 
     def _compiled(self, request: CompileRequest) -> CompileReply | None:
-        """Return the reply of the compile process, or a failure if there is none; None if the queue was closed.
+        """Return the reply of the compile process, or a failure if there is no reply; None if the queue was closed.
 
         The failure is not lasting if the machine could not start the process.
         """
@@ -160,7 +161,7 @@ class CompileQueue:
 
 
 class _CompileProcess:
-    """A running compile process. Of its methods only `end` may be called by several threads."""
+    """A running compile process. `end` may be called by any thread; all other methods by one thread only."""
 
     def __init__(self, command: Sequence[str], cwd: Path) -> None:
         root = str(Path(__file__).parents[2])
@@ -172,8 +173,8 @@ class _CompileProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            # The process runs in a folder that only this user can write, so that it imports nothing from the directory
-            # of the run.
+            # The process runs in a folder that only this user can write, so that it imports nothing from the working
+            # directory of its parent.
             cwd=cwd,
             env={**os.environ, "PYTHONPATH": path},
             # In a new process group, so that an interrupt from the keyboard reaches only the parent, which ends the
@@ -189,7 +190,7 @@ class _CompileProcess:
         return self._process.pid
 
     def ask(self, request: CompileRequest, timeout_s: float) -> CompileReply:
-        """Return the reply to a request. Raises `CompileProcessError` if there is none in time."""
+        """Return the reply to a request. Raises `CompileProcessError` if there is no reply in time."""
         deadline_s = time.monotonic() + timeout_s
         try:
             self._write(msgspec.json.encode(request) + b"\n", deadline_s)
@@ -197,7 +198,7 @@ class _CompileProcess:
         except BrokenPipeError:
             line = None
         if line is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):  # it has closed a pipe, and usually ends
+            with contextlib.suppress(subprocess.TimeoutExpired):  # a process that has closed a pipe usually ends
                 self._process.wait(_remaining_s(deadline_s))
             code = self._process.returncode
             end = "a closed pipe" if code is None else f"its end: {code}"

@@ -1,7 +1,7 @@
 """Owners of indexes over the records of hash tables: by a part of the key, by the least key of a group, in an order.
 
-Each owner makes room for the kernels that work on its index, and reads and restores its records. The functions of the
-kernels are in `library.members`, `library.levels` and `library.sorted_rows`.
+An owner makes room in its index for kernels, and reads and restores the records of the index. The functions that the
+kernels call are in `library.members`, `library.levels` and `library.sorted_rows`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Words = npt.NDArray[np.int64]
 
 
 class Members(RecordStructure):
-    """Key → values, with a list of the records for each head (the first words of a key): see `library.members`."""
+    """Key → values; the records with the same head (the first words of a key) are linked. See `library.members`."""
 
     def __init__(self, head_words: int, key_words: int, value_words: int, *, is_direct: bool = False) -> None:
         """Begin with no records.
@@ -44,7 +44,7 @@ class Members(RecordStructure):
         return len(self.records)
 
     def make_room(self) -> None:
-        """Make the room that `members.locate_member` lacked."""
+        """Make room after `members.locate_member` found none."""
         if self.views[members.META][members.WANTED] == members.HEADS:
             self.heads.make_room()
         else:
@@ -68,7 +68,7 @@ class Members(RecordStructure):
         self.records.load(records)
         head_words = self.heads.key_words
         heads = records[:, :head_words]
-        # Equal heads become neighbours; the list of each head then links its slots in this order.
+        # Records with equal heads become neighbours; the list of each head then links their slots in this order.
         order = np.lexsort(heads.T) if head_words else np.arange(len(records))
         ordered = heads[order]
         begins = np.ones(len(order), np.bool_)
@@ -83,7 +83,7 @@ class Members(RecordStructure):
         links[first, 1] = -1 - np.arange(len(first))
 
     def nbytes(self) -> int:
-        """Return the size of its arrays and tables in bytes."""
+        """Return the size of the arrays and tables in bytes."""
         return super().nbytes() + self.records.nbytes() + self.heads.nbytes()
 
     def _check(self) -> None:
@@ -123,7 +123,7 @@ class Levels(Structure):
     def __init__(self) -> None:
         super().__init__(2)
         self.records = HashTable(2, levels.WORDS - 2)
-        """Keys that have a total, each with its place in the heap of its group."""
+        """Keys that have a total; each record also has the key's place in the heap of the group."""
         self.link(levels.RECORDS, self.records)
         self.put(levels.ROOTS, np.zeros(0, np.int64))
 
@@ -138,9 +138,9 @@ class Levels(Structure):
         self.records.make_room(keys)
 
     def load(self, groups: Words, keys: Words, amounts: Words) -> None:
-        """Replace the totals by the sums of these amounts, which must not be negative and must be fewer than 2^31.
+        """Replace the totals by sums of these amounts: at most 2^31 - 1 amounts, none of them negative.
 
-        The heap of a group begins as a path in the order of its keys.
+        At first, the heap of each group is a path of its keys in ascending order.
         """
         order = np.lexsort((keys, groups))
         order = order[amounts[order] != 0]
@@ -152,7 +152,7 @@ class Levels(Structure):
         records = np.zeros((len(starts), levels.WORDS), np.int64)
         records[:, levels.GROUP], records[:, levels.KEY] = groups, keys
         if len(starts):
-            # The amounts are added in halves of 32 bits, whose sums fit into 64.
+            # The amounts are added in halves of 32 bits; the sum of each half fits into 64 bits.
             low = np.add.reduceat(amounts & _LOW_HALF, starts)
             high = np.add.reduceat(amounts >> _HALF, starts) + (low >> _HALF)
             records[:, levels.TOTAL] = (high << _HALF) | (low & _LOW_HALF)
@@ -213,13 +213,13 @@ def _total(words: Words) -> int:
 
 
 _FILLED: Final = 48
-"""Entries of a leaf, or children of an inner node, after `SortedRows.build`; the next insertions then split no node."""
+"""Number of entries or children that `SortedRows.build` puts into a node; room remains for further insertions."""
 _LEAST_LEAVES: Final = 4
 _LEAST_INNERS: Final = sorted_rows.LEVELS
 
 
 class SortedRows(Structure):
-    """Slots in the order of their order words. Not thread-safe: one owner at a time.
+    """Slots, sorted by their order words. Not thread-safe: one owner at a time.
 
     >>> rows = SortedRows(1)
     >>> rows.build(np.array([0, 1, 2]), np.array([[30], [10], [20]]))
@@ -241,7 +241,7 @@ class SortedRows(Structure):
         self._begin(0, _LEAST_LEAVES, _LEAST_INNERS)
 
     def _begin(self, rows: int, leaves: int, inners: int) -> None:
-        """Remove all records; make this many nodes, of which one leaf becomes the root and the others are free."""
+        """Remove all records and make this many nodes: one leaf becomes the root, all other nodes are free."""
         meta = self._meta
         for place in range(sorted_rows.NUMBERS):
             meta[place] = 0
@@ -390,7 +390,7 @@ class SortedRows(Structure):
 
 
 def _put(nodes: Words, place: int, values: Words) -> None:
-    """Write values to nodes from a place on: `_FILLED` to each node, and the rest to the last one."""
+    """Write values to nodes from a place on: `_FILLED` values to each node, and the rest to the last node."""
     whole = len(nodes) - 1
     nodes[:whole, place : place + _FILLED] = values[: whole * _FILLED].reshape(whole, _FILLED)
     rest = values[whole * _FILLED :]

@@ -1,10 +1,11 @@
 """Primitives of kernel source as LLVM code: the same names as in `runtime.native.plain`, on raw addresses.
 
-A table is an array of addresses, an array of cells is the address of its first int64; reading a cell is one load,
-without a check of bounds. An integer of 128 bits is LLVM's i128, on which the ordinary operators work.
+A table is an array of addresses; an array of cells is the address of its first int64. Reading a cell is one load,
+without a check of bounds. An integer of 128 bits is LLVM's i128, and LLVM's ordinary instructions work on it.
 
-A primitive is a function that gets the code under construction and the arguments as `Operand`s, and returns the result.
-Primitives for which LLVM has no instruction are kernel source themselves: `rank`, and the functions of `library.wide`.
+A primitive is a function: its arguments are the code under construction and the arguments of the call, as `Operand`s;
+it returns the result of the call. The primitives for which LLVM has no instruction are kernel source themselves: `rank`
+and the functions of `library.wide`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Operand(NamedTuple):
     type: str
     """LLVM type of the value."""
     literal: int | None = None
-    """The value, if it is an integer of 64 bits that is known at translation."""
+    """The value of a 64-bit integer that is known at translation; else None."""
 
     @property
     def typed(self) -> str:
@@ -80,7 +81,7 @@ _Primitive = Callable[..., Operand | None]
 
 
 def float_literal(value: float) -> str:
-    """Return a float in LLVM's notation, by its bits."""
+    """Return a float in LLVM's notation: the hexadecimal digits of its bits."""
     return f"0x{_DOUBLE.unpack(struct.pack('<d', value))[0]:016X}"
 
 
@@ -124,8 +125,8 @@ def _window(c: Code, table: Operand, place: Operand, source: Operand, first: Ope
 def rank(cells: Any, place: int, count: int, key: int) -> int:
     """Return the number of cells that are less than a key.
 
-    This has no dependent loads and no mispredicted branches; LLVM vectorises it. Measured on 64 cells: 12 % less time
-    for a step in a tree than three rounds of three comparisons.
+    The loop has no dependent loads and no mispredicted branches, and LLVM vectorises it. Measured on 64 cells: a step
+    in a tree takes 12 % less time than with three rounds of three comparisons.
     """
     less = 0
     for at in range(place, place + count):
@@ -153,9 +154,9 @@ def _outside(c: Code, value: Operand) -> Operand:
 
 
 def _near_float(c: Code, value: Operand) -> Operand:
-    """Return a double near the value: each half of the value is rounded by itself.
+    """Return a double near the value: each half of the value's magnitude is rounded by itself.
 
-    The halves are those of the magnitude; the halves of a small negative number would be -2^64 and nearly 2^64.
+    The magnitude is needed: the halves of a small negative number are -2^64 and nearly 2^64.
     """
     is_negative = c.emit(BOOL, f"icmp slt {value.typed}, 0")
     opposite = c.emit(WIDE, f"sub i128 0, {value.text}")
@@ -171,7 +172,7 @@ def _near_float(c: Code, value: Operand) -> Operand:
 def _mul_wide(c: Code, left: Operand, right: Operand) -> Operand:
     product = c.emit(WIDE, f"mul {left.typed}, {right.text}")
     near = c.emit(DOUBLE, f"fmul {_near_float(c, left).typed}, {_near_float(c, right).text}")
-    # Near the limit the rounded float may be on the wrong side of it; the product itself does not wrap there.
+    # Near the limit the rounded float may be on the wrong side of the limit; the product itself does not wrap there.
     limit = 1.5 * 2.0**126
     below = c.emit(BOOL, f"fcmp olt {near.typed}, {float_literal(limit)}")
     above = c.emit(BOOL, f"fcmp ogt {near.typed}, {float_literal(-limit)}")
@@ -214,7 +215,7 @@ def _wide_right(c: Code, value: Operand, by: Operand) -> Operand:
 
 
 def _mix(c: Code, state: Operand, word: Operand) -> Operand:
-    # One multiplication gives both halves, so that this takes as long as a product of 64 bits and a shift of it.
+    # One multiplication computes both halves, so the step takes as long as a product of 64 bits and a shift.
     mixed = c.emit(WIDE, f"zext {c.emit(INT, f'xor {state.typed}, {word.text}').typed} to i128")
     product = c.emit(WIDE, f"mul {mixed.typed}, {_GOLDEN}")
     high = _narrow(c, c.emit(WIDE, f"lshr {product.typed}, 64"))

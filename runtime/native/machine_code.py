@@ -1,16 +1,18 @@
 """Compiler of kernel source to object code: it translates the source to LLVM's language, and LLVM does the rest.
 
 Kernel source is a small part of Python: functions of integers, floats, truth values and arrays of cells (integers of 64
-bits), with assignments, `if`, `while`, `for … in range(…)`, and calls of one another and of the primitives of
-`runtime.native.plain`. A parameter has the type of its argument, and a variable the type of the values that are
-assigned to it. So each function is translated once for each combination of types of arguments; if it gives a parameter
-to `constant`, also once for each value of that parameter. A kernel and all functions that it calls are one module of
-LLVM. LLVM chooses which functions it inlines, except that those marked `jit_inline` always are and those marked
-`jit_apart` never are.
+bits). Functions have assignments, `if`, `while`, `for … in range(…)`, and calls of other functions and of the
+primitives of `runtime.native.plain`.
 
-numba was used before: its typing and lowering took 30 s of processor time for the shipped kernels, where this takes
-2 s. It had to be patched not to optimise and link every function by itself, and its output was four times as much work
-for LLVM.
+A parameter has the type of its argument, and a variable the type of the values that are assigned to it. So each
+function is translated once for each combination of argument types. A function that passes a parameter to `constant` is
+also translated once for each value of this parameter. A kernel and all functions that it calls form one LLVM module.
+LLVM always inlines functions marked `jit_inline`, never inlines functions marked `jit_apart`, and decides for all
+others itself.
+
+numba was used before. Its typing and lowering took 30 s of processor time for the shipped kernels; this module takes
+2 s. numba had to be patched so that it did not optimise and link every function separately, and its output took LLVM
+four times as long.
 """
 
 from __future__ import annotations
@@ -40,9 +42,9 @@ _MARKS: Final = {
 }
 """Name of a decorator → linkage and attributes of the function.
 
-Functions marked `jit` are not private, because LLVM inlines a private function that has one caller, however long it is.
-If a tree's whole `add` is inlined into the loop over a batch, the loop runs out of registers, which costs PSP's index
-8 % of its time.
+Functions marked `jit` are not private, because LLVM inlines a private function with only one caller, however long the
+function is. If the whole `add` of a tree is inlined into the loop over a batch, the loop runs out of registers: the
+index of the view PSP then takes 8 % more time.
 """
 _WIDTHS: Final = {BOOL: 0, INT: 1, DOUBLE: 2}
 """Types of numbers → rank: in an expression or a variable, a value of a lower rank is converted to a higher one."""
@@ -67,8 +69,8 @@ _FILES: Final = 64
 def compile_source(source: str) -> bytes:
     """Return the object code of a source's `step` for this processor.
 
-    The source is first executed as Python, which defines its functions; its exceptions are not caught. Raises
-    `SyntaxError` and `KernelSourceError` for a source that cannot be compiled.
+    The source is first executed as Python, which defines its functions; exceptions of the execution are not caught.
+    Raises `SyntaxError` and `KernelSourceError` for a source that cannot be compiled.
     """
     import llvmlite.binding as llvm
 
@@ -105,7 +107,7 @@ def _mark_of(function: object) -> str | None:
 
 
 def literal_places(function: Any) -> frozenset[int]:
-    """Return the positions of the parameters that a function gives to `constant`."""
+    """Return the positions of the parameters that a function passes to `constant`."""
     node = _definition(function)
     given = {
         call.args[0].id
@@ -130,7 +132,7 @@ class _Module:
         return "\n".join([*(f"declare {each}" for each in self.declarations), *self._texts])
 
     def function(self, function: Any, arguments: Sequence[Operand], symbol: str = "") -> tuple[str, str]:
-        """Return name and result type of a function for arguments of these types.
+        """Return the name and the result type of a function's translation for arguments of these types.
 
         Raise `KernelSourceError` for a function that is not decorated with `jit`, or calls itself.
         """
@@ -159,7 +161,7 @@ class _Function:
     def __init__(self, module: _Module, function: Any, arguments: Sequence[Operand], result: str) -> None:
         """Prepare the translation.
 
-        ``result`` is the type of the result; if empty, it is the type of the returned values.
+        ``result`` is the type of the result; if it is empty, the returned values determine the type.
         """
         self._module, self._node = module, _definition(function)
         self._globals = function.__globals__
@@ -177,7 +179,7 @@ class _Function:
         self._types = {value.text[1:]: value.type for value in self._arguments}
         self.result = result
         self._is_settled = False
-        # If a later value of a variable or of the result is wider than the first one, the function is translated again.
+        # If a variable or the result later gets a wider value than its first one, the function is translated again.
         while not self._is_settled:
             self._is_settled = True
             self._translate()
@@ -223,7 +225,7 @@ class _Function:
         return [f"{name}.{self._labels}" for name in names]
 
     def _begin(self, label: str, end: str = "") -> None:
-        """Begin a block. ``end`` is the last instruction of the block before; by default it continues here."""
+        """Begin a block. ``end`` is the last instruction of the preceding block; by default a jump to this block."""
         self.put(end or f"br label %{label}")
         self._lines.append(f"{label}:")
         self._block = label
@@ -255,7 +257,7 @@ class _Function:
             values = self._values(node.value)
             if len(values) != len(first.elts):
                 raise self._wrong(node, "as many values as variables")
-            # As in Python, all values are computed first; then for each target its index, and the store.
+            # As in Python, all values are computed first; then, for each target in turn, its index and the store.
             for target, value in zip(first.elts, values, strict=True):
                 self._store(target, value)
             return
@@ -462,7 +464,7 @@ class _Function:
         return self._literal(self._known(node), node)
 
     def _known(self, node: ast.expr) -> Any:
-        """Return the value of a name, or of an attribute of a module, that is not a variable."""
+        """Return the value of a global name or of an attribute of a module."""
         if isinstance(node, ast.Name):
             if node.id in self._globals:
                 return self._globals[node.id]
@@ -500,7 +502,7 @@ class _Function:
         return self.emit(type_, f"{names[kind]} {left.typed}, {right.text}")
 
     def _divided(self, left: Operand, right: Operand, *, is_quotient: bool) -> Operand:
-        """Return the quotient or remainder, rounded as in Python; for a divisor of 0, which no kernel has, return 0."""
+        """Return the quotient or remainder, rounded as in Python; 0 for a divisor of 0, which no kernel has."""
         by = right
         if by.literal in (None, 0, -1):
             plus = self.emit(INT, f"add {right.typed}, 1")
@@ -558,11 +560,11 @@ class _Function:
         return self.emit(BOOL, f"icmp {_COMPARE[type(op)]} {left.typed}, {right.text}")
 
     def _logic(self, node: ast.BoolOp) -> Operand:
-        """Return `and` or `or` as a truth value: in Python it is an operand, but kernels use only its truth."""
+        """Return `and` or `or` as a truth value; Python returns an operand, but kernels use only its truth."""
         return self._joined(node, [functools.partial(self._truth, each) for each in node.values])
 
     def _joined(self, node: ast.BoolOp | ast.Compare, parts: Sequence[Callable[[], Operand]]) -> Operand:
-        """Return whether all parts (or for `or`, any part) are true; parts after the deciding one are not evaluated."""
+        """Return whether all parts (for `or`, any part) are true; parts after the deciding part are not evaluated."""
         is_all = isinstance(node, ast.Compare) or isinstance(node.op, ast.And)
         (end,) = self._new_labels("decided")
         arrivals = []

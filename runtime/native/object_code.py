@@ -1,7 +1,7 @@
 """Object code of kernels, and its linking into this process by LLVM.
 
-A kernel takes an int64, returns an int64 and calls nothing in the interpreter. So a file has only the code that LLVM
-emits for it, and no pickle, which could execute anything. `llvmlite` links it in under 1 ms.
+A kernel takes an int64, returns an int64 and calls nothing in the interpreter. So a file contains only the code that
+LLVM emits for the kernel, and no pickle, which could execute anything. `llvmlite` links the code in under 1 ms.
 
 ```
 file = SHA-256 of the object code (32 bytes) ‖ object code (ELF or Mach-O) that defines `kernel: i64 → i64`
@@ -64,7 +64,7 @@ def link(content: bytes) -> MachineKernel:
         raise KernelFileError(f"expected object code with its own SHA-256, was another digest over {len(code)} bytes")
     import llvmlite.binding as llvm
 
-    global _linker, _linked  # noqa: PLW0603 - one linker serves the process: each owns memory of its own
+    global _linker, _linked  # noqa: PLW0603 - one linker for the whole process, because each linker allocates memory
     with _lock:
         if _linker is None:
             _linker = llvm.create_lljit_compiler(target_machine())

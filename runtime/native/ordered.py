@@ -26,10 +26,12 @@ Numbers = npt.NDArray[np.intp]
 _DENSE_CELLS: Final = 1 << 16
 _DENSE_SPREAD: Final = 8
 _DENSE_MOST: Final = 1 << 20
-"""The dense layout has at most `_DENSE_CELLS` cells, or up to `_DENSE_SPREAD` cells for each entry but no more than
-`_DENSE_MOST`. A limit is needed because one call of `make_room` may move all cells."""
+"""Greatest number of cells of the dense layout, however many entries there are. With few entries the layout may have
+`_DENSE_CELLS` cells; with more entries, up to `_DENSE_SPREAD` cells for each entry. The number is limited because one
+call of `make_room` may move all cells.
+"""
 _SLACK: Final = 64
-"""A window is wider than the span of its keys by at least a 64th of it, so that drifting keys cause few moves."""
+"""A window is wider than the span of its keys by at least a 64th of the span, so that drifting keys cause few moves."""
 _FILL: Final = 56
 """Greatest number of entries of a leaf, and of children of an inner node, when trees are built from entries."""
 _LOW: Final = np.uint64(0xFFFFFFFF)
@@ -42,15 +44,15 @@ _FIRST_WORDS: Final = 1 << 12
 class OrderedIndex(RecordStructure):
     """Group × key → weight and sums, with exact prefix sums: see `library.ordered`.
 
-    An index begins in the dense layout. It changes to trees when its keys and groups need more cells than the limits of
-    the dense layout allow; only `load` changes back.
+    An index begins in the dense layout. It changes to trees when its keys and groups need more cells than the dense
+    layout may have; only `load` returns to the dense layout.
     """
 
     def __init__(self, group_words: int, sums: int, *, dense_cells: int = _DENSE_CELLS) -> None:
         """Begin with no entries.
 
-        ``dense_cells`` is the number of cells that the dense layout may have with any number of entries; 0 for trees
-        only.
+        ``dense_cells`` is the number of cells that the dense layout may have with any number of entries; with 0 the
+        index has only trees.
         """
         assert 0 <= sums <= _SUMS_MOST
         super().__init__(entries.PLACES)
@@ -93,7 +95,7 @@ class OrderedIndex(RecordStructure):
             self._add_chunk()
 
     def _add_groups(self) -> None:
-        """Add a row for one more group, and its cells."""
+        """Add a row and cells for one more group."""
         meta, numbers = self._meta, self.groups.views[hashing.META]
         room = int(meta[entries.ROOM])
         wanted = int(numbers[hashing.USED]) + (0 if numbers[hashing.FREE] else 1)
@@ -154,7 +156,7 @@ class OrderedIndex(RecordStructure):
     # ---- building ---------------------------------------------------------------------------------------------------
 
     def _build(self, numbers: Numbers, keys: Words, values: Words) -> None:
-        """Replace the entries by these, sorted by group number and key; the directory must be complete."""
+        """Replace the entries by these, sorted by group number and key; the directory must have all their groups."""
         meta = self._meta
         for place in (entries.BAD, entries.LARGE, entries.NEGATIVE, entries.EMPTIES, entries.WANTED, entries.DEFERRED):
             meta[place] = 0
@@ -171,7 +173,7 @@ class OrderedIndex(RecordStructure):
             self._grow_trees(numbers, keys, values)
 
     def _note_entries(self, values: Words) -> None:
-        """Record whether some of the entries are large, and the numbers of negative ones."""
+        """Record whether any entry is large, and how many negative entries there are."""
         heads = values[:, np.r_[0, 2 : self.entry_words : 2]]
         self._meta[entries.NEGATIVE] = int((heads < 0).any(axis=1).sum())
         self.array(entries.SIGNS)[:] = (heads < 0).sum(axis=0)
@@ -179,7 +181,7 @@ class OrderedIndex(RecordStructure):
             self._meta[entries.LARGE] = 1
 
     def _summed(self, words: Words, starts: Numbers) -> Words:
-        """Return the sums of entries from each start up to the next one, checked if there are large entries."""
+        """Return the sums of entries from each start up to the next start; check the sums if any entry is large."""
         if self._meta[entries.LARGE] and len(starts):
             exact = np.array([_exact(row) for row in words], object)
             sums = np.add.reduceat(exact, starts)
@@ -214,7 +216,7 @@ class OrderedIndex(RecordStructure):
         return max(-(2**63), min(base, 2**63 - window)), window
 
     def _move_window(self, key: int) -> None:
-        """Move the window so that it contains a key too, or change to trees."""
+        """Move the window so that it also contains this key, or change to trees."""
         numbers, keys, values = self._dense_entries()
         base, window = self._window_for(np.append(keys, key))
         if self._fits_dense(window * int(self._meta[entries.ROOM]), lambda: len(keys)):
@@ -350,7 +352,7 @@ class OrderedIndex(RecordStructure):
     def _fill_sums(
         self, flat: Words, places: Numbers, capacity: Numbers, owner: Numbers, number: Numbers, values: Words
     ) -> None:
-        """Write the entries or sums of children, and their octets, to nodes."""
+        """Write entries, or the sums of children, to nodes, followed by the sums of their octets."""
         word = np.arange(self.entry_words)
         flat[(places[owner] + number * self.entry_words)[:, None] + word] = values
         starts = np.flatnonzero(number % 8 == 0)
@@ -383,7 +385,7 @@ class OrderedIndex(RecordStructure):
         return np.concatenate((groups, keys[:, None], values), axis=1)
 
     def load(self, matrix: Words) -> None:
-        """Replace the entries by these, in any order and without repeated keys in a group; groups get new numbers."""
+        """Replace the entries; ``matrix`` may be in any order, with no key twice in a group. Groups get new numbers."""
         matrix = matrix[matrix[:, self.group_words + 1 :].any(axis=1)]
         groups, numbers = np.unique(matrix[:, : self.group_words], axis=0, return_inverse=True)
         if not self.group_words:
@@ -497,7 +499,7 @@ class OrderedIndex(RecordStructure):
         return total
 
     def _check_octets(self, words: Words, count: int, capacity: int) -> None:
-        """Assert that the entries at the start of words are followed by the sums of their octets."""
+        """Assert that ``words`` begins with entries, followed by the sums of their octets."""
         octets = max(1, capacity // 8)
         values = words[: (capacity + octets) * self.entry_words].reshape(-1, self.entry_words)
         for octet in range(octets):
@@ -518,20 +520,20 @@ def _exact(words: Words) -> list[int]:
 
 
 def _members(counts: Numbers) -> tuple[Numbers, Numbers]:
-    """Return, for sets with these numbers of members, the set of each member and the member's number in the set."""
+    """Return for each member of sets of these sizes the number of its set, and its own number within the set."""
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
 
 
 def _parts(sizes: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the numbers of nodes into which sequences of these sizes are split, and the entries of each node."""
+    """Return into how many nodes sequences of these sizes are split, and the number of entries of each node."""
     parts = np.where(sizes <= btree.FAN, 1, -(-sizes // _FILL))
     owner, number = _members(parts)
     return parts, (number + 1) * sizes[owner] // parts[owner] - number * sizes[owner] // parts[owner]
 
 
 def _sums_of(words: Words, starts: Numbers) -> Words:
-    """Return the sums of entries from each start up to the next one."""
+    """Return the sums of entries from each start up to the next start."""
     if not len(starts):
         return np.zeros((0, words.shape[1]), np.int64)
     sums = np.empty((len(starts), words.shape[1]), np.int64)
@@ -545,7 +547,7 @@ def _sums_of(words: Words, starts: Numbers) -> Words:
 
 
 class Deltas(Structure):
-    """Rows and deltas of a part of a batch, at most `deltas.ROOM`, sorted and added up: see `library.deltas`."""
+    """At most `deltas.ROOM` rows of a batch, and their deltas, sorted and added up: see `library.deltas`."""
 
     def __init__(self, entry_words: int) -> None:
         super().__init__(deltas.PLACES)
@@ -572,7 +574,7 @@ class Entries(Structure):
         self._reserve(0)
 
     def make_room(self) -> None:
-        """Make the room that `sweep.collect` lacked."""
+        """Make room after `sweep.collect` found none."""
         self._reserve(2 * int(self.views[sweep.NUMBERS][sweep.WANTED]))
 
     def _reserve(self, room: int) -> None:

@@ -1,9 +1,9 @@
 """Primitives of kernel source, in plain Python: the interpreted tier and the reference for the compiled one.
 
 Kernel source (the library in `runtime.native.library` and the source that `runtime.views.nodes` emits) uses only these
-names. Here an array of cells is a `memoryview` of int64, whose elements are Python's own integers and whose bounds are
-checked; a table is a list of such arrays and of other tables. `runtime.native.machine` has the same names as LLVM code,
-where both are addresses.
+names. Here an array of cells is a `memoryview` of int64: its elements are Python integers, and its bounds are checked.
+A table is a list of such arrays and of other tables. `runtime.native.machine` has the same names as LLVM code; there,
+arrays and tables are addresses.
 """
 
 from __future__ import annotations
@@ -89,23 +89,23 @@ def table(table_: Any, place: int) -> Any:
 
 
 def call(function: Any, argument: Any) -> int:
-    """Return the status of a kernel, called with a table; both are elements of arrays of kernels and tables."""
+    """Call a kernel with a table, and return its status; the arguments are elements of arrays of kernels and tables."""
     status: int = function(argument)
     return status
 
 
 def window(table_: Any, place: int, source: Any, first: int) -> None:
-    """Set an array of a table to the cells, from ``first`` on, of another table's array at the same place."""
+    """Replace the array at a place of a table by the cells, from ``first`` on, of ``source``'s array at this place."""
     table_[place] = source[place][first:]
 
 
 def copy_words(target: Any, to: int, cells: Any, place: int, count: int) -> None:
-    """Copy cells from one array to another, or within one; the two ranges may overlap."""
+    """Copy cells from one array to another, or within one array; the two ranges may overlap."""
     target[to : to + count] = cells[place : place + count]
 
 
 def prefetch(cells: Any, place: int) -> None:
-    """Prefetch a cell that will be read soon, which only saves time; in this tier, do nothing."""
+    """Prefetch a cell that will be read soon; this only saves time, and this tier does nothing."""
 
 
 def rank(cells: Any, place: int, count: int, key: int) -> int:
@@ -114,33 +114,33 @@ def rank(cells: Any, place: int, count: int, key: int) -> int:
 
 
 def wide(value: int) -> int:
-    """Return an integer of 128 bits from one of 64."""
+    """Return an integer of 64 bits as one of 128 bits."""
     return value
 
 
 def narrow(value: int) -> int:
-    """Return the low 64 bits of an integer of 128 bits; exact where `fits`."""
+    """Return the low 64 bits of an integer of 128 bits: its value, if `fits` is True."""
     return ((value + (1 << 63)) & _MASK) - (1 << 63)
 
 
 def fits(value: int) -> bool:
-    """Return True if an integer of 128 bits is one of 64."""
+    """Return True if the value of an integer of 128 bits fits into 64 bits."""
     return -(1 << 63) <= value < 1 << 63
 
 
 def outside(value: int) -> bool:
-    """Return True if an integer of 128 bits is outside the range that is kept, ±2^126."""
+    """Return True if an integer of 128 bits is outside the supported range, ±2^126."""
     return not -_LIMIT <= value < _LIMIT
 
 
 def mul_wide(left: int, right: int) -> tuple[int, bool]:
-    """Return the product of two integers of 128 bits, and whether it is out of range (and then undefined)."""
+    """Return the product of two integers of 128 bits, and whether it is out of range; the product is then undefined."""
     product = left * right
     return (0, True) if outside(product) else (product, False)
 
 
 def load_wide(cells: Any, place: int) -> int:
-    """Return the integer of 128 bits in two cells, low one first."""
+    """Return the integer of 128 bits in two cells, low word first."""
     return int((cells[place + 1] << 64) | (cells[place] & _MASK))
 
 
@@ -186,18 +186,18 @@ def float_of(word: int) -> float:
 
 
 def bits_of(value: float) -> int:
-    """Return the word of a float: its bits, equal for equal floats (-0.0 is 0.0, and there is one NaN)."""
+    """Return the word of a float: its bits, after -0.0 is replaced by 0.0, and each NaN by the NaN of `NAN_WORD`."""
     return int(_WORD.unpack(_DOUBLE.pack(value + 0.0))[0]) if value == value else NAN_WORD  # noqa: PLR0124  # which NaN is not
 
 
 def mix(state: int, word: int) -> int:
     """Return the next state of a hash over words; the first state is 0.
 
-    The state and the word, combined by exclusive or, are multiplied by 2^64 / golden ratio; the two halves of the
-    product, combined in the same way, are the next state.
+    The exclusive or of the state and the word is multiplied by 2^64 / golden ratio. The exclusive or of the two halves
+    of the product is the next state.
 
-    Words that differ in few bits, wherever these are (integers in sequence, multiples of a power of two, floats with
-    few digits), differ in the low bits of the state, by which tables are indexed.
+    Tables are indexed by the low bits of the state. These bits differ even for words that differ in only a few bits
+    anywhere, such as consecutive integers, multiples of a power of two, and floats with few digits.
     """
     product = ((state ^ word) & _MASK) * 0x9E3779B97F4A7C15
     return narrow(product ^ (product >> 64))

@@ -1,9 +1,9 @@
 """Owners, in Python, of the arrays that kernels work on: they make room, and read and restore records.
 
-A structure is a *table*: numbered places, each an array of int64 cells or another table. The compiled tier sees a table
-as an array of addresses, the plain tier as a list of memoryviews; both see the same cells, so the tier of a kernel may
-change between any two calls. Place 0 is ``META``: numbers, which the library module of the structure names. No
-structure is thread-safe: one owner at a time.
+A structure is a *table*: it has numbered places, and each place has an array of int64 cells or another table. For the
+compiled tier a table is an array of addresses, for the plain tier a list of memoryviews. Both tiers work on the same
+cells, so the tier of a kernel may change between any two calls. Place 0 is ``META``, an array of numbers; the library
+module of the structure names them. No structure is thread-safe: one owner at a time.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _GOLDEN_LOW, _GOLDEN_HIGH = _GOLDEN & _LOW_HALF, _GOLDEN >> _HALF
 _SMALL: Final = 64
 """Initial room of tables and batches, in records or rows."""
 _DIRECT_LEAST: Final = 1 << 16
-"""Span of keys below which an index may be direct, however few records the table has."""
+"""An index may be direct if its keys span less than this, however few records the table has."""
 _DIRECT_SPREAD: Final = 16
-"""Span of keys for each record below which the index of a larger table may be direct."""
+"""An index may also be direct if its keys span less than this number per record."""
 
 
 class NullablePlace(NamedTuple):
@@ -104,19 +104,19 @@ class Structure:
         self.put(place, grown)
 
     def nbytes(self) -> int:
-        """Return the size of its own arrays in bytes."""
+        """Return the size in bytes of the structure's arrays, without linked tables."""
         return sum(array.nbytes for array in self._arrays if isinstance(array, np.ndarray))
 
 
 class RecordStructure(Structure, ABC):
-    """A structure with records, which a checkpoint contains."""
+    """A structure whose records are part of checkpoints."""
 
     def __init__(self, places: int) -> None:
         super().__init__(places)
         self.string_places: tuple[NullablePlace, ...] = ()
         """Places of the numbers of strings in a dumped record."""
         self.nullable_places: tuple[NullablePlace, ...] = ()
-        """Places of values in a dumped record whose words are 0 if they are NULL."""
+        """Places of the values in a dumped record that may be NULL; the words of a NULL value are 0."""
 
     @abstractmethod
     def dump(self) -> Words:
@@ -132,7 +132,7 @@ class RecordStructure(Structure, ABC):
             is_used[records[each.is_there(records), each.place]] = True
 
     def renumbered(self, records: Words, numbers: Words) -> Words:
-        """Return dumped records with other numbers of strings: ``numbers[old]`` is the new one.
+        """Return dumped records with other numbers of strings: ``numbers[old]`` is the new number.
 
         The number of a NULL stays 0.
         """
@@ -153,8 +153,8 @@ class RecordStructure(Structure, ABC):
 class Batch(Structure):
     """Rows with weights, by column: the input of a node, or the changes of a view.
 
-    Places: ``META`` (rows, capacity), the weights, then for each column of `widths` one array with that many words a
-    row (2: an integer of 128 bits, low word first; 1: anything else, NULL flags included).
+    The places are ``META`` (rows, capacity), the weights, and one array for each column. `widths` has each column's
+    number of words per row: 2 for an integer of 128 bits, low word first, and 1 for anything else, also NULL flags.
     """
 
     ROWS: Final = 0
@@ -203,7 +203,7 @@ class Batch(Structure):
         return self.array(2 + number)[: self.rows * self.widths[number]]
 
     def fill(self, weight: Words, columns: Iterable[Words]) -> None:
-        """Replace the rows; the arrays are referred to, not copied, and never written to."""
+        """Replace the rows by these arrays, which are not copied and never written to."""
         self.put(1, weight)
         for place, words in enumerate(columns, 2):
             self.put(place, words)
@@ -220,7 +220,7 @@ class HashTable(RecordStructure):
         """Begin with no records.
 
         With ``is_result`` the table also has the values of records from before the current step. With ``is_direct`` the
-        key is one word, an integer whose values may be dense; the table becomes a hashed one if they are not.
+        key is one word, an integer whose values may be dense; if they are not, the table is hashed.
         """
         super().__init__(7)
         self.key_words, self.value_words = key_words, value_words
@@ -246,14 +246,15 @@ class HashTable(RecordStructure):
             self.put(place, np.zeros(0, np.int64))
         self.put(hashing.INDEX, np.zeros(2 * _SMALL, np.int64))
         self._resize(_SMALL)
-        if not self.key_words:  # the one record of a table without keys always exists
+        if not self.key_words:  # the only record of a table without keys always exists
             meta[hashing.USED] = meta[hashing.LIVE] = 1
             self.array(hashing.INDEX)[0] = 1
 
     def clear(self, most_room: int) -> None:
-        """Remove all records of a table that is not a result; room for at most ``most_room`` records is kept.
+        """Remove all records of a table that is not a result; the capacity is reduced to at most ``most_room`` records.
 
-        From then on up to ``most_room`` empty records stay in the table, because removing each at once takes longer.
+        After this call up to ``most_room`` empty records stay in the table, because removing each one at once takes
+        longer.
         """
         assert not self.is_result
         meta = self._meta
@@ -281,7 +282,7 @@ class HashTable(RecordStructure):
         return self.key_words + self.value_words
 
     def _resize(self, room: int) -> None:
-        """Make room for this many records; the index is not changed."""
+        """Change the capacity to this many records; the index is not changed."""
         self._meta[hashing.ROOM] = room
         self.extend(hashing.CELLS, room * self.stride)
         if self.is_result:
@@ -342,7 +343,7 @@ class HashTable(RecordStructure):
         while len(pending):
             at = home[pending]
             free = index[at] == 0
-            index[at[free]] = slots[pending[free]] + 1  # of several slots for one cell, the last one is written
+            index[at[free]] = slots[pending[free]] + 1  # if several slots have the same cell, the last one is written
             pending = pending[index[at] != slots[pending] + 1]
             home[pending] = (home[pending] + 1) & (size - 1)
         self.put(hashing.INDEX, index)
@@ -364,7 +365,7 @@ class HashTable(RecordStructure):
         """Return a copy of the live records, shape (words of a record, records); much faster than `dump`."""
         columns = self.records()[: self._meta[hashing.USED]].T.copy()
         if columns[self.key_words :].all(axis=1).any():
-            return columns  # the usual case: there is a value, such as the weight, that is 0 in no record
+            return columns  # the usual case: some value, such as the weight, is not 0 in any record
         is_live = columns[self.key_words :].any(axis=0)
         return columns if is_live.all() else columns.compress(is_live, axis=1)
 

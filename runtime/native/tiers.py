@@ -1,4 +1,4 @@
-"""The two tiers of kernel source: names of sources, the interpreted tier, and the provider of compiled kernels.
+"""The two tiers of kernel source: names of sources, the interpreted tier, and the interface of the compiled tier.
 
 Kernel source is a text that defines `step(p) -> int`, decorated with `runtime.native.plain.jit`. The interpreted tier
 executes it unchanged, with the primitives of `runtime.native.plain`. The compiled tier is in `runtime.native.cache`.
@@ -55,7 +55,7 @@ MachineKernel = Callable[[int], int]
 """A compiled kernel: takes the address of a table, returns a status; it does not hold the interpreter lock."""
 
 _SOURCES: Final = 512
-"""Capacity of the memos of names and of interpreted kernels, which keep the texts of their sources in memory."""
+"""Capacity of the memo of names, and of that of interpreted kernels; both keep the texts of sources in memory."""
 _NAME_DIGITS: Final = 32
 
 
@@ -94,7 +94,7 @@ def plain_kernel(source: str) -> PlainKernel:
 
 
 _FEW_ROWS: Final = 20_000
-"""Number of rows up to which no kernel is awaited."""
+"""For this many rows or fewer, no kernel is awaited."""
 _INTERPRETED_S: Final = 5e-6
 """Approximate time in seconds that an interpreted kernel takes for a row."""
 _LONGEST_WAIT_S: Final = 60.0
@@ -114,7 +114,10 @@ class Kernels(Protocol):
 
 
 def await_kernels(kernels: Kernels, sources: Sequence[str], rows: int) -> bool:
-    """Wait for kernels before many rows, at most for the time of interpreting the rows; return whether it waited."""
+    """Wait for kernels before many rows are processed; return whether the call waited.
+
+    The call waits at most for the time that interpreted kernels take for the rows.
+    """
     if rows <= _FEW_ROWS:
         return False
     kernels.wait(sources, min(_LONGEST_WAIT_S, rows * _INTERPRETED_S))

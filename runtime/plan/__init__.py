@@ -7,7 +7,7 @@ body       forms of a view's plan, each with its maps, placement, cost and expla
            `Reevaluated` (any other SQL, by DuckDB)
 flow       the fifth form, `Flow`: a graph of operators on rows
 program    views, maps and derived streams, and their encoding
-parts      the maps and views that one view or one lane needs of a program
+parts      the parts of a program that one view or one lane needs
 notation   text of expressions and maps, for people
 ```
 

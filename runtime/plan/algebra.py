@@ -56,16 +56,16 @@ class Relation(msgspec.Struct, frozen=True):
 
 
 EPOCH_TIME: Final = Relation("epoch_time", (Column("t", "int64"), Column("at", "timestamp")))
-"""Relation that ``now()`` reads: its only row is the time of the newest epoch, in nanoseconds and as a timestamp.
+"""Relation that ``now()`` reads. Its only row has the time of the newest epoch, in nanoseconds and as a timestamp.
 
-An epoch's time is the largest event time that the ingest has applied up to the epoch's cut. The time is sealed as a
-change of this relation, so that every reader of the epoch has the same ``now()``. The relation is empty until a first
-event time has been applied. Every shard of a view gets this row.
+The time of an epoch is the largest event time that the ingest has applied up to the epoch's cut. The time is sealed as
+a change of this relation, so that ``now()`` is the same for every reader of the epoch. The relation is empty until an
+event time has been applied. Every shard of a view gets the row of this relation.
 """
 
 
 class Col(msgspec.Struct, frozen=True, tag="col"):
-    """Value of a column: in a map, of the map's relation; in a view, of one of its maps."""
+    """Value of a column: in a map, a column of the map's relation; in a view, a column of one of the view's maps."""
 
     name: str
     """Name of a column, key or sum, or ``weight`` for the number of rows."""
@@ -81,15 +81,18 @@ class Lit(msgspec.Struct, frozen=True, tag="lit"):
 class Call(msgspec.Struct, frozen=True, tag="call"):
     """An operation.
 
-    ``add sub mul neg`` on integers (exact, widened or refused, never wrapped) or floats; ``eq ne lt le gt ge and or
-    not`` with SQL's three-valued logic; ``floordiv mod`` on integers, rounding towards zero as SQL does; ``div`` gives
-    a float64; ``sqrt`` of a float64; ``digits`` takes an integer and a constant n, and gives the integer, or an error
-    if it has more than n decimal digits. A division by 0 is NULL.
-
-    ``is_null`` and ``coalesce`` as in SQL; ``case`` takes condition, value, condition, value, …, else; ``least
-    greatest`` ignore NULL; ``in`` takes a value and constants of its type (64 bits or strings); ``like`` has a literal
-    as its pattern, is case-sensitive and has no escape; ``year month day hour minute second`` of a date or timestamp;
-    ``date timestamp`` parse a literal, or convert a timestamp to a date and a date to a timestamp.
+    * ``add sub mul neg``: of integers (exact: widened or refused, never wrapped) or floats.
+    * ``eq ne lt le gt ge and or not``: with SQL's three-valued logic.
+    * ``floordiv mod``: of integers, rounding towards zero as SQL does; ``div``: a float64. A division by 0 is NULL.
+    * ``sqrt``: of a float64.
+    * ``digits``: takes an integer and a constant n, and returns the integer; an error if it has more than n decimal
+      digits.
+    * ``is_null coalesce``: as in SQL; ``least greatest``: ignore NULL.
+    * ``case``: takes condition, value, condition, value, …, else.
+    * ``in``: takes a value and constants of its type (integers of 64 bits, or strings).
+    * ``like``: has a literal as its pattern, is case-sensitive and has no escape.
+    * ``year month day hour minute second``: of a date or timestamp.
+    * ``date timestamp``: parse a literal, or convert a timestamp to a date and a date to a timestamp.
     """
 
     op: Literal[
@@ -115,7 +118,7 @@ def columns_read(expr: Expr) -> Iterator[str]:
 
 
 def renamed(expr: Expr, names: Mapping[str, Expr]) -> Expr:
-    """Return the expression with the named columns replaced by expressions."""
+    """Return the expression in which each column in ``names`` is replaced by the expression given there."""
     if isinstance(expr, Col):
         return names.get(expr.name, expr)
     if isinstance(expr, Call):
@@ -209,7 +212,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Sum(msgspec.Struct, frozen=True):
-    """One maintained sum of a map: SUM(weight × expr), exact within ±2^126; a view whose sum exceeds this fails."""
+    """One maintained sum of a map: SUM(weight × expr), exact within ±2^126. A view fails if a sum leaves this range."""
 
     name: str
     """Name of the sum, unique within the map."""
@@ -223,10 +226,10 @@ class Map(msgspec.Struct, frozen=True):
     id: int
     """Number within the program; equal maps of several views are one map."""
     relation: str
-    """Relation that its deltas come from."""
+    """Relation whose deltas change the map."""
     where: Expr | None
     """Condition that is true for the rows that the map aggregates; None for all rows."""
     keys: tuple[Key, ...]
     """Keys; empty for one global group."""
     sums: tuple[Sum, ...]
-    """Sums; empty if only the multiplicity of the keys is wanted."""
+    """Sums; empty if only the number of rows of each key is needed."""

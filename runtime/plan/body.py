@@ -36,7 +36,7 @@ class Body(msgspec.Struct, frozen=True):
 
     @abstractmethod
     def renumbered(self, number: Callable[[int], int]) -> Self:
-        """Return the same plan over maps of other numbers."""
+        """Return the same plan with other numbers of maps: ``number`` returns the new number for an old one."""
 
     def maps(self) -> frozenset[int]:
         """Return the numbers of the maps that the view reads."""
@@ -52,8 +52,9 @@ class Body(msgspec.Struct, frozen=True):
     def shard_keys(self, maps: Sequence[Map]) -> Mapping[int, int | None] | None:
         """Return, for each map, the place of the key whose value determines the shard of a row.
 
-        The place is -1 for all keys together, and None if every shard keeps all of the map. With rows placed in this
-        way, the changes of the shards add up to the change of the view. Return None if the view must be in one shard.
+        The place is -1 if all keys together determine the shard, and None if every shard has the whole map. With rows
+        placed in this way, the changes of the shards add up to the change of the view. Return None instead of a mapping
+        if the view must be in one shard.
         """
         del maps
         return None
@@ -80,7 +81,7 @@ class Branch(msgspec.Struct, frozen=True):
     outputs: tuple[Expr, ...]
     """One expression per column of the view, over the map's keys, sums and ``weight``."""
     bag: bool = False
-    """True for a SELECT without aggregates: each group stands for ``weight`` equal rows."""
+    """True for a SELECT without aggregates: each group consists of ``weight`` equal rows."""
     empty: tuple[int | float | str | bool | None, ...] | None = None
     """For a SELECT with aggregates and no GROUP BY: the row that is shown while the group is empty."""
     having: Expr | None = None
@@ -88,7 +89,7 @@ class Branch(msgspec.Struct, frozen=True):
 
 
 class Linear(Body, frozen=True, tag="linear"):
-    """SUM, COUNT and AVG over select-project-group-by of one relation, or a UNION ALL of such SELECTs."""
+    """A SELECT over one relation, with SUM, COUNT and AVG or without aggregates, or a UNION ALL of such SELECTs."""
 
     branches: tuple[Branch, ...]
     """Branches, at least one."""
@@ -118,7 +119,7 @@ class Linear(Body, frozen=True, tag="linear"):
 
 
 class Nested(msgspec.Struct, frozen=True):
-    """An aggregate over the groups of a map whose key, the map's only one, is on one side of a value."""
+    """An aggregate over the groups of a map that has one key: only groups whose key is on one side of a value count."""
 
     name: str
     """Name; conditions read ``name.sum`` and ``name.weight``.
@@ -130,7 +131,7 @@ class Nested(msgspec.Struct, frozen=True):
     ordered: str
     """Name of the map's key."""
     compare: Literal["lt", "le", "gt", "ge"]
-    """Comparison ``key compare value`` that is true for the keys that count."""
+    """Comparison: a group counts if ``key compare value`` is true."""
     value: Expr
     """The value: the factor's ordered key (``alias.key``), or that key plus a constant."""
 
@@ -147,22 +148,23 @@ class Factor(msgspec.Struct, frozen=True):
     nested: tuple[Nested, ...]
     """Nested aggregates that the conditions read."""
     conditions: tuple[Expr, ...]
-    """Conditions over ``alias.ordered``, nested sums, and the scalars ``mN.sum`` and ``mN.weight`` of the base map N,
-    which has no keys. Their operands are exact integers; a sum over no rows is NULL (0 in dbtoaster mode). A value of
-    the ordered key is selected if all conditions are true.
+    """Conditions over ``alias.ordered``, nested sums, and scalars. A scalar is ``mN.sum`` or ``mN.weight`` of a base
+    map N without keys. The operands of conditions are exact integers; a sum over no rows is NULL (0 in dbtoaster mode).
+    A value of the ordered key is selected if all conditions are true.
     """
     monotone: bool
-    """True if each condition is true in at most one interval of the key as long as no weight or sum in the nested maps
-    is negative. A condition is not true where one of its nested sums is NULL (in mode sql: below or above all keys of
-    the nested map). The other keys are one interval, in which the truth of the condition changes at most once.
+    """True if each condition is true in at most one interval of the key, provided that the nested maps have no negative
+    weight or sum. A condition is not true where one of its nested sums is NULL: in mode sql, for values below or above
+    all keys of the nested map. All other values form one interval, in which the truth of the condition changes at most
+    once.
     """
 
 
 class Selected(Body, frozen=True, tag="selected"):
-    """Sums over the rows of a product of relations that conditions on aggregates select (as in VWAP, MST, PSP).
+    """Sums over those rows of a product of relations that conditions on aggregates select (as in VWAP, MST, PSP).
 
-    The view is evaluated at each version from ordered indexes: first the selected range of each factor's ordered key,
-    then each group's sums in that range, then the product over the factors.
+    The view is evaluated at each version from ordered indexes, in three steps: the selected range of each factor's
+    ordered key, each group's sums in this range, and the product over the factors.
     """
 
     factors: tuple[Factor, ...]
@@ -170,7 +172,7 @@ class Selected(Body, frozen=True, tag="selected"):
     scalars: tuple[int, ...]
     """Numbers of keyless base maps that conditions read."""
     keys: tuple[str, ...]
-    """Group keys ``alias.key``: all keys of all factors except the ordered ones."""
+    """Group keys ``alias.key``: all keys of all factors except the ordered keys."""
     sums: tuple[tuple[str, tuple[Term, ...]], ...]
     """Named sums over ``alias.sum`` and ``alias.weight``; each term has one column of each factor."""
     outputs: tuple[Expr, ...]
@@ -181,7 +183,7 @@ class Selected(Body, frozen=True, tag="selected"):
     """Without GROUP BY, the row that is shown while the group is empty."""
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
-        """Return the same plan over maps of other numbers, which also occur in the names of scalars in conditions."""
+        """Return the same plan with other numbers of maps, also in the names ``mN`` of scalars in conditions."""
         replace = msgspec.structs.replace
         scalars = {f"m{old}": f"m{number(old)}" for old in self.scalars}
         read = {name for factor in self.factors for expr in factor.conditions for name in columns_read(expr)}
@@ -233,7 +235,7 @@ class Range(msgspec.Struct, frozen=True):
     """An interval of an ordered key, counted ``sign`` times; it is unbounded on a side whose bound is None."""
 
     sign: int
-    """1 or -1: a disjunction of intervals is their sum less their overlaps."""
+    """1, or -1 for an overlap: a disjunction of intervals is the sum of the intervals less their overlaps."""
     low: Expr | None = None
     """Lower bound, an integer over bound columns."""
     low_strict: bool = False
@@ -249,7 +251,7 @@ class Lookup(msgspec.Struct, frozen=True):
 
     Without ``binds`` the result is one row with the sums over all matching keys, or no row if no key matches. With
     ``binds`` the result is one row for every matching key (fan-out). The sums and the weight become bound columns
-    ``name.sum``.
+    ``name.sum`` and ``name.weight``.
     """
 
     name: str
@@ -259,19 +261,19 @@ class Lookup(msgspec.Struct, frozen=True):
     auxiliary: bool
     """True if ``source`` is an auxiliary map of the view."""
     on: tuple[tuple[str, str], ...]
-    """Pairs of a key of the map and a bound column that must be equal; NULL equals nothing."""
+    """Pairs of a key of the map and a bound column that must equal the key; NULL equals nothing."""
     binds: tuple[str, ...] = ()
-    """Keys of the map that become bound columns ``name.key``; all keys that are not in ``on``, or none."""
+    """Keys of the map that become bound columns ``name.key``: either all keys that are not in ``on``, or none."""
     ordered: str | None = None
     """Key that ``ranges`` restrict; every other key is then in ``on``, and ``binds`` is empty."""
     ranges: tuple[Range, ...] = ()
-    """Ranges of the ordered key that count; empty for all keys."""
+    """Ranges in which the ordered key counts; empty if all keys count."""
 
 
 class Statement(msgspec.Struct, frozen=True):
     """Effect of a delta of one occurrence on an auxiliary map.
 
-    Each row of the delta is looked up in other maps, and its products with the matches are added up by key.
+    Each row of the delta is looked up in other maps. The products of the row with the matches are added up by key.
     """
 
     occurrence: str
@@ -281,7 +283,7 @@ class Statement(msgspec.Struct, frozen=True):
     where: Expr | None
     """Further condition over bound columns."""
     keys: tuple[str, ...]
-    """Bound columns that are the auxiliary map's keys, in its order."""
+    """Bound columns that are the auxiliary map's keys, in the map's order."""
     weight: Term
     """Weight of the rows: the product of the weights of all joined rows."""
     sums: tuple[tuple[Term, ...], ...]
@@ -289,7 +291,7 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class Occurrence(msgspec.Struct, frozen=True):
-    """A base map in FROM; the same one may occur more than once."""
+    """A base map in FROM; the same map may occur more than once."""
 
     alias: str
     """Alias, unique in the view."""
@@ -312,7 +314,7 @@ class Auxiliary(msgspec.Struct, frozen=True):
     """One statement for each of the occurrences whose delta changes the map."""
 
     def with_lookups(self, change: Callable[[Lookup], Lookup]) -> Auxiliary:
-        """Return the same map with changed lookups."""
+        """Return the same map with changed look-ups."""
         replace = msgspec.structs.replace
         statements = (replace(each, lookups=tuple(map(change, each.lookups))) for each in self.statements)
         return replace(self, statements=tuple(statements))
@@ -321,9 +323,10 @@ class Auxiliary(msgspec.Struct, frozen=True):
 class Joined(Body, frozen=True, tag="joined"):
     """Sums over a join of maps, by equality and ranges, kept up to date by higher-order deltas.
 
-    Occurrences are processed one after the other. The statements of an occurrence read the new state of the occurrences
-    before it, and the old state of itself and of those after it. Then its delta is applied to its base map and to the
-    auxiliary maps. The last auxiliary map is the result, from which ``outputs`` are computed.
+    Occurrences are processed one after the other. The statements of an occurrence read the new state of all earlier
+    occurrences, and the old state of this occurrence and of all later ones. Then the delta of the occurrence is applied
+    to its base map and to the auxiliary maps. The last auxiliary map is the result, from which ``outputs`` are
+    computed.
     """
 
     occurrences: tuple[Occurrence, ...]
@@ -337,8 +340,8 @@ class Joined(Body, frozen=True, tag="joined"):
     empty: tuple[int | float | str | bool | None, ...] | None = None
     """Without GROUP BY, the row that is shown while the group is empty."""
     partition: tuple[str, ...] = ()
-    """Key of each occurrence by which the view is sharded; empty if there is none. Rows of all occurrences that are
-    joined have equal values of these keys, and the result has such a key too.
+    """For each occurrence, the key by which the view is sharded; empty if there is no such key. Rows that are joined
+    have equal values of these keys, and one key of the result has this value too.
     """
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
@@ -429,7 +432,7 @@ def _range(key: str, part: Range) -> str:
 
 
 class Input(msgspec.Struct, frozen=True):
-    """A table of a re-evaluated query: a map's keys as columns, each group standing for ``weight`` equal rows."""
+    """A table of a re-evaluated query: the columns are a map's keys, and each group is ``weight`` equal rows."""
 
     table: str
     """Name of the table in the query."""
@@ -438,7 +441,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Reevaluated(Body, frozen=True, tag="reevaluated"):
-    """Any other SQL: DuckDB recomputes it over maintained maps; the change is the difference from the last result."""
+    """Any other SQL: DuckDB recomputes the result over maintained maps; a change is the difference of two results."""
 
     inputs: tuple[Input, ...]
     """Tables of the query."""

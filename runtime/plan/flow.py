@@ -34,16 +34,14 @@ __all__ = [
 ]
 
 Placing = tuple[bool, ...]
-"""A flag for each column of a node: true if its value determines the shard of the row."""
+"""A flag for each column of a node: true if the value of the column determines the shard of the row."""
 Placed = tuple[tuple[str, ...], Placing | None]
-"""Names of a node's columns, and flags of the columns that place its rows; the flags are None if the node needs rows
-of several shards.
-"""
+"""Names of a node's columns, and the columns' flags; the flags are None if the node needs rows of several shards."""
 _EVERYWHERE: Final[Placed] = ((), ())
-"""Placement of a node that reads only `EPOCH_TIME`: every shard has all rows of the relation and of the node."""
+"""Placement of a node that reads only `EPOCH_TIME`: every shard has all rows of this relation, and of the node."""
 
 _EXACT: Final = frozenset({"int64", "string"})
-"""Types whose equal values are equal in every bit, so that rows with equal values are in one shard."""
+"""Types in which equal values have equal bits, so that rows with equal values are in one shard."""
 _AGGREGATES: Final = {
     "count_rows": "COUNT(*)",
     "count": "COUNT({})",
@@ -57,7 +55,7 @@ _AGGREGATES: Final = {
 
 
 class Operator(msgspec.Struct, frozen=True):
-    """An operator of a flow, which reads earlier operators by number."""
+    """An operator of a flow; it has the numbers of the earlier operators that it reads."""
 
     @abstractmethod
     def reads(self) -> tuple[int, ...]:
@@ -69,11 +67,11 @@ class Operator(msgspec.Struct, frozen=True):
 
     @abstractmethod
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
-        """Return the names of the output's columns, and which of them place its rows if ``key`` places base-map rows.
+        """Return the names of the output's columns, and which of them place the output's rows.
 
-        A column places rows if its value determines their shard. An operator that compares rows works in every shard
-        separately if a placing column is among the compared ones; an operator on single rows always does. ``inputs``
-        are the results for the nodes that it reads, in order.
+        A column places rows if its value determines their shard; ``key`` places the rows of base maps. Every shard can
+        run the operator separately if the operator works on single rows, or if one of the columns that it compares
+        places rows. ``inputs`` has the results of this method for the nodes that the operator reads, in order.
         """
 
     @abstractmethod
@@ -110,7 +108,7 @@ class _Binary(Operator, frozen=True):
 
 
 class ScanNode(Operator, frozen=True, tag="scan"):
-    """The rows of a base map: its keys as columns, each repeated ``weight`` times."""
+    """The rows of a base map: its keys are the columns, and each row is repeated ``weight`` times."""
 
     map: int
     """Number of the base map, which has no sums."""
@@ -133,7 +131,7 @@ class SelectNode(_Unary, frozen=True, tag="select"):
     """Filter and project."""
 
     where: Expr | None
-    """Condition; rows for which it is true stay."""
+    """Condition; rows for which it is not true are dropped. None: no row is dropped."""
     columns: tuple[Column, ...]
     """Columns of the output."""
     outputs: tuple[Expr, ...]
@@ -157,8 +155,8 @@ class SelectNode(_Unary, frozen=True, tag="select"):
 
 
 class JoinNode(_Binary, frozen=True, tag="join"):
-    """Inner join by equality, or the product if ``on`` is empty; the columns are the left ones, then the right ones,
-    which have other names.
+    """Inner join by equality, or the product if ``on`` is empty. The output has the left and then the right columns; no
+    name occurs on both sides.
     """
 
     on: tuple[tuple[str, str], ...]
@@ -175,7 +173,7 @@ class JoinNode(_Binary, frozen=True, tag="join"):
 
 
 class SemiNode(_Binary, frozen=True, tag="semi"):
-    """Left rows that have a match on the right, or (anti) that have none; NULL matches nothing."""
+    """Left rows that have a match on the right or, with ``anti``, that have no match; NULL matches nothing."""
 
     on: tuple[tuple[str, str], ...]
     """Pairs of a left and a right column."""
@@ -191,9 +189,9 @@ class SemiNode(_Binary, frozen=True, tag="semi"):
 
 
 class BoundNode(_Binary, frozen=True, tag="bound"):
-    """Left rows whose value is on one side of a bound, which is the only row of the right input; a NULL never passes.
+    """Left rows whose value is on one side of a bound. The bound is in the only row of the right input.
 
-    With a bound that follows from `EPOCH_TIME` the operator is a temporal filter.
+    A row with a NULL value never passes. If the bound follows from `EPOCH_TIME`, the operator is a temporal filter.
     """
 
     value: str
@@ -203,7 +201,7 @@ class BoundNode(_Binary, frozen=True, tag="bound"):
     bound: str
     """Column of the right input, of the same type."""
     rises: bool = False
-    """True if the bound never falls; left rows whose value it has passed are then not kept in the state."""
+    """True if the bound never falls; left rows whose value the bound has passed are then dropped from the state."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         names, placing = inputs[0]
@@ -216,11 +214,13 @@ class BoundNode(_Binary, frozen=True, tag="bound"):
 
 
 class Quantile(msgspec.Struct, frozen=True):
-    """A place among n values in ascending order: a fraction ``part / whole`` of n or of n - 1."""
+    """A place among n values in ascending order, determined by the fraction ``part / whole`` of n or of n - 1."""
 
     kind: Literal["disc", "floor", "ceil"]
-    """Kind of place; disc: the first value such that the number of values up to it is at least that fraction of n;
-    floor and ceil: the value whose number, from 0, is that fraction of n - 1, rounded down or up.
+    """Kind of place:
+
+    * ``disc``: the first value for which the number of values up to it is at least the fraction of n.
+    * ``floor``, ``ceil``: the value whose number, counted from 0, is the fraction of n - 1, rounded down or up.
     """
     part: int
     """Numerator, at least 0."""
@@ -234,7 +234,7 @@ class Aggregate(msgspec.Struct, frozen=True):
     name: str
     """Name of the result's column."""
     kind: Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
-    """Function; over no values sum, min, max and quantile are NULL; ``sum`` is for integers only."""
+    """Function. If there are no values, sum, min, max and quantile are NULL; ``sum`` is for integers only."""
     column: str | None
     """Aggregated column; None for count_rows."""
     type: ColumnType
@@ -244,7 +244,7 @@ class Aggregate(msgspec.Struct, frozen=True):
 
 
 class GroupNode(_Unary, frozen=True, tag="group"):
-    """Aggregates by key: the keys, then the aggregates; without keys there is always one row."""
+    """Aggregates by key. The columns are the keys, then the aggregates; without keys there is always one row."""
 
     keys: tuple[str, ...]
     """Key columns; NULL is a key like any other."""
@@ -283,7 +283,7 @@ class DistinctNode(_Unary, frozen=True, tag="distinct"):
 
 
 class UnionNode(Operator, frozen=True, tag="union"):
-    """The rows of all inputs, whose columns have equal types; the columns have the names of the first input."""
+    """The rows of all inputs. The inputs' columns have equal types; the output has the column names of the first."""
 
     inputs: tuple[int, ...]
     """Numbers of earlier nodes."""
@@ -305,7 +305,7 @@ class SetNode(_Binary, frozen=True, tag="set"):
     """EXCEPT or INTERSECT; columns match by position, and NULLs are equal here."""
 
     kind: Literal["except", "except_all", "intersect", "intersect_all"]
-    """Set operation, by SQL's name; ``_all`` counts equal rows."""
+    """Set operation, named as in SQL; with ``_all`` equal rows are counted."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         placing = _common(inputs)
@@ -346,7 +346,7 @@ class WindowFunction(msgspec.Struct, frozen=True):
     kind: Literal[
         "row_number", "rank", "dense_rank", "lag", "lead", "first_value", "count_rows", "count", "sum", "min", "max"
     ]
-    """Function; ``sum`` is for integers only, and NULL over no values."""
+    """Function; ``sum`` is for integers only, and NULL if there are no values."""
     column: str | None
     """Column that the function reads; None for rankings and count_rows."""
     type: ColumnType
@@ -354,9 +354,9 @@ class WindowFunction(msgspec.Struct, frozen=True):
     offset: int = 0
     """Distance in rows to the value, at least 1; only for lag and lead."""
     frame: tuple[int | None, int] | None = None
-    """Frame of an aggregate: number of rows before the row (None: from the first row) and after it; a negative
-    number means the opposite direction. Without a frame, the aggregate is over the first row to the last peer of
-    the row.
+    """Frame of an aggregate: number of rows before the row (None: from the first row) and number of rows after it; a
+    negative number means the opposite direction. Without a frame, the aggregate is over all rows from the first one to
+    the last peer of the row.
     """
 
     @property
@@ -366,7 +366,7 @@ class WindowFunction(msgspec.Struct, frozen=True):
 
     @property
     def behind(self) -> int:
-        """Number of following rows whose results depend on a given row, not only on the preceding row's result."""
+        """Number of following rows whose results depend directly on a given row, not only through other results."""
         return self.offset if self.kind == "lag" else max(0, (self.frame[0] or 0) if self.frame is not None else 0)
 
     @property
@@ -376,24 +376,24 @@ class WindowFunction(msgspec.Struct, frozen=True):
 
 
 class WindowNode(_Unary, frozen=True, tag="window"):
-    """Window functions: the columns of the input, then the functions.
+    """Window functions. The output has the columns of the input, then the functions.
 
-    Ties are broken by all columns in their order, ascending, NULLs last; rows that are equal in all of them are
-    neighbours, and each has its own results.
+    Ties are broken by all columns in their order, ascending, NULLs last. Rows that are equal in all columns are
+    neighbours, and each of them has its own results.
     """
 
     partition: tuple[str, ...]
     """Columns of PARTITION BY; NULL is a partition like any other."""
     order: tuple[tuple[str, bool, bool], ...]
-    """Criteria: (column, descending, NULLs first); peers are equal in the first `peers` of them, the others break
-    ties.
+    """Criteria: (column, descending, NULLs first). Peers are equal in the first `peers` criteria; the other criteria
+    break ties.
     """
     peers: int
     """Number of criteria in which peers are equal."""
     functions: tuple[WindowFunction, ...]
     """Functions; under a limit there may be none."""
     limit: tuple[RankingKind, int] | None = None
-    """Ranking, and its greatest value in rows that pass; with a limit no function depends on later rows."""
+    """A ranking, and its greatest value in rows of the output; with a limit, no function depends on later rows."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         given = _by_name(inputs[0])
@@ -430,7 +430,7 @@ class Flow(Body, frozen=True, tag="flow"):
     """A graph of incremental operators; every node turns changes of its inputs into changes of its rows."""
 
     nodes: tuple[Node, ...]
-    """Nodes; each reads only earlier ones, and the columns of the last one are those of the view."""
+    """Nodes; each reads only earlier nodes, and the last node has the columns of the view."""
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
         nodes = tuple(
@@ -440,10 +440,10 @@ class Flow(Body, frozen=True, tag="flow"):
         return msgspec.structs.replace(self, nodes=nodes)
 
     def shard_key(self, maps: Sequence[Map]) -> str | None:
-        """Return the name of a key that every base map has and by which the graph can be spread; None if there is none.
+        """Return the name of a key by which the graph can be sharded; None if there is no such key.
 
-        A string is preferred, as it is a name, such as a symbol. A number may be a time, and rows of the present time
-        would all be in one shard.
+        Every base map has the key, except that of `EPOCH_TIME`. A string is preferred, because strings are usually
+        names, such as symbols. A number may be a time, and all rows of the present time would be in one shard.
         """
         scanned = [maps[number].keys for number in sorted(self.maps()) if maps[number].relation != EPOCH_TIME.name]
         types = [{key.name: key.type for key in keys} for keys in scanned]
@@ -486,14 +486,14 @@ class Flow(Body, frozen=True, tag="flow"):
         return "all of it in one" if key is None else f"spread by {key}"
 
     def extremes(self) -> list[str]:
-        """Return the names of the aggregates MIN, MAX and quantiles, as far as the flow computes them."""
+        """Return which of MIN, MAX and quantiles the flow computes, by name."""
         groups = (node for node in self.nodes if isinstance(node, GroupNode))
         kinds = dict.fromkeys(each.kind for node in groups for each in node.aggregates)
         words = {"min": "MIN", "max": "MAX", "quantile": "quantiles"}
         return [words[kind] for kind in kinds if kind in words]
 
     def is_ordered(self) -> bool:
-        """Return whether the flow keeps rows in an order."""
+        """Return whether the flow stores rows in an order."""
         return bool(self.extremes()) or any(isinstance(node, (BoundNode, TopNode, WindowNode)) for node in self.nodes)
 
     def cost(self) -> str:
@@ -511,7 +511,7 @@ def _by_name(placed: Placed) -> Mapping[str, bool]:
 
 
 def _meet(on: Sequence[tuple[str, str]], inputs: Sequence[Placed]) -> bool:
-    """Return True if rows that are equal by these columns are in one shard."""
+    """Return True if rows with equal values in these columns are in one shard."""
     left, right = _by_name(inputs[0]), _by_name(inputs[1])
     return any(left[mine] and right[theirs] for mine, theirs in on)
 

@@ -13,7 +13,7 @@ _BINARY = {
     "gt": (">", 4), "ge": (">=", 4), "like": ("LIKE", 4), "add": ("+", 5), "sub": ("-", 5), "mul": ("*", 6),
     "floordiv": ("//", 6), "mod": ("%", 6), "div": ("/", 6),
 }  # fmt: skip
-"""Operation → its sign and precedence; operations with a higher precedence bind more strongly."""
+"""Operation → sign and precedence; an operation with a higher precedence binds more strongly."""
 _ASSOCIATIVE = ("or", "and", "add", "mul")
 
 
@@ -25,7 +25,10 @@ def quoted(value: object) -> str:
 
 
 def expression(expr: Expr, outer: int = 0) -> str:
-    """Return the text of an expression, in brackets if its precedence is below ``outer``, that of the enclosing one."""
+    """Return the text of an expression, in brackets if its precedence is below ``outer``.
+
+    ``outer`` is the precedence of the enclosing expression.
+    """
     if isinstance(expr, Col):
         return expr.name
     if isinstance(expr, Lit):
@@ -64,7 +67,7 @@ def column_text(column: Column) -> str:
 
 
 def map_lines(part: Map, readers: Sequence[str]) -> list[str]:
-    """Return the lines that describe a map; ``readers`` are the views that read it."""
+    """Return the lines that describe a map; ``readers`` has the names of the views that read the map."""
     shared = f" (shared by {', '.join(readers)})" if len(readers) > 1 else ""
     lines = [f"map {part.id} over {part.relation}{shared}"]
     if part.where is not None:

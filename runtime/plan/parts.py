@@ -1,7 +1,7 @@
 """Parts of a program: the maps and views that one view or one lane needs.
 
-The compiled body of a view never changes, except for the numbers of its maps. Maps that are equal except for their
-number are one map.
+The compiled body of a view never changes, except for the numbers of its maps. Maps that differ only in their number are
+the same map.
 """
 
 from __future__ import annotations
@@ -36,13 +36,16 @@ _replace = msgspec.structs.replace
 
 
 def without_view(program: Program, name: str) -> Program:
-    """Return the program without a view and without maps that only it reads; raise `KeyError` for an unknown view."""
+    """Return the program without a view, and without maps that only this view reads.
+
+    Raise `KeyError` for an unknown view.
+    """
     view_of(program, name)
     return _only(program, [view for view in program.views if view.name != name])[0]
 
 
 def only_view(program: Program, name: str) -> tuple[Program, tuple[int, ...]]:
-    """Return a program with this view alone, and for each of its maps the map's number in the given program."""
+    """Return a program with this view alone, and the number of each of its maps in the given program."""
     return _only(program, [view_of(program, name)])
 
 
@@ -76,7 +79,7 @@ def stream_of(program: Program, name: str) -> DerivedStream:
 
 
 def stream_views(program: Program) -> Program:
-    """Return a program with a view for each derived stream, for code that shows rows; the views are not executed."""
+    """Return a program with a view for each derived stream, for code that shows rows; no such view is executed."""
     views = [
         View(
             name=stream.name,
@@ -96,8 +99,8 @@ def stream_views(program: Program) -> Program:
 def lane_program(program: Program, lane: Lane) -> Program:
     """Return the part of a program that one lane maintains, without streams; the same object if nothing is left out.
 
-    Views keep their homes, and maps their order, so that the state of the lane stays valid. In the program of the
-    express lane `View.on_spark` is False, so that the program is the same whether or not Spark also keeps its views.
+    The homes of views and the order of maps do not change, so that the state of the lane stays valid. In the program of
+    the express lane `View.on_spark` is False: the program does not depend on whether Spark also maintains the views.
     """
     if program.streams or program.dropped_streams:
         program = _replace(program, streams=(), dropped_streams=())
@@ -109,7 +112,7 @@ def lane_program(program: Program, lane: Lane) -> Program:
 
 
 def shown_program(program: Program, lane: Lane) -> Program:
-    """Return the part of a program that subscribers of one lane read: the views that have this lane, and no streams."""
+    """Return the part of a program that subscribers of one lane read: the views of this lane, and no streams."""
     if program.streams or program.dropped_streams:
         program = _replace(program, streams=(), dropped_streams=())
     views = [view for view in program.views if view.lane == lane]
@@ -146,7 +149,7 @@ def columns_of(map_: Map) -> set[str]:
 def map_identity(map_: Map) -> bytes:
     """Return the identity of a map across programs: the encoding of everything but its number.
 
-    The encodings of the constants 1 and True differ, although the two are equal in Python.
+    Encodings are compared because they distinguish the constants 1 and True, which are equal in Python.
     """
     return msgspec.msgpack.encode(_replace(map_, id=0))
 

@@ -1,12 +1,12 @@
 """The view program: output of the compiler, and only input of an executor.
 
-A program is data, never code: it is stored in the epoch log as MessagePack, and each process that executes it loads it
-from there. Its parts are *maps* (keyed aggregates over one relation, maintained by adding up deltas) and *views* that
-read maps.
+A program is data, never code. It is stored in the epoch log as MessagePack, and each process that executes the program
+loads it from there. The parts of a program are *maps* (keyed aggregates over one relation, maintained by adding up
+deltas) and *views* that read maps.
 
-Numbers are exact. An integer expression is evaluated on scaled integers: the compiler brings every operand of a sum or
-comparison to one scale, so that an executor only adds, subtracts and multiplies integers; ``scale`` is the number of
-decimal digits of a column after the point (value = integer / 10**scale).
+Numbers are exact. Integer expressions are evaluated on scaled integers: ``scale`` is the number of decimal digits of a
+column after the point (value = integer / 10**scale). The compiler brings all operands of a sum or comparison to one
+scale, so that an executor only adds, subtracts and multiplies integers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DerivedInput(msgspec.Struct, frozen=True):
     relation: Relation
     """Name of the relation, and the columns that the stream may use."""
     time: str = ""
-    """Name of its time column; empty for a table, whose rows change and are looked up."""
+    """Name of the relation's time column; empty for a table: its rows change and are looked up."""
 
     @property
     def is_table(self) -> bool:
@@ -59,11 +59,11 @@ class DerivedStream(msgspec.Struct, frozen=True):
     time: str
     """Name of the column with the time of a row."""
     inputs: tuple[DerivedInput, ...]
-    """Relations that the stream reads; derived streams among them precede it in the program."""
+    """Relations that the stream reads; derived streams among these precede the stream in the program."""
     retain_rows: int
     """Number of newest rows that are retained."""
     retain_ns: int
-    """Greatest difference in time between the newest row and a retained one, in nanoseconds."""
+    """Greatest age of a retained row, in nanoseconds before the newest row."""
     lateness_ns: int = 0
     """Longest time in nanoseconds by which a row may be behind the watermark."""
     home: int = 0
@@ -83,15 +83,15 @@ class DerivedStream(msgspec.Struct, frozen=True):
 FORMAT_VERSION: Final = 3
 """Format of the programs that this version writes."""
 _OLDEST_FORMAT: Final = 2
-"""Oldest format that can be read. Its programs lack `View.on_spark`: Spark keeps none of their express views."""
+"""Oldest format that can be read. Its programs lack `View.on_spark`: Spark maintains none of their express views."""
 
 ViewBody = Linear | Joined | Selected | Flow | Reevaluated
 ViewClass = Literal["linear", "multilinear", "ordered", "reevaluated", "stream"]
 """Cost class of a batch; a derived stream that is shown as a view has the class ``stream``."""
 Lane = Literal["spark", "express", "stream"]
-"""Lane of a view: Spark, which updates it epoch by epoch, or the express lane, which does so message by message.
+"""Lane of a view: Spark updates views epoch by epoch, the express lane updates them message by message.
 
-The lane ``stream`` is that of a derived stream shown as a view: its rows are emitted at the end of an epoch.
+A derived stream that is shown as a view has the lane ``stream``: its rows are emitted at the end of an epoch.
 """
 
 
@@ -111,19 +111,19 @@ class View(msgspec.Struct, frozen=True):
     sql: str
     """The SELECT as it was written, for people; never executed."""
     ordered: bool = False
-    """True if the SELECT has an ORDER BY (the rows are kept without an order; a printer sorts them)."""
+    """True if the SELECT has an ORDER BY. Rows are stored without an order; code that prints the rows sorts them."""
     home: int = 0
-    """Number that, modulo the number of shards, is the shard of a view that is in one shard; it never changes."""
+    """Number that never changes; modulo the number of shards, it is the shard of a view that is in one shard."""
     lane: Lane = "spark"
     """Lane whose versions subscribers and cursors read; it never changes."""
     on_spark: bool = False
-    """True if Spark also keeps this view of the express lane; Spark's version is then the one of record."""
+    """True if Spark also maintains this view of the express lane; Spark's version is then the authoritative one."""
     readers: tuple[str, ...] = ()
-    """Readers named in the request for the view: the view uses only their relations, and they cannot be removed while
-    the view exists.
+    """Readers named in the request for the view. The view uses only relations of these readers, and no such reader can
+    be removed while the view exists.
     """
     reads: tuple[str, ...] = ()
-    """The relations and views that its SELECT names, in the order of the text; none in records of earlier versions."""
+    """The relations and views that the SELECT names, in the order of its text; empty in records of earlier versions."""
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -140,10 +140,10 @@ class Program(msgspec.Struct, frozen=True):
     format_version: int = FORMAT_VERSION
     """Format of this record."""
     streams: tuple[DerivedStream, ...] = ()
-    """Derived streams, each after those that it reads."""
+    """Derived streams; each stream follows the streams that it reads."""
     dropped_streams: tuple[Relation, ...] = ()
-    """Relations of dropped derived streams. The log still has their rows, so a new stream of such a name must have the
-    same columns.
+    """Relations of dropped derived streams. The log still has their rows, so a new stream with the name of a dropped
+    one must have the same columns.
     """
 
 

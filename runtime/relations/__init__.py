@@ -7,7 +7,7 @@ rows of an origin ──▶ Adaptor.prepare (marks epoch ends) ──▶ Adaptor
                         TraceAdaptor  DBToaster traces: the streams that a script declares
                         RowAdaptor    plain streams and tables, of any format
                         RecentRows    plain streams whose rows expire
-orderbook.py: deltas of a batch of messages   book_kernel.py: its effect on orders   live_orders.py: saved orders
+orderbook.py: deltas of a batch of messages   book_kernel.py: effect of messages     live_orders.py: saved orders
 touches.py: best bid and ask, by message      book_rows.py: rows of the kernel, in ticks, lots and Arrow columns
 retention.py: rows that expire                market.py: common part of the adaptors of market feeds
 ```

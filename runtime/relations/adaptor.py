@@ -26,18 +26,18 @@ class FeedGapError(AdaptorError):
 
 
 Offsets = RowEnds | npt.NDArray[np.int64]
-"""One byte offset per row; the engine passes a `RowEnds`, which is computed only when it is read."""
+"""One byte offset per row. The engine passes a `RowEnds`, which computes the offsets only when they are read."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
     """Rows of an origin, ready to be applied."""
 
     rows: pa.RecordBatch
-    """Rows that `Adaptor.apply` takes, in stream order."""
+    """Rows for `Adaptor.apply`, in stream order."""
     row_ends: Offsets
     """Byte offset after each row; see `runtime.formats.FormattedBatch`."""
     cuttable: npt.NDArray[np.bool_]
-    """True if an epoch may end right after the row."""
+    """A flag for each row: true if an epoch may end right after the row."""
 
     def slice(self, start: int, stop: int) -> Prepared:
         """Return some of the rows, without copying."""
@@ -46,9 +46,9 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class Adaptor(ABC):
-    """Converter of one origin's rows to deltas. Its state is in the object space, so that it is checkpointed.
+    """Converter of one origin's rows to deltas. Its state is in the object space, so that the state is checkpointed.
 
-    It is called in stream order by one thread at a time; it must not block and must not loop over rows.
+    An adaptor is called in stream order, by one thread at a time. It must not block and must not loop over rows.
     """
 
     @property
@@ -63,7 +63,7 @@ class Adaptor(ABC):
 
     @property
     def pushdown(self) -> Pushdown:
-        """Columns and rows of the tuples that the adaptor needs, so that others are never parsed; by default all."""
+        """Columns and rows of the tuples that the adaptor needs, by default all; no others are parsed."""
         return Pushdown()
 
     @property
@@ -81,7 +81,10 @@ class Adaptor(ABC):
             raise AdaptorError(f"expected the adaptor of an order book to give touches, was one of {names}")
 
     def opened(self, sequence: int) -> None:
-        """Restart the sequence: the next message has this number. Called when the origin opens, before `received`."""
+        """Restart the sequence: ``sequence`` is the number of the next message.
+
+        Called when the origin opens, before `received`.
+        """
         del sequence
 
     @property
@@ -90,16 +93,17 @@ class Adaptor(ABC):
         return False
 
     def allow_missing(self, messages: int) -> None:
-        """Tolerate this many more missing numbers: those of malformed messages."""
+        """Tolerate this many more missing numbers, because so many messages were malformed."""
         del messages
 
     def forget_missing(self) -> None:  # noqa: B027 (most adaptors check no numbers)
-        """Stop tolerating missing numbers: the stream is past the malformed messages so far."""
+        """Stop tolerating missing numbers, because the stream has passed all malformed messages so far."""
 
     def received(self, batch: FormattedBatch) -> pa.RecordBatch:
-        """Return the rows of a batch as `prepare` takes them; called once per batch, empty ones too, in stream order.
+        """Return the rows of a batch in the form that `prepare` needs.
 
-        An adaptor whose messages have no number of their own gives them a column ``sequence`` here.
+        Called in stream order, once for each batch, also for an empty one. If the messages have no numbers, the adaptor
+        adds a column ``sequence`` here.
         """
         rows: pa.RecordBatch = batch.rows
         return rows
@@ -108,7 +112,7 @@ class Adaptor(ABC):
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         """Drop rows that are not data, and mark the rows after which an epoch may end.
 
-        Rows after which no cut is possible yet are passed again with the next call.
+        The caller does not apply the rows that follow the last marked row, and passes them again with its next call.
         """
 
     @abstractmethod
@@ -116,13 +120,13 @@ class Adaptor(ABC):
         """Apply rows; return the deltas (columns and ``weight``) by relation."""
 
     def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
-        """Return the deltas that the end of an epoch itself causes, such as rows whose retention is over."""
+        """Return the deltas that the end of an epoch causes, such as the removal of rows whose retention is over."""
         return {}
 
     def leave(self) -> Mapping[str, pa.RecordBatch]:
-        """Return deltas that remove this adaptor's rows from relations which other adaptors fill too.
+        """Return deltas that remove this adaptor's rows from relations that other adaptors also fill.
 
-        No other method is called afterwards. The caller empties relations that only this adaptor fills.
+        No other method is called afterwards. The caller empties the relations that only this adaptor fills.
         """
         return {}
 

@@ -1,9 +1,11 @@
 """Effect of a batch of feed messages on live orders: the kernel of `runtime.relations.orderbook`.
 
-One pass over the messages, in feed order: every order that a message touches is changed in place, and its words from
-before the batch are saved (`library.hashing.touch`). Then the net effect of the batch on each touched order is written
-out. If touches are wanted, the total volume of each price is maintained as well (`library.levels`), and each message
-that changes the best price of a side, or its volume, writes a row. The text of this module is the kernel's source.
+The kernel makes one pass over the messages, in feed order. It changes orders in place; before the first change of an
+order in the batch, it saves the words of the order (`library.hashing.touch`). Then it writes the net effect of the
+batch on each changed order.
+
+If touches are wanted, the total volume at each price is maintained as well (`library.levels`). A message writes a row
+if it changes the best price of a side, or the volume at this price. The text of this module is the kernel's source.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -18,23 +20,26 @@ from runtime.native.library.hashing import CELLS, CHANGED, KEY, META, OLD, TOUCH
 from runtime.native.plain import array, constant, jit, jit_inline, root, table
 
 NUMBERS, ACTIONS, MESSAGES, ORDERS, EDITS, BOOK = 0, 1, 2, 3, 4, 5
-"""Places in the table with which the kernel is called: numbers of the batch and counters; effect of each action, by
-ASCII code; messages; live orders; their edits since the last save; deltas of the book.
+"""Places in the table with which the kernel is called.
+
+They have, in this order: numbers of the batch and counters; the effect of each action, by ASCII code; messages; live
+orders; edits of orders since the last save; deltas of the book.
 """
 MATCHES, LEVELS, BEST, TOUCHES, UNITS = 6, 7, 8, 9, 10
-"""Further places: matches; and if touches are wanted, levels, the best level of each of their groups, rows of touches,
-and the units of each symbol.
+"""Further places, in this order: matches; levels; the best level of each group of levels; rows of touches; the units of
+each symbol. All except matches are used only if touches are wanted.
 """
 
 COUNT, BIDS, ASKS, BOOK_ROOM, MATCH_COUNT = 0, 1, 2, 3, 4
-"""Numbers of the batch: messages; rows of the book (bids from its beginning, asks backwards from its end); capacity
-of the book in rows; matches.
+"""Numbers of the batch: messages; rows of bids and of asks in the book; capacity of the book in rows; matches.
+
+Bids are written from the beginning of the book, asks backwards from its end.
 """
 MESSAGES_SEEN, UNKNOWN, DUPLICATES, BAD_VOLUMES, UNKNOWN_REPLACES = 5, 6, 7, 8, 9
-"""Counters of all batches so far: messages, and messages without effect by reason."""
+"""Counters of all batches so far: messages; for each reason, messages that had no effect."""
 TOUCH_COUNT, WITH_TOUCHES, HAS_UNITS, LARGE_TOUCHES = 10, 11, 12, 13
-"""Touches of the batch; whether touches are wanted; whether prices and volumes of levels are in units of their own;
-number of volumes of touches so far that did not fit into 64 bits.
+"""Number of touches of the batch; whether touches are wanted; whether each symbol has units for the prices and volumes
+of its levels; number of volumes in touches so far that did not fit into 64 bits.
 """
 NUMBER_COUNT = 14
 
@@ -42,13 +47,13 @@ NOTHING, ADD, REDUCE, KILL, REPLACE, MATCH = 0, 1, 2, 3, 4, 8
 """Effects of an action; `MATCH` is added if the action is also a match."""
 
 M_T, M_ORDER, M_BROKER, M_ACTION, M_VOLUME, M_PRICE, M_SYMBOL, M_NUMBER, M_NEW_ORDER = 0, 1, 2, 3, 4, 5, 6, 7, 8
-"""Columns of messages, one after the other in one array."""
+"""Columns of messages, which are one after the other in one array."""
 M_COLUMNS = 9
 
 T, BROKER, VOLUME, PRICE, SYMBOL, SIDE = 1, 2, 3, 4, 5, 6
 """Words of an order after its number.
 
-`SIDE` is the letter of the action that added it; an order with volume is live.
+`SIDE` is the letter of the action that added the order. An order is live if its volume is positive.
 """
 WORDS = 7
 """Number of words of an order, including its number."""
@@ -58,20 +63,20 @@ MARKS, EDITED, GONE, COUNTS = 0, 1, 2, 3
 removed, and the lengths of both lists.
 """
 LISTED, STORED = 1, 2
-"""Marks: the slot is in the list of changed slots; the saved state contains the order, or may contain it."""
+"""Marks of a slot: it is in the list of changed slots; the saved state has, or may have, the order of the slot."""
 EDITED_COUNT, GONE_COUNT = 0, 1
 
 B_T, B_ORDER, B_BROKER, B_VOLUME, B_PRICE, B_SYMBOL, B_WEIGHT = 0, 1, 2, 3, 4, 5, 6
-"""Columns of the book's deltas, each with room for `BOOK_ROOM` rows in one array."""
+"""Columns of the book's deltas in one array; each column has room for `BOOK_ROOM` rows."""
 B_COLUMNS = 7
 K_T, K_NUMBER, K_SYMBOL, K_PRICE, K_VOLUME, K_ORDER, K_BROKER, K_SIDE = 0, 1, 2, 3, 4, 5, 6, 7
-"""Columns of matches, each with room for as many rows as messages.
+"""Columns of matches; each column has room for as many rows as there are messages.
 
 `K_SIDE` is the side of the resting order, 0 for a match that names no live order.
 """
 K_COLUMNS = 8
 X_T, X_SYMBOL, X_BID_PRICE, X_BID_VOLUME, X_ASK_PRICE, X_ASK_VOLUME = 0, 1, 2, 3, 4, 5
-"""Columns of touches, each with room for as many rows as messages.
+"""Columns of touches; each column has room for as many rows as there are messages.
 
 A volume is 0 if the side is empty, and -1 if it does not fit into 64 bits.
 """
@@ -92,7 +97,7 @@ def field(p: Any, column: int, row: int) -> int:
 
 @jit_inline
 def group_of(symbol: int, side: int) -> int:
-    """Return the group of the levels of a side of a symbol; the symbol is -1 if there is none."""
+    """Return the group that has the levels of a side of a symbol; ``symbol`` is -1 for messages without a symbol."""
     return 2 * (symbol + 1) + (side != BID)
 
 
@@ -120,7 +125,7 @@ def volume_of(p: Any, at: int) -> int:
 
 @jit
 def append_touch(p: Any, row: int, symbol: int, side: int) -> None:
-    """Write the touch of a symbol if a message has changed this side of it."""
+    """Write the touch of a symbol if a message has changed this side of the touch."""
     best, group = array(p, BEST), group_of(symbol, side)
     node, at = levels.least(table(p, LEVELS), group), BEST_WORDS * group
     key, low, high = 0, 0, 0
@@ -144,7 +149,7 @@ def append_touch(p: Any, row: int, symbol: int, side: int) -> None:
 
 @jit
 def add_order(p: Any, row: int, order_id: int, symbol: int, broker: int, side: int, with_touches: int) -> None:
-    """Add an order with time, volume and price of a message, unless it is live."""
+    """Add an order with the time, volume and price of a message, unless the order is live."""
     with_touches = constant(with_touches)
     numbers, orders, volume = array(p, NUMBERS), table(p, ORDERS), field(p, M_VOLUME, row)
     if volume <= 0 or volume > LARGEST_VOLUME:
@@ -185,7 +190,7 @@ def append_match(p: Any, row: int, symbol: int, price: int, broker: int, side: i
 
 @jit_inline
 def change_order(p: Any, row: int, kind: int, is_match: bool, with_touches: int) -> None:
-    """Reduce, end or replace the order of a message, if it is live."""
+    """Reduce, end or replace the order of a message if the order is live."""
     with_touches = constant(with_touches)
     numbers, orders = array(p, NUMBERS), table(p, ORDERS)
     array(orders, KEY)[0] = field(p, M_ORDER, row)
@@ -218,7 +223,7 @@ def change_order(p: Any, row: int, kind: int, is_match: bool, with_touches: int)
 
 @jit_inline
 def note_edit(p: Any, slot: int) -> None:
-    """Record for the next save that an order has changed, or that it was removed if it was saved."""
+    """Record for the next save that an order has changed, or that a saved order was removed."""
     edits, cells = table(p, EDITS), array(table(p, ORDERS), CELLS)
     marks, counts = array(edits, MARKS), array(edits, COUNTS)
     mark = marks[slot]
@@ -254,7 +259,7 @@ def append_row(p: Any, order_id: int, cells: Any, place: int, weight: int) -> No
 
 @jit
 def append_changes(p: Any) -> None:
-    """Write the net effect of the batch, and record it for the next save."""
+    """Write the net effect of the batch, and record the changed orders for the next save."""
     orders = table(p, ORDERS)
     cells, touched, old = array(orders, CELLS), array(orders, TOUCHED), array(orders, OLD)
     for number in range(array(orders, META)[CHANGED]):
@@ -298,7 +303,7 @@ def apply_messages(p: Any, with_touches: int) -> None:
 def step(address: Any) -> int:
     """Apply the batch and return 0.
 
-    There must be room for as many orders, levels, matches and touches as messages, and for twice as many rows of the
+    If the batch has n messages, there must be room for n orders, levels, matches and touches, and for 2 n rows of the
     book.
     """
     p = root(address)

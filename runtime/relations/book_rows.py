@@ -1,4 +1,4 @@
-"""Conversion of the rows that a book's kernel writes: to ticks and lots, and to Arrow columns."""
+"""Conversion of rows that the kernel of an order book writes: to ticks and lots, and to Arrow columns."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["SymbolUnits", "Units", "int64_columns"]
 
 Integers = npt.NDArray[np.int64]
 Units = Callable[[str | None], tuple[int, int]]
-"""Function from a symbol to the feed's units in a tick and in a lot."""
+"""Function that returns, for a symbol, how many units of the feed are in a tick and in a lot."""
 
 
 class SymbolUnits:
-    """The feed's units in a tick and in a lot, by number of the symbol, for all symbols of a growing pool."""
+    """Number of the feed's units in a tick and in a lot, for each symbol of a growing pool."""
 
     def __init__(self, symbols: StringPool, units_of: Units) -> None:
         self._symbols, self._units_of = symbols, units_of
@@ -37,9 +37,10 @@ class SymbolUnits:
         return self._table
 
     def convert(self, rows: Integers, price: int, volume: int, symbol: int) -> Any:
-        """Convert the feed's units to ticks and lots in place; the arguments are the places of the columns in ``rows``.
+        """Convert prices and volumes from the feed's units to ticks and lots, in place.
 
-        Return a flag for each row that is True if a fraction of a tick or a lot was cut off.
+        ``price``, ``volume`` and ``symbol`` are the places of these columns in ``rows``. Return a flag for each row: it
+        is True if a fraction of a tick or a lot was cut off.
         """
         ticks, lots = self.table()[rows[symbol] + 1].T
         rows[price], tick_rest = np.divmod(rows[price], ticks)

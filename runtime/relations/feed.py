@@ -39,8 +39,8 @@ _HEARTBEAT: Final = ord("H")
 class FeedAdaptor(MarketAdaptor):
     """Adaptor of sequenced feed messages, which checks that no message is missing.
 
-    An epoch may end before a heartbeat, because a heartbeat means that all requests before it are complete. It may also
-    end between two messages with different times, because the messages of one request have the same time.
+    An epoch may end before a heartbeat, because all earlier requests are then complete. It may also end between two
+    messages with different times, because the messages of one request have the same time.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class FeedAdaptor(MarketAdaptor):
         return {**super().counters(), "gaps": self._gaps, "repeated": self._repeated}
 
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that were not applied before; raise `FeedGapError` if more rows are missing than allowed."""
+        """Return the rows that have not been applied; raise `FeedGapError` if more rows are missing than allowed."""
         sequence = rows.column("sequence").to_numpy()
         if len(sequence) and sequence[0] < self._next:
             repeated = int(np.append(sequence >= self._next, True).argmax())

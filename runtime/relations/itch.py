@@ -3,14 +3,14 @@
 The types of messages have these effects:
 
 ======== ==============================================================================================
-A, F     an order is added; F names its broker, for A the broker is 0
+A, F     an order is added; F has the broker of the order, and for A the broker is 0
 E        an order is executed at its own price
 C        an order is executed at the price of the message; no trade if not printable, as in a cross
-X, D     X reduces an order; D ends it
-U        an order ends, and a new one with its side, symbol and broker is added
+X, D     X reduces an order; D ends an order
+U        an order ends, and a new order with the same side, symbol and broker is added
 P        a trade without a displayed order
-Q        one trade for the whole cross; none if the cross has no shares
-others   none; B (broken trade) has none either, since the trade did take place
+Q        one trade for the whole cross; no trade if the cross has no shares
+others   no effect; B (broken trade) has no effect either, because the trade did take place
 ======== ==============================================================================================
 
 A message in an unsequenced packet has no effect: it has no number that shows whether it was applied.
@@ -59,12 +59,12 @@ _NEEDED: Final = (
     "cross_price",
     "new_order_reference_number",
 )
-# A message has at most one column of each of these groups; the others are NULL in its row.
+# In the row of a message, at most one column of each of these groups has a value; the others are NULL.
 _VOLUMES: Final = ("shares", "executed_shares", "canceled_shares", "cross_shares")
 _PRICES: Final = ("price", "execution_price", "cross_price")
 _SEQUENCE: Final = pa.field("sequence", pa.int64())
 _FEW: Final = 64
-"""Number of messages up to which attributions are looked up one by one."""
+"""Up to this many messages, attributions are looked up one by one."""
 
 
 def _codes(letters: Mapping[str, int]) -> Codes:
@@ -74,8 +74,8 @@ def _codes(letters: Mapping[str, int]) -> Codes:
     return table
 
 
-# Letter of the text feed for each letter of ITCH. Those of A and F, and of a C that is not printable, depend on another
-# column.
+# Letter of the text feed for each letter of ITCH. For A and F, and for a C that is not printable, the letter depends on
+# another column.
 _ACTIONS: Final = _codes({
     "E": ord("E"), "C": ord("E"), "X": ord("X"), "D": ord("D"), "U": ord("U"), "P": ord("T"), "Q": ord("T"),
 })  # fmt: skip
@@ -84,9 +84,9 @@ _SIDES: Final = _codes({"B": ord("B"), "S": ord("S")})
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """Units of an instrument's prices and shares in ticks and lots.
+    """Sizes of an instrument's tick and lot, in units of the messages.
 
-    Fractions are cut off, and their rows are counted as ``off_scale``.
+    Fractions of a tick or lot are cut off, and rows with such a fraction are counted as ``off_scale``.
     """
 
     tick_units: int = 1
@@ -98,8 +98,9 @@ class Scale(msgspec.Struct, frozen=True):
 class ItchAdaptor(MarketAdaptor):
     """Adaptor of rows of the wide ITCH relation, with the same relations as the text feed.
 
-    A message's number is its position among the sequenced messages of the session, from 1, including malformed ones; it
-    becomes ``match_id``. An epoch may end before a heartbeat and between two messages with different times.
+    The number of a message is its position among the sequenced messages of the session, from 1, including malformed
+    messages. The number becomes ``match_id``. An epoch may end before a heartbeat, and between two messages with
+    different times.
     """
 
     def __init__(
@@ -118,8 +119,9 @@ class ItchAdaptor(MarketAdaptor):
     ) -> None:
         """Prepare the adaptor.
 
-        ``schema`` is one of `itch_schema`, by default that of files. ``scales`` are scales by symbol, and ``scale`` is
-        that of all others. ``prefix`` is put before every symbol. Without ``kernels`` the book's kernel is interpreted.
+        ``schema`` is a result of `itch_schema`, by default the schema of files. ``scales`` has the scales of some
+        symbols, and ``scale`` is the scale of all other symbols. ``prefix`` is put before every symbol. Without
+        ``kernels`` the book's kernel is interpreted.
         """
         self._schema = schema or itch_schema()
         self._scale, self._scales = scale, {prefix + symbol: each for symbol, each in (scales or {}).items()}
@@ -145,7 +147,7 @@ class ItchAdaptor(MarketAdaptor):
         self._base, self._unsequenced = max(1, sequence), 0
 
     def received(self, batch: FormattedBatch) -> pa.RecordBatch:
-        """Return the rows with their numbers; a row outside the sequence has the number of the next message."""
+        """Return the rows with their numbers; a row outside the sequence gets the number of the next message."""
         rows: pa.RecordBatch = batch.rows
         numbers = batch.tuple_numbers + (self._base - self._unsequenced)
         packets = rows.column("packet_type")
@@ -164,7 +166,7 @@ class ItchAdaptor(MarketAdaptor):
             rows, row_ends = rows.filter(pa.array(keep)), row_ends[keep]
         types = rows.column("message_type")
         heartbeat = action_codes(types) == 0
-        if heartbeat.any():  # code 0 also stands for a type of several bytes, so compare the lengths
+        if heartbeat.any():  # code 0 also means a type of several bytes, so compare the lengths
             heartbeat = np.diff(np.frombuffer(types.buffers()[1], np.int32, len(types) + 1, 4 * types.offset)) == 0
         return without_heartbeats(rows, row_ends, heartbeat, _numbers(rows, "timestamp"))
 
@@ -187,7 +189,7 @@ class ItchAdaptor(MarketAdaptor):
         return {**super().counters(), **self._counts, "off_scale": self._book.off_scale}
 
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that were not applied before; count the missing ones, which were malformed messages."""
+        """Return the rows that have not been applied; count the missing rows, which were malformed messages."""
         sequence = rows.column("sequence").to_numpy()
         if (np.diff(sequence) < 0).any():
             raise FeedGapError("expected feed messages in order, was a lower number after a higher number")
@@ -226,7 +228,10 @@ class ItchAdaptor(MarketAdaptor):
         return action
 
     def _broker_ids(self, column: Any) -> Integers:
-        """Return the brokers of attributions, 0 for none; the loop is over distinct values, or over a short column."""
+        """Return the brokers of attributions, 0 for none.
+
+        The loop is over distinct values, or over a column of at most `_FEW` messages.
+        """
         if column.null_count == len(column):
             return np.zeros(len(column), np.int64)
         if len(column) <= _FEW:
@@ -249,12 +254,12 @@ class ItchAdaptor(MarketAdaptor):
 
 
 def _other_broker(text: str) -> int:
-    """Return a unique number for an attribution that is not a broker's; 0 for a blank one."""
+    """Return a unique number for an attribution that does not name a broker; 0 for a blank attribution."""
     return LARGEST_BROKER + int.from_bytes(text.encode(), "big") if text else 0
 
 
 def _merged(rows: pa.RecordBatch, names: Iterable[str]) -> Integers:
-    """Return for each row the value of whichever of these columns is not NULL; 0 if all are."""
+    """Return for each row the value of the only column among these that is not NULL; 0 if all are NULL."""
     merged = np.zeros(rows.num_rows, np.int64)
     for name in names:
         if rows.column(name).null_count < rows.num_rows:

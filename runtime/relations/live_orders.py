@@ -20,7 +20,7 @@ Words = npt.NDArray[np.int64]
 
 _VALUES: Final = ("t", "broker_id", "volume", "price", "symbol", "side")
 _SCHEMA: Final = pa.schema([("k0", pa.int64()), ("held", pa.bool_()), *((f"v_{name}", pa.int64()) for name in _VALUES)])
-"""Columns of a run: the number of an order, a flag that is true if it is live, and its words."""
+"""Columns of a run: the number of an order, a flag that is true if the order is live, and the words of the order."""
 _NONE: Final = np.zeros((0, kernel.WORDS), np.int64)
 
 
@@ -31,14 +31,14 @@ class LiveOrders:
     """
 
     def __init__(self, space: ObjectSpace, name: str) -> None:
-        """Restore the orders of this name; raise `CorruptStateError`, which names the object, if they are damaged."""
+        """Restore the orders of this name; if they are damaged, raise `CorruptStateError` with the name."""
         self.table = HashTable(1, kernel.WORDS - 1, is_result=True)
         """Words of each order by its number, for the kernel."""
         self.edits = Structure(4)
         """Changes since the last save, for the kernel."""
         self._restored: list[tuple[Words, Words]] = []  # orders, and numbers of removed orders, by run
         self.wants_base = False
-        """True if the content of the runs is unknown."""
+        """True if the next run must have all orders, because the changes since the saved runs are not known."""
         space.swept(name, f"table:1:{','.join(_VALUES)}", self)
         self._load(_merged(self._restored))
         self._restored = []
@@ -89,7 +89,10 @@ class LiveOrders:
         return self._run(*self._take_off())
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
-        """Return the run of `save`, to which the orders of the next slots are added, and the slot to resume from."""
+        """Return a run with the changes and with the orders in the next slots, and the slot at which to resume.
+
+        The slot at which to resume is None after the last slot.
+        """
         slots, gone = self._take_off()
         stop = start + max(least, factor * (len(slots) + len(gone)))
         room = len(self.table.records())
@@ -112,7 +115,7 @@ class LiveOrders:
         self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Add a run to those that `__init__` restores; raise `CorruptStateError` if it is damaged."""
+        """Add a run to the runs that `__init__` restores; raise `CorruptStateError` if the run is damaged."""
         run = decode_run(data, "live orders")
         if not run.schema.equals(_SCHEMA):
             raise CorruptStateError(f"expected a run of {_SCHEMA.names}, was {run.schema.names}")
@@ -121,7 +124,7 @@ class LiveOrders:
         self._restored.append((words[is_live], words[~is_live, 0]))
 
     def _take_off(self) -> tuple[Words, Words]:
-        """Return the slots that changed and the numbers of removed orders; from now on they count as saved."""
+        """Return the changed slots and the numbers of removed orders, and mark all of these changes as saved."""
         counts, marks = self.edits.array(kernel.COUNTS), self.edits.array(kernel.MARKS)
         slots = self.edits.array(kernel.EDITED)[: counts[kernel.EDITED_COUNT]].copy()
         gone = self.edits.array(kernel.GONE)[: counts[kernel.GONE_COUNT]].copy()
@@ -138,7 +141,7 @@ class LiveOrders:
 
 
 def _encoded(orders: Words, gone: Words) -> bytes:
-    """Return a run as bytes: the live ones of these orders, and the numbers of removed orders."""
+    """Return a run as bytes: the live orders among ``orders``, and the numbers of removed orders."""
     orders = orders[orders[:, kernel.VOLUME] > 0]
     words = np.zeros((kernel.WORDS, len(orders) + len(gone)), np.int64)
     words[:, : len(orders)] = orders.T
@@ -149,7 +152,7 @@ def _encoded(orders: Words, gone: Words) -> bytes:
 
 
 def _merged(runs: Sequence[tuple[Words, Words]]) -> Words:
-    """Return the orders that are live after all of these runs; in each run removals precede additions."""
+    """Return the orders that are live after all of these runs; within a run, removals precede additions."""
     numbers = [_NONE[:, 0]]
     for stored, gone in runs:
         numbers += [gone, stored[:, 0]]

@@ -1,4 +1,4 @@
-"""Common parts of the adaptors of order books: TOUCHES, retained trades, and places where an epoch may end."""
+"""Parts that adaptors of order books share: TOUCHES, retained trades, and places where an epoch may end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RecentTrades:
         self._retained = Retained(space, f"{name}/trades", columns, retention, time="t")
 
     def take(self, deltas: Mapping[str, pa.RecordBatch]) -> None:
-        """Store the trades among deltas."""
+        """Store the trades that these deltas contain."""
         if "trades" in deltas:
             self._retained.add(deltas["trades"])
 
@@ -42,10 +42,10 @@ class RecentTrades:
 
 
 class BookAdaptor(Adaptor):
-    """Adaptor whose relations are filled from one order book, with TOUCHES while its rows are switched on."""
+    """Adaptor whose relations are filled from one order book; TOUCHES is one of them while it is switched on."""
 
     def __init__(self, book: OrderBookAdaptor, relations: Sequence[Relation], *, gives_touches: bool) -> None:
-        """Prepare the adaptor; raise `AdaptorError` in the cases in which `switch_touches` does."""
+        """Prepare the adaptor; raise `AdaptorError` as `switch_touches` does."""
         self._book = book
         self._relations = tuple(relations)
         self.switch_touches(gives_touches)
@@ -59,7 +59,7 @@ class BookAdaptor(Adaptor):
         return self._book.gives_touches
 
     def switch_touches(self, on: bool) -> None:
-        """Switch rows of TOUCHES on or off; raise `AdaptorError` if another relation of the adaptor has that name."""
+        """Switch rows of TOUCHES on or off; raise `AdaptorError` if another relation of the adaptor has this name."""
         if on and any(relation.name == TOUCHES.name for relation in self._relations):
             raise AdaptorError(f"expected no stream called {TOUCHES.name} beside the touches of a book, was one")
         self._book.switch_touches(on)
@@ -87,7 +87,7 @@ class MarketAdaptor(BookAdaptor):
 
     @property
     def next_sequence(self) -> int:
-        """Number of the first message that was not applied yet."""
+        """Number of the first message that has not been applied yet."""
         return self._next
 
     def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
@@ -100,13 +100,16 @@ class MarketAdaptor(BookAdaptor):
 def without_heartbeats(
     rows: pa.RecordBatch, row_ends: Offsets, heartbeat: npt.NDArray[np.bool_], time_ns: npt.NDArray[np.int64]
 ) -> Prepared:
-    """Return the messages among rows; an epoch may end before a heartbeat, or between messages with different times."""
+    """Return the rows that are messages, not heartbeats.
+
+    An epoch may end before a heartbeat, and between messages with different times.
+    """
     cuttable = np.zeros(len(heartbeat), np.bool_)
     cuttable[:-1] = heartbeat[1:] | (time_ns[1:] != time_ns[:-1])
     if not heartbeat.any():
         return Prepared(rows, row_ends, cuttable)
     first = int(heartbeat.argmax())
-    if heartbeat[first:].all():  # the usual case: heartbeats follow all messages, so that nothing has to be copied
+    if heartbeat[first:].all():  # the usual case: all heartbeats follow the messages, so nothing has to be copied
         return Prepared(rows.slice(0, first), row_ends[:first], cuttable[:first])
     keep = ~heartbeat
     return Prepared(rows.filter(pa.array(keep)), row_ends[keep], cuttable[keep])
@@ -127,7 +130,7 @@ def action_codes(column: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def _letters(column: pa.Array) -> npt.NDArray[np.uint8] | None:
-    """Return the bytes of strings of one byte each, 0 for empty ones and NULL; None if there are longer ones."""
+    """Return the byte of each string, 0 for empty strings and NULL; None if a string is longer than one byte."""
     if column.type != pa.string() or not len(column):
         return None
     _, offsets, data = column.buffers()

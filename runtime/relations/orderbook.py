@@ -1,13 +1,16 @@
 """Order book of a feed: converts messages to deltas of BIDS, ASKS and TRADES, and to rows of TOUCHES if wanted.
 
-An add inserts a row; an execution or a partial cancel replaces it (same t, price and broker); a delete or a full
-execution removes it; a message for an order that is not live is counted and changes nothing. Only the net effect of a
-call on each order is emitted, because the versions in between belong to no epoch. The rows of TRADES and TOUCHES do not
-depend on how messages are divided into calls.
+* An added order inserts a row.
+* An execution or a partial cancel replaces the row; t, price and broker stay the same.
+* A delete or a full execution removes the row.
+* A message for an order that is not live is counted and changes nothing.
+
+Of all changes of an order during one call, only the net effect is emitted, because the versions in between belong to no
+epoch. The rows of TRADES and TOUCHES do not depend on how messages are divided into calls.
 
 Live orders are in a hash table of flat arrays. One compiled loop applies the messages of a batch in order and changes
-the table. It saves the values of an order before it changes the order for the first time in the batch; the net effect
-is the difference to these values. A checkpoint saves the changed slots.
+the table. Before the first change of an order in a batch, the loop saves the order's values; the net effect is the
+difference from the saved values. A checkpoint saves the changed slots.
 """
 
 from __future__ import annotations
@@ -87,9 +90,9 @@ class Dialect(msgspec.Struct, frozen=True):
     trades: bytes
     """Actions that report a match."""
     replaces: bytes = b""
-    """Actions that end an order and add another one with its side, symbol and broker."""
+    """Actions that end an order and add another order with the same side, symbol and broker."""
     brokers: int = 0
-    """Number of brokers if messages have no broker: ``broker_id = id % brokers``; 0 if each message has its broker."""
+    """Number of brokers if messages have none: then ``broker_id = id % brokers``. 0 if each message has its broker."""
 
 
 FEED: Final = Dialect(reduces=b"EX", kills=b"FD", trades=b"EFT")
@@ -118,7 +121,7 @@ class Messages(msgspec.Struct, frozen=True):
     symbol: Integers
     """Number of the symbol in the pool."""
     number: Integers
-    """Position of the message in its feed; becomes ``match_id``."""
+    """Position of the message in its feed; it becomes ``match_id``."""
     new_order_id: Integers | None = None
     """Number of the order that replaces another one; None if nothing is replaced."""
 
@@ -142,7 +145,8 @@ class OrderBookAdaptor:
         """Restore the book.
 
         ``prefix`` is put before every symbol, so that two feeds' symbols differ. Without ``kernels`` the kernel is
-        interpreted. ``units`` are those of prices and volumes in relations, by default those of the messages.
+        interpreted. ``units`` has the units of prices and volumes in relations; by default they are those of the
+        messages.
         """
         self._prefix, self._dialect, self._kernels = prefix, dialect, kernels
         self._orders = LiveOrders(space, f"{name}/orders")
@@ -181,7 +185,7 @@ class OrderBookAdaptor:
         return self._touches is not None
 
     def switch_touches(self, on: bool) -> None:
-        """Switch rows of TOUCHES on or off. Levels are computed from the live orders, or dropped."""
+        """Switch rows of TOUCHES on or off: compute the levels from the live orders, or drop the levels."""
         if on and self._touches is None:
             self._touches = Touches(self._root, self.symbols, self._orders.table.dump(), self._units)
         elif not on and self._touches is not None:
@@ -247,7 +251,7 @@ class OrderBookAdaptor:
         return deltas
 
     def _begin(self, messages: Messages, count: int) -> Integers:
-        """Pass the messages to the kernel and make room; return the array into which it writes matches."""
+        """Pass the messages to the kernel and make room; return the array into which the kernel writes matches."""
         brokers, new = self._dialect.brokers, messages.new_order_id
         columns = np.empty((kernel.M_COLUMNS, count), np.int64)
         columns[kernel.M_T] = messages.t

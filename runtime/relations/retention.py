@@ -31,7 +31,7 @@ _MINUTE_NS: Final = 60 * 1_000_000_000
 _KEPT: Final = b"kept"
 """Metadata of a run: number of rows of earlier runs that are still retained."""
 _JOINED: Final = 32
-"""Number of added batches at which they are joined to one, so that there are few of them when an epoch ends."""
+"""Number of added batches that are joined to one batch, so that only few batches remain at the end of an epoch."""
 _CHUNK_ROWS: Final = 1 << 14
 """Greatest number of time values in a chunk of `_Times`."""
 
@@ -42,15 +42,15 @@ class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: int = 20_000
     """Greatest number of rows."""
     time_ns: int = 5 * _MINUTE_NS
-    """Greatest age of a row in nanoseconds: the difference of its time to the latest time of the relation."""
+    """Greatest age of a row in nanoseconds: the latest time in the relation minus the time of the row."""
 
 
 class Retained:
     """Rows that are still in a relation, in the order of arrival; expired rows are returned as deltas.
 
-    The rows are stored as they arrived, and a run of the object space has the rows since the previous run. `expire`
-    must be called before a checkpoint: rows that arrive and expire between two checkpoints are never written. Not
-    thread-safe: one owner at a time.
+    A run of the object space has the rows that arrived since the previous run. `expire` must be called before a
+    checkpoint, so that rows that arrive and expire between two checkpoints are never written. Not thread-safe: one
+    owner at a time.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class Retained:
     ) -> None:
         """Restore the rows of this name.
 
-        ``time`` is the column for `Retention.time_ns`; without one, rows expire only by their number. Raise
+        ``time`` names the column for `Retention.time_ns`; if it is empty, rows expire only by their number. Raise
         `CorruptStateError` if runs are missing.
         """
         self._schema = pa.schema([(c.name, ARROW_TYPES[c.type]) for c in columns])
         self._name, self._time, self._limits = name, time, limits
-        self._batches: deque[pa.RecordBatch] = deque()  # as of the last `expire`, in order
-        self._fresh = 0  # number of rows at the end of these batches that are in no run
+        self._batches: deque[pa.RecordBatch] = deque()  # rows as of the last `expire`, in order
+        self._fresh = 0  # number of rows at the end of `_batches` that are in no run
         self._added: list[pa.RecordBatch] = []  # batches since the last `expire`
-        self._joined = 0  # number of joined batches among these, at the beginning
-        self._count = 0  # number of rows in all of these batches
+        self._joined = 0  # number of joined batches at the beginning of `_added`
+        self._count = 0  # number of rows in `_batches` and `_added`
         self._held_bytes = 0
         self._times = _Times()  # times of the stored rows, if their age is limited
         self._runs: deque[int] = deque()  # row count of each run that may contain retained rows, oldest first
@@ -75,7 +75,7 @@ class Retained:
         self.dirty = False
         """True if rows changed since the last `save`."""
         self.wants_base = False
-        """True if runs were lost: the content of the runs before the next one is then unknown."""
+        """True if a run was lost; the next run must then have all rows."""
         space.queue(f"{name}/held", self)
         if self._count != self._stored:
             raise CorruptStateError(f"expected {self._stored} rows in the runs of {name}, was {self._count}")
@@ -152,11 +152,11 @@ class Retained:
         """Do nothing: the last save is durable."""
 
     def on_failed(self) -> None:
-        """Require a new base, as the last save is lost."""
+        """Require a new base, because the last save is lost."""
         self.dirty = self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Apply a run; raise `CorruptStateError` if it is damaged or of other columns."""
+        """Apply a run; raise `CorruptStateError` if it is damaged or has other columns."""
         rows = decode_run(data, self._name)
         kept = int((rows.schema.metadata or {}).get(_KEPT, -1))
         rows = rows.replace_schema_metadata()
@@ -179,7 +179,7 @@ class Retained:
         return Run(sum([each.nbytes for each in rows]), partial(_encoded, rows, schema))
 
     def _hold(self, rows: pa.RecordBatch) -> None:
-        """Append rows to the batches and times; the caller counts them."""
+        """Append rows to the batches and times; the caller updates the count."""
         if rows.num_rows:
             self._batches.append(rows)
             self._held_bytes += rows.nbytes
@@ -212,7 +212,7 @@ class Retained:
         return pa.RecordBatch.from_arrays([*rows.columns, weight], names=[*self._schema.names, "weight"])
 
     def _take_over(self, space: ObjectSpace, columns: Sequence[KeyColumn]) -> None:
-        """Move the rows that version 0.1 stored in a keyed table, by an ascending number, into the first run."""
+        """Move rows from the keyed table of version 0.1, whose key was an ascending number, into the first run."""
         rows, strings = f"{self._name}/rows", f"{self._name}/strings"
         if rows not in space:
             return
@@ -232,7 +232,7 @@ class Retained:
 
 
 class _Times:
-    """Times of rows in order, in chunks whose greatest time is known, so that an epoch need not read all times."""
+    """Times of rows in order, in chunks; the greatest time of each chunk is known, so that few chunks are read."""
 
     def __init__(self) -> None:
         self._chunks: deque[Integers] = deque()
@@ -259,7 +259,7 @@ class _Times:
             count -= len(chunk)
 
     def first_within(self, age: int, start: int) -> int:
-        """Return the first place from ``start`` on whose time is at most ``age`` before the greatest of all times.
+        """Return the first place, from ``start`` on, with a time at most ``age`` before the greatest of all times.
 
         If there is no such place, return the number of times.
         """

@@ -1,4 +1,4 @@
-"""Byte offsets of the ends of rows in their stream, computed only for batches of which an offset is read."""
+"""Byte offsets of the ends of rows in their stream, computed for a batch only when one of its offsets is read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
     def at(self, index: int) -> int:
         batch = self.batch
         row = self.start + index if self.chosen is None else int(self.chosen[self.start + index])
-        if row == batch.rows.num_rows - 1 and not batch.bad:  # the rest of the batch is not needed
+        if row == batch.rows.num_rows - 1 and not batch.bad:  # no other offset of the batch has to be computed
             return batch.end_offset
         return int(batch.row_ends[row])
 
@@ -57,8 +57,8 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
 class RowEnds:
     """Byte offset of the end of each row: an int64 array that is computed only when it is read.
 
-    Slices and selections by a mask are not computed either. The last row of a batch without bad tuples ends where the
-    batch ends, so the ends are never computed for a batch that is applied whole.
+    Taking a slice or a selection by a mask computes no offset. The last row of a batch without bad tuples ends where
+    the batch ends, so no offset is computed for a batch that is applied whole.
     """
 
     __slots__ = ("_length", "_parts")
@@ -105,7 +105,7 @@ class RowEnds:
         return part.at(index)
 
     def tuple_count(self) -> int:
-        """Return the number of tuples of the stream up to the last row, including the tuple of this row."""
+        """Return the number of tuples of the stream up to and including the tuple of the last row."""
         if not self._length:
             return 0
         return self._parts[-1].tuples_at(self._parts[-1].stop - self._parts[-1].start - 1)

@@ -1,4 +1,4 @@
-"""Adaptors of plain streams and tables: every tuple is an inserted row, or a deleted row if it has a flag.
+"""Adaptors of plain streams and tables: every tuple is an inserted row, or a deleted row if its flag says so.
 
 The rows of `RecentRows` expire by their number, and by the time in one of their columns.
 """
@@ -21,16 +21,16 @@ from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, unscaled_as
 __all__ = ["RecentRows", "RowAdaptor", "row_schema"]
 
 FLAG: Final = "_insert"
-"""Field before the columns if rows may be deleted: 1 for an insertion, 0 for a deletion."""
+"""Name of a field before the columns if rows may be deleted: 1 for an insertion, 0 for a deletion."""
 ORDER: Final = "_order"
-"""Field before `FLAG` in DBToaster's files: the number of the event in the order of all files."""
+"""Name of a field before `FLAG` in DBToaster's files: the number of the event among the events of all files."""
 
 
 class RowAdaptor(Adaptor):
-    """Adaptor of tuples with the columns of a relation, by their names in the schema, and a `FLAG` if ``deletions``.
+    """Adaptor of tuples whose fields have the names of a relation's columns; with ``deletions`` there is also a `FLAG`.
 
-    ``columns`` are the names of the columns that are read (None: all); others are not parsed, and the deltas do not
-    have them.
+    ``columns`` has the names of the columns that are read (None: all). Other columns are not parsed, and are missing in
+    the deltas.
     """
 
     def __init__(
@@ -89,16 +89,16 @@ def row_schema(
     paths: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Schema:
-    """Return the schema of a relation's rows; ``types`` and ``paths`` by column override those of the column.
+    """Return the schema of a relation's rows; ``types`` and ``paths`` have other types and paths for some columns.
 
-    With ``deletions`` and ``numbered`` there is an `ORDER` before the `FLAG`.
+    With ``deletions`` the first field is a `FLAG`. With ``deletions`` and ``numbered`` an `ORDER` precedes the `FLAG`.
     """
     types, paths = types or {}, paths or {}
     fields = [
         Field(c.name, types.get(c.name) or field_type(c), c.nullable, paths.get(c.name, "")) for c in relation.columns
     ]
     if "null_values" not in settings and len(fields) == 1 and not deletions:
-        settings["null_values"] = ("NULL", "")  # an empty line is not a tuple: a single field needs letters for NULL
+        settings["null_values"] = ("NULL", "")  # an empty line is not a tuple, so a single field needs text for NULL
     leading = tuple(Field(name, "int64") for name in ((ORDER, FLAG) if numbered else (FLAG,)) if deletions)
     return Schema((*leading, *fields), format=format_, **settings)
 
@@ -121,10 +121,10 @@ def _of_type(array: pa.Array, column: Column) -> pa.Array:
 
 
 class RecentRows(Adaptor):
-    """Adaptor of tuples with the columns of a relation, whose rows expire; the object space has the retained rows.
+    """Adaptor of tuples with the columns of a relation whose rows expire; the object space has the retained rows.
 
-    ``time`` names the integer column for `Retention.time_ns`, in its own unit; without one, rows expire only by their
-    number.
+    ``time`` names the integer column that has the time of a row; `Retention.time_ns` is in the unit of this column. If
+    ``time`` is empty, rows expire only by their number.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Rows of the relation TOUCHES: the best bid and ask of a symbol after each message that changes one of them.
+"""Rows of the relation TOUCHES: the best bid and ask of a symbol after each message that changes the bid or the ask.
 
-While rows of the relation are wanted, the total volume of each price (its *level*) is maintained. Levels follow from
-the live orders alone, so that they need not be saved: after a restart, the rows are those of an uninterrupted run.
-`book_kernel` changes the levels and writes the rows.
+While rows of the relation are wanted, the total volume at each price (its *level*) is maintained. Levels are computed
+from the live orders, so they are not saved; rows after a restart are the same as in an uninterrupted run. `book_kernel`
+changes the levels and writes the rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Adaptor of DBToaster's order-book traces: ``t,id,action,volume,price`` without symbols.
 
-One trace can fill several declared streams, each from one side of the book. The columns of a stream have the names of
-its declaration.
+One trace can fill several declared streams, each from one side of the book. The declaration of a stream determines the
+names of its columns.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class BookStream(msgspec.Struct, frozen=True):
 
 
 class TraceAdaptor(BookAdaptor):
-    """Adaptor of trace lines, each of which is a message, with the declared streams as relations.
+    """Adaptor of trace lines with the declared streams as relations; each line is a message.
 
     The symbol of touches is the empty string.
     """
@@ -68,8 +68,8 @@ class TraceAdaptor(BookAdaptor):
     ) -> None:
         """Prepare the adaptor.
 
-        ``brokers`` is the number of brokers, and ``messages`` the number of messages that precede the first one.
-        ``schema`` is that of the trace, possibly with other policies. Without ``kernels`` the book's kernel is
+        ``brokers`` is the number of brokers, and ``messages`` the number of messages that were applied before.
+        ``schema`` is `TRACE_SCHEMA`, possibly with other policies. Without ``kernels`` the book's kernel is
         interpreted. Raise `AdaptorError` for a stream with too many columns or none.
         """
         for stream in streams:

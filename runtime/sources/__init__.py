@@ -1,7 +1,7 @@
-"""Sources: read bytes from outside and offer them as raw buffers, which they neither decode nor parse.
+"""Sources: they read bytes from outside and offer them as raw buffers, without decoding or parsing the bytes.
 
 ```
- exchange ──TCP──▶ TextFeedSource (lines) ──────────┐ on the reactor, one thread for all
+ exchange ──TCP──▶ TextFeedSource (lines) ──────────┐ these three run on the reactor's thread
  exchange ──TCP──▶ SoupBinFeedSource (packets) ─────┤
  senders ───TCP──▶ TcpSource ───────────────────────┤
                                                     ├─▶ RawBuffer ──▶ BufferSink: the engine's bounded admission queue
@@ -9,8 +9,8 @@
 ```
 
 `ConnectingSource` and `Connection` have the parts that sources on the reactor share: attempts to connect, gathering of
-bytes, back-pressure. `FeedSource` has the parts that the two feeds of an exchange share: the login at a position, its
-reply, and the detection of silence.
+bytes, back-pressure. `FeedSource` has the parts that the sources of an exchange's two feeds share: the login at a
+position, the reply to the login, and the detection of silence.
 """
 
 from runtime.sources.base import BufferSink, LoginRefusedError, Position, Source, SourceError, SourceStateError

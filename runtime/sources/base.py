@@ -1,6 +1,6 @@
-"""Interfaces of sources and of the sinks to which they offer raw buffers, and errors of a source before it runs.
+"""Interfaces of sources and of the sinks to which sources offer raw buffers, and errors of a source before it runs.
 
-Failures while a source runs are reported to its sink.
+While a source runs, its failures are reported to its sink.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Position(msgspec.Struct, frozen=True):
     """Place in an origin at which reading begins; a feed uses session and sequence, a file uses the offset."""
 
     session: str = ""
-    """Session of the feed; empty for the current one."""
+    """Session of the feed; empty for the current session."""
     sequence: int = 0
     """Number of the first feed message to be read; 0 for the next message."""
     offset: int = 0
@@ -48,34 +48,35 @@ class BufferSink(Protocol):
     """
 
     def offer(self, raw: RawBuffer) -> bool:
-        """Accept a buffer and return True; after False the source pauses, and offers the buffer again after `resume`.
+        """Accept a buffer and return True, or refuse it and return False.
 
-        Another thread may call `resume` before this call has returned; the source must not lose that call.
+        After False the source pauses, and offers the buffer again when `Source.resume` is called. Another thread may
+        call `Source.resume` before `offer` has returned; the source must then offer the buffer again, too.
         """
 
     def end_of_stream(self, origin_id: int) -> None:
-        """Note that every buffer of the origin was accepted and that no other will follow."""
+        """Note that every buffer of the origin was accepted, and that no other buffer will follow."""
 
     def failed(self, origin_id: int, reason: str) -> None:
-        """Note that the origin has failed permanently; buffers accepted before stay valid."""
+        """Note that the origin has failed permanently; all accepted buffers stay valid."""
 
     def lost(self, origin_id: int, reason: str) -> None:
-        """Note that the connection broke; the source waits for `reconnect` with the position at which to resume."""
+        """Note that the connection broke; the source waits for a call of `Source.reconnect`."""
 
 
 class Source(ABC):
-    """Reader of bytes from outside, which it neither decodes nor formats.
+    """Reader of bytes from outside; a source neither decodes nor formats the bytes.
 
-    Raw buffers have the source's origin id, and numbers without holes that begin at 1 after each `open` or
-    reconnection. A source on the reactor never blocks the reactor: when the sink refuses a buffer, the source pauses
-    its transport. A source holds a bounded number of bytes. `resume` and `close` may be called from any thread; after
-    `close` the sink is not called any more.
+    Raw buffers have the source's origin id and consecutive numbers, from 1 after each `open` or reconnection. A source
+    on the reactor never blocks the reactor: when the sink refuses a buffer, the source pauses its transport. A source
+    holds a bounded number of bytes. `resume` and `close` may be called from any thread. The sink is not called any more
+    after `close`.
     """
 
     __slots__ = ()
 
     session: str = ""
-    """Session of a feed, as its server named it at the last login; empty for other sources."""
+    """Session of a feed, as the server named it at the last login; empty for other sources."""
 
     @abstractmethod
     def open(self, sink: BufferSink, position: Position) -> None:
@@ -91,7 +92,7 @@ class Source(ABC):
 
     @property
     def replays(self) -> bool:
-        """True if input that no epoch has yet can be read again; False if it is lost when the connection breaks."""
+        """True if input that is not in an epoch yet can be read again; False if it is lost with the connection."""
         return True
 
     @property
@@ -100,9 +101,9 @@ class Source(ABC):
         return True
 
     def reconnect(self, position: Position) -> None:
-        """Connect again and read from the position; called after `BufferSink.lost` of a source that connects.
+        """Connect again and read from the position; called after the source has reported a loss (`BufferSink.lost`).
 
-        Raises `SourceStateError` for a source that does not connect.
+        Raises `SourceStateError` for a source that has no connection, such as a file.
         """
         raise SourceStateError(f"expected a source that connects, was {type(self).__name__} at {position}")
 

@@ -1,6 +1,6 @@
-"""Base of sources that connect to a server: attempts and the waits between them, loss, reconnection.
+"""Base of sources that connect to a server: attempts and the waits between attempts, loss, reconnection.
 
-If other threads resume many such sources at a time, the reactor is woken once for all of them.
+If other threads resume many such sources at once, the reactor is woken only once.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _lock = threading.Lock()
 
 
 class WakeUps:
-    """Thread-safe queue of calls for one reactor, bounded by its callers: each has at most one pending call.
+    """Thread-safe queue of calls for one reactor. Each caller has at most one pending call, so the queue is bounded.
 
-    Twisted wakes the reactor, by writing to a pipe, for every `callFromThread`. That is too often when a full queue has
+    For every `callFromThread`, Twisted writes to a pipe to wake the reactor. This takes too long when a full queue has
     room again, because thousands of sources then resume at once.
     """
 
@@ -48,9 +48,9 @@ class WakeUps:
             return queue
 
     def call(self, call: Callable[[], None]) -> None:
-        """Have a call made soon, on the reactor's thread; a call that is already pending is made only once.
+        """Add a call, which the reactor's thread makes soon; a call that is already pending is made only once.
 
-        May be called from any thread.
+        This method may be called from any thread.
         """
         with self._changing:
             is_first = not self._calls
@@ -76,7 +76,7 @@ class Backoff(msgspec.Struct, frozen=True):
     longest_s: float = 2.0
     """Upper bound of the wait, in seconds."""
     attempts: int = 20
-    """Number of consecutive failed attempts after which the source has failed."""
+    """Number of consecutive failed attempts after which the source fails."""
 
     def delay_s(self, failures: int) -> float:
         """Return the wait in seconds after this number of consecutive failures, from 1."""
@@ -84,11 +84,11 @@ class Backoff(msgspec.Struct, frozen=True):
 
 
 class ConnectingSource(Source):
-    """Source that keeps one connection at a time to a server, on the reactor's thread.
+    """Source that has at most one connection to a server at a time, on the reactor's thread.
 
-    A subclass makes the connections, decides when a connection is ready (a login may have to be answered first), and
+    A subclass makes the connections, decides when a connection is ready (possibly only after the reply to a login), and
     handles the end of a ready connection. An attempt fails if no connection is made, or if the connection ends before
-    it is ready; too many consecutive failed attempts are a failure of the source.
+    it is ready. The source fails after too many consecutive failed attempts.
     """
 
     __slots__ = (
@@ -149,7 +149,7 @@ class ConnectingSource(Source):
             self.sink.lost(self._origin_id, f"connection to {self.where} lost: {reason}")
 
     def ready(self) -> None:
-        """Reset the count of failed attempts, as the connection has become ready."""
+        """Reset the count of failed attempts, because the connection has become ready."""
         self._failures = 0
 
     def refused(self, reason: str) -> None:
@@ -158,7 +158,7 @@ class ConnectingSource(Source):
         self.fail(reason)
 
     def retrying(self, reason: str) -> None:
-        """Note that the first of consecutive attempts has failed and that others follow."""
+        """Note that a first attempt has failed, and that further attempts follow."""
 
     def fail(self, reason: str) -> None:
         """Report to the sink that the source has failed permanently."""
@@ -190,8 +190,8 @@ class ConnectingSource(Source):
     def reconnect(self, position: Position) -> None:
         """Connect again; called on the reactor's thread.
 
-        Raw buffers are numbered from 1 again. Does nothing if the source is closed, because the caller may not know
-        that yet. Raise `SourceStateError` before `open`.
+        Raw buffers are numbered from 1 again. Do nothing if the source is closed; the caller may not know this. Raise
+        `SourceStateError` before `open`.
         """
         if self.sink is None:
             raise SourceStateError(f"expected an open source, was origin {self._origin_id} before open")
@@ -207,9 +207,9 @@ class ConnectingSource(Source):
         WakeUps.of(self._reactor).call(self._resume)
 
     def close(self) -> None:
-        """Break the connection; may be called from any thread.
+        """Break the connection, on the reactor's thread; may be called from any thread.
 
-        The sink is not called after this has run on the reactor's thread.
+        The sink is not called after the connection has been broken.
         """
         self.is_closed = True
         self._reactor.callFromThread(self._drop)
@@ -227,7 +227,7 @@ class ConnectingSource(Source):
             self._attempt_failed(f"closed before the login was answered: {reason}")
 
     def connected(self) -> Connection:
-        """Return the connection for a transport that was made."""
+        """Return the connection for a new transport."""
         connection = self.make_connection(self._position)
         if self.is_closed:
             connection.abandon()
@@ -236,7 +236,7 @@ class ConnectingSource(Source):
         return connection
 
     def unreachable(self, connector: Any, reason: str) -> None:
-        """Count a failed attempt, as no connection was made."""
+        """Count a failed attempt, because no connection was made."""
         if connector is self._connector and not self.is_closed:
             self._connector = None
             self._attempt_failed(reason)
@@ -246,7 +246,7 @@ class ConnectingSource(Source):
             self._connection.flush()
 
     def _drop(self) -> None:
-        """Drop the connection and the pending attempt to make one."""
+        """Drop the connection and the pending attempt to connect."""
         connection, self._connection = self._connection, None
         connector, self._connector = self._connector, None
         retry, self._retry = self._retry, None

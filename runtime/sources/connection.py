@@ -18,11 +18,11 @@ from runtime.sources.base import BufferSink
 __all__ = ["Connection", "ConnectionOwner", "Turn"]
 
 _MOST_GATHERED_BYTES: Final = 1 << 18
-"""Number of gathered bytes at which they are offered at once, and not at the end of the turn."""
+"""Gathered bytes are offered immediately if there are at least this many, otherwise at the end of the turn."""
 
 
 class Turn:
-    """Calls to be made at the end of the reactor's turn: one delayed call for all sources that received bytes."""
+    """Calls to be made at the end of the reactor's turn; all sources that received bytes share one delayed call."""
 
     __slots__ = ("_calls", "_reactor")
 
@@ -42,7 +42,7 @@ class Turn:
                 self._calls[0]()
                 self._calls.popleft()
         except BaseException:
-            self._calls.popleft()  # the reactor reports the error, and the other calls are still made
+            self._calls.popleft()  # the reactor reports the error; the other calls are still made
             raise
         finally:
             if self._calls:
@@ -58,18 +58,19 @@ class ConnectionOwner(Protocol):
     """True once the sink must not be called any more."""
 
     def broken(self, connection: Any, reason: str, *, is_clean: bool) -> None:
-        """Note that the connection has ended and all its bytes have been taken."""
+        """Note that the connection has ended, and that the sink has accepted all its bytes."""
 
 
 @implementer(IProtocol)
 class Connection:
     """Receiver of the bytes of one origin from one transport, as raw buffers.
 
-    Bytes become a raw buffer as they arrive, because a transport reads once per turn of the reactor. With a ``turn``,
-    which many connections share, the bytes wait for the end of the turn, so that a worker that wakes up gets the
-    buffers of all these connections. While the sink refuses, the transport is paused, and bytes that were already
-    received are gathered to one buffer. The class has slots, and `Protocol` is not its base, because there may be ten
-    thousand connections.
+    Bytes become a raw buffer as soon as they arrive, because a transport reads once per turn of the reactor. With a
+    ``turn``, which many connections share, the bytes wait for the end of the turn. A worker that wakes up then gets the
+    buffers of all these connections. While the sink refuses buffers, the transport is paused, and bytes that were
+    already received are gathered into one buffer.
+
+    There may be ten thousand connections. To save memory, the class has slots and does not have `Protocol` as its base.
     """
 
     __slots__ = (
@@ -116,7 +117,7 @@ class Connection:
             self.connectionMade()
 
     def connectionMade(self) -> None:
-        """Do nothing; called once, when the transport is attached. A subclass may send something first."""
+        """Do nothing; called once, when the transport is attached. A subclass may send its first bytes here."""
 
     def dataReceived(self, data: bytes) -> None:
         """Gather bytes that arrived; a subclass may consume some of them and `gather` the rest."""
@@ -131,7 +132,7 @@ class Connection:
     # Called by subclasses and the owner
 
     def gather(self, data: bytes) -> None:
-        """Append bytes to those that wait, and offer them now or at the end of the turn."""
+        """Append bytes to the waiting bytes, and offer all of them now or at the end of the turn."""
         if not data or self._is_abandoned:
             return
         if self._turn is None and self._pending is None:  # no other bytes wait before these
@@ -149,7 +150,7 @@ class Connection:
             self._turn.plan(self._flush_turn)
 
     def gone(self, reason: str, *, is_clean: bool = False) -> None:
-        """Notify the owner of the end, after all received bytes have been taken."""
+        """Notify the owner of the end, after the sink has accepted all received bytes."""
         self._end_reason, self._is_clean = reason, is_clean
         if self._pending is None:  # otherwise the refused buffer is offered first, after resume
             self.flush()
@@ -168,10 +169,10 @@ class Connection:
         return self._is_abandoned
 
     def paused(self) -> None:
-        """Do nothing; called when the transport is paused until `resumed`, for subclasses."""
+        """Do nothing; called when the transport is paused. A subclass may override this method."""
 
     def resumed(self) -> None:
-        """Do nothing; called when the transport reads again, for subclasses."""
+        """Do nothing; called when a paused transport reads again. A subclass may override this method."""
 
     def flush(self) -> None:
         """Offer the pending buffer, if there is one, and then the gathered bytes, until the sink refuses a buffer."""

@@ -38,14 +38,16 @@ class LoginReply(NamedTuple):
 
 
 class FeedSource(ConnectingSource):
-    """Source with one connection to a feed, which begins at a requested position.
+    """Source with one connection to a feed; reading begins at a requested position.
 
     A subclass implements the login protocol.
 
-    A broken connection is reported once, with `lost`. The source then does nothing until `reconnect` is called with the
-    position at which to resume; the exchange then sends the bytes after the last whole message again. An exchange sends
-    heartbeats: a connection on which nothing arrives for ``silence_s`` seconds while it is read counts as broken. A
-    rejected login and too many consecutive failed attempts are failures.
+    A broken connection is reported once, by `BufferSink.lost`. The source then does nothing until `reconnect` is called
+    with the position at which to resume. After the reconnection the exchange sends the bytes after the last whole
+    message again.
+
+    An exchange sends heartbeats, so a connection counts as broken if nothing arrives for ``silence_s`` seconds while it
+    is read. The source fails if a login is rejected, or after too many consecutive failed attempts.
     """
 
     __slots__ = ("_silence_s", "next_sequence", "session")
@@ -74,9 +76,9 @@ class FeedSource(ConnectingSource):
 
     @abstractmethod
     def read_reply(self, data: bytes) -> LoginReply | None:
-        """Return the reply in the bytes so far, None while it is incomplete.
+        """Return the reply in the bytes so far, or None while the reply is incomplete.
 
-        Raise `LoginRefusedError` if it is a refusal.
+        Raise `LoginRefusedError` if the reply is a refusal.
         """
 
     def make_connection(self, position: Position) -> Connection:
@@ -125,7 +127,7 @@ class FeedConnection(Connection):
         self.transport.write(self._source.request)
 
     def dataReceived(self, data: bytes) -> None:
-        """Parse the reply of the login, and gather the bytes after it."""
+        """Parse the reply to the login, and gather the bytes after the reply."""
         if self.is_abandoned:
             return
         if self._watch is not None:
@@ -143,7 +145,7 @@ class FeedConnection(Connection):
         super().abandon()
 
     def paused(self) -> None:
-        """Stop watching for silence, as nothing is read while paused."""
+        """Stop watching for silence, because nothing is read while the transport is paused."""
         self._end_watch()
 
     def resumed(self) -> None:
@@ -156,14 +158,14 @@ class FeedConnection(Connection):
             watch.cancel()
 
     def _silent(self) -> None:
-        """End a connection whose peer hangs; the transport's own reason for the end is then ignored."""
+        """End a connection whose peer hangs; the reason that the transport reports later is ignored."""
         self._watch = None
         transport = self.transport
         self.gone(f"no message for {self._silence_s:g} s")
         transport.abortConnection()
 
     def _read_reply(self, data: bytes) -> bytes:
-        """Parse the reply of the login, and return the bytes after it."""
+        """Parse the reply to the login, and return the bytes after the reply."""
         self._reply += data
         try:
             reply = self._source.read_reply(self._reply)
@@ -188,7 +190,7 @@ class TextFeedSource(FeedSource):
         return encode_login(PassiveLogin(position.session, position.sequence))
 
     def read_reply(self, data: bytes) -> LoginReply | None:
-        """Parse the first line as the reply (see `FeedSource`); raise `LoginRefusedError` unless it accepts."""
+        """Parse the first line as the reply (see `FeedSource`); raise `LoginRefusedError` if the login is refused."""
         line, delimiter, rest = data.partition(b"\n")
         if not delimiter:
             if len(line) > LINE_LIMIT_BYTES:

@@ -17,7 +17,7 @@ __all__ = ["FileSource", "codec_by_suffix"]
 
 BUFFER_BYTES: Final = 1 << 18
 """Size in bytes of a buffer of a plain file."""
-_COMPRESSED_BYTES: Final = 1 << 16  # a buffer of text decodes to about ten times as many bytes
+_COMPRESSED_BYTES: Final = 1 << 16  # a compressed buffer of text decodes to about ten times as many bytes
 _LENGTH_BYTES: Final = 4
 _SUFFIXES: Final[dict[str, Literal["gzip", "zstd", "lz4"]]] = {".gz": "gzip", ".zst": "zstd", ".lz4": "lz4"}
 
@@ -29,19 +29,21 @@ def codec_by_suffix(path: Path) -> Codec | None:
 
 
 class FileSource(Source):
-    """Reader of a file from a byte offset to its end: plain, compressed as a whole, or of frames.
+    """Reader of a file from a byte offset to its end. The file is plain, compressed as a whole, or made of frames.
 
-    Offsets of a compressed file count its decoded bytes. A file compressed as a whole is read from its beginning, and
-    its decoder skips the bytes before the offset. A file of frames, for a codec per buffer, is a sequence of
-    ``compressed length (4 bytes, little-endian), decoded length (4 bytes), frame``; each frame is a buffer. Buffers are
-    decoded by the formatter, see `codec_at`. Bytes that are appended to the file after its end was reached are not
-    read. At most one buffer is held while the sink refuses.
+    Offsets in a compressed file count decoded bytes. A file that is compressed as a whole is read from its beginning,
+    and the decoder skips the bytes before the offset. If the codec encodes single buffers, the file is a sequence of
+    frames, each preceded by its compressed length and its decoded length (little-endian integers of 4 bytes). Each
+    frame becomes a buffer. The formatter decodes the buffers, see `codec_at`.
+
+    Bytes that are appended to the file after its end has been reached are not read. While the sink refuses buffers, the
+    source holds at most one buffer.
     """
 
     def __init__(
         self, path: Path, origin_id: int, *, buffer_bytes: int = BUFFER_BYTES, codec: Codec | None = None
     ) -> None:
-        """Create a source that is not open; without ``codec``, the suffix of the path determines it."""
+        """Create a source that is not open; without ``codec``, the suffix of the path determines the codec."""
         if buffer_bytes < 1:
             raise ValueError(f"expected buffers of at least 1 byte, was {buffer_bytes}")
         self._path = path
@@ -72,20 +74,20 @@ class FileSource(Source):
             self._thread.start()
 
     def resume(self) -> None:
-        """Wake the thread if it waits, or keep it from waiting for room that is already there."""
+        """Wake the thread if it waits; if it is only about to wait, the wait is skipped."""
         with self._condition:
             self._resumed += 1
             self._condition.notify_all()
 
     def close(self) -> None:
-        """Stop the thread; it ends after a call to the sink that is under way."""
+        """Stop the thread. If the thread is calling the sink, it ends after this call."""
         with self._condition:
             self._closed = True
             self._resumed += 1
             self._condition.notify_all()
 
     def join(self, timeout_s: float | None = None) -> bool:
-        """Wait for the thread to end; return True if it has."""
+        """Wait for the thread to end; return True if it has ended."""
         if self._thread is not None:
             self._thread.join(timeout_s)
             return not self._thread.is_alive()
@@ -115,7 +117,7 @@ class FileSource(Source):
         file.seek(offset)
 
     def _read(self, file: BinaryIO, sink: BufferSink, offset: int) -> None:
-        """Offer the file's buffers one after another; the offset is -1 if they are compressed."""
+        """Offer the file's buffers one after another; ``offset`` is -1 if the file is compressed."""
         number = 1
         while data := file.read(self._buffer_bytes):
             if not self._offer(sink, RawBuffer(self._origin_id, number, data, offset)):
@@ -127,7 +129,7 @@ class FileSource(Source):
     def _read_frames(self, file: BinaryIO, sink: BufferSink, offset: int, codec: Codec) -> None:
         """Offer frames; the frame that contains the offset is cut and compressed again."""
         number, place = 1, 0
-        most_bytes = 2 * codec.limit_bytes  # bounds the bytes that are read here; the decoder applies the limit itself
+        most_bytes = 2 * codec.limit_bytes  # this only bounds a read; the decoder applies the codec's limit
         while head := file.read(2 * _LENGTH_BYTES):
             if len(head) < 2 * _LENGTH_BYTES:
                 raise CodecError(

@@ -32,21 +32,21 @@ _HEARTBEAT_S: Final = 1.0
 """Interval in seconds of a client's heartbeats, as SoupBinTCP requires."""
 _END: Final = encode_packet(END_OF_SESSION)
 _MOST_REPLY_BYTES: Final = 4096
-"""Greatest size in bytes of the reply to a login, and of each packet before or just after it."""
+"""Greatest size in bytes of the reply to a login, and of each packet before or just after the reply."""
 
 
 class SoupBinFeedSource(FeedSource):
     """Source with one connection to a feed over SoupBinTCP; the stream begins with a packet.
 
-    Packets are not inspected, except for the first one after a login: if it is the end of the session, the feed has
-    ended at the requested position. When an exchange ends a session, it closes the connection; the source then logs in
-    again, and detects the end by this first packet.
+    The source inspects only the first packet after a login. If this packet ends the session, the feed has ended at the
+    requested position. When an exchange ends a session, it closes the connection. The source then logs in again, and
+    the first packet after this login ends the session.
     """
 
     __slots__ = ("_credentials",)
 
     def __init__(self, *address: Any, username: str = "", password: str = "", **options: Any) -> None:
-        """Create a source; ``address`` and ``options`` are those of `FeedSource`."""
+        """Create a source; ``address`` and ``options`` are the arguments of `FeedSource`."""
         super().__init__(*address, **options)
         self._credentials = (username, password)
 
@@ -59,9 +59,9 @@ class SoupBinFeedSource(FeedSource):
         return encode_login(LoginRequest(*self._credentials, position.session, position.sequence))
 
     def read_reply(self, data: bytes) -> LoginReply | None:
-        """Parse the reply, and skip debug packets before it, see `FeedSource`.
+        """Skip debug packets and parse the reply after them; see `FeedSource`.
 
-        Raise `LoginRefusedError` for a refusal, another packet or another sequence.
+        Raise `LoginRefusedError` for a refusal, for another kind of packet, or for another sequence than requested.
         """
         splitter, packet = PacketSplitter(_MOST_REPLY_BYTES), None
         try:
@@ -93,14 +93,14 @@ class SoupBinFeedSource(FeedSource):
         return f"expected a login to {asked} to be accepted, was rejected, {reason}{detail}"
 
     def finished(self) -> None:
-        """Report the end of the stream, as the session has ended and was read completely."""
+        """Report the end of the stream, because the session has ended and was read completely."""
         self._drop()
         if self.sink is not None and not self.is_closed:
             self.sink.end_of_stream(self._origin_id)
 
 
 class _SoupBinConnection(FeedConnection):
-    """Stream of a login; sends a heartbeat every second, because a client sends nothing else."""
+    """Connection that sends a heartbeat every second, because a client sends nothing else after its login."""
 
     __slots__ = ("_beat_call", "_first")
 

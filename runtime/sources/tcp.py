@@ -1,4 +1,4 @@
-"""Plain byte streams over TCP, of any format and without a login: thousands of them in one reactor thread."""
+"""Plain byte streams over TCP, of any format and without a login; one reactor thread reads thousands of them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["TcpSource"]
 
 
 class TcpSource(ConnectingSource):
-    """Source that reads until the server closes, which ends the stream; any other end is a failure.
+    """Source that reads until the server closes the connection, which ends the stream; any other end is a failure.
 
-    The stream cannot be read again. With ``reconnects``, however, an end of any kind is a loss, after which the engine
-    connects again. Bytes that were sent in between, and an incomplete tuple, are then missing (delivery at most once).
-    Sources that share a ``turn`` share its delayed calls.
+    With ``reconnects``, an end of any kind is a loss, after which the engine connects again. The server does not send
+    earlier bytes again. So bytes that it sent between the connections, and a tuple that was incomplete at the loss, are
+    missing (delivery at most once). Sources that share a ``turn`` share its delayed calls.
     """
 
     __slots__ = ("_codec", "_reconnects", "_turn")

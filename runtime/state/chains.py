@@ -1,14 +1,14 @@
 """State that is stored as a chain of runs, each of which has the edits of one checkpoint.
 
-A chain is compacted when its runs are larger than the live state, so that the size of the chain and the cost of a
-checkpoint follow the live state and the changes, never the history. There are three ways:
+A chain is compacted when its runs are larger than the live state. So the size of the chain and the cost of a checkpoint
+depend on the live state and the changes, never on the history. A chain is compacted in one of three ways:
 
 * A `Chain` replaces its runs by a *base*, a run of the whole state. The cost of a base is in proportion to the edits
-  before it, but falls on a single checkpoint.
-* A `SweptChain`, whose holder can save its state part by part, adds a part of the unchanged state to each checkpoint,
-  in proportion to the changes. When all parts have been written, the runs before the first part are useless. So no
-  checkpoint costs more than some three times its edits.
-* A `QueueChain`, whose holder evicts in FIFO order, deletes a run when none of its rows is live.
+  before the base, but a single checkpoint has all of this cost.
+* A `SweptChain` has a holder that can save its state part by part. Each checkpoint also saves a part of the unchanged
+  state, in proportion to the changes. When all parts have been written, the runs before the first part are useless. So
+  no checkpoint costs more than about three times its edits.
+* A `QueueChain` has a holder that evicts in FIFO order. A run is deleted when none of its rows is live.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ __all__ = [
 ]
 
 _SMALLEST_BASE_BYTES: Final = 64 * 1024
-"""Least size in bytes that a base counts as, so that a small chain is not compacted at every checkpoint."""
+"""A smaller base counts as this many bytes, so that a small chain is not compacted at every checkpoint."""
 _LEAST_SWEPT: Final = 256
 """Least number of slots that a checkpoint sweeps while a sweep is in progress."""
 _SWEEP_FACTOR: Final = 2
-"""Number of items that a sweep saves for each changed one; it ends after half as many changes as there are items."""
+"""Number of items that a sweep saves for each changed item: n items are swept after n / 2 changes."""
 _COMPRESSION: Final = 4
-"""Assumed ratio of uncompressed to stored size; a lower ratio has no effect except more frequent sweeps."""
+"""Assumed ratio of uncompressed to stored size; if the actual ratio is lower, sweeps are only more frequent."""
 _MOST_DROPPED: Final = 256
-"""Greatest number of old runs that one checkpoint deletes; as each checkpoint adds one run, their number falls."""
+"""Greatest number of old runs that one checkpoint deletes; because each checkpoint adds only one run, this suffices."""
 _CHECKSUM: Final = struct.Struct("<I")
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-"""Options of compressed runs. As words mostly have leading zeros, a compressed run is a quarter as long. Compression
-takes less time than SQLite's log would take to write the other three quarters.
+"""Options of compressed runs. Because most words have leading zeros, compression saves three quarters of a run's size.
+It takes less time than SQLite's log would take to write these three quarters.
 """
 
 
@@ -75,15 +75,15 @@ class RunHolder(Protocol):
 
     @property
     def wants_base(self) -> bool:
-        """True if `save_all` costs less than `save`, so that a new base is better."""
+        """True if the next run is to be a base, because `save_all` costs less than `save` or a run was lost."""
 
     def save(self) -> Run:
-        """Return the changes since the last save that was followed by `on_saved`, as a run."""
+        """Return, as a run, the changes since the last save for which `on_saved` was called."""
 
     def save_all(self) -> Run:
         """Return the whole state as a run that needs no other run.
 
-        It is called after a `save` whose run is discarded, or without a `save` if `wants_base`.
+        This method is called after a `save` whose run is discarded, or without a `save` if `wants_base` is True.
         """
 
     def on_saved(self) -> None:
@@ -93,7 +93,7 @@ class RunHolder(Protocol):
         """Mark the last save as lost: the next save includes its edits."""
 
     def apply_run(self, data: bytes) -> None:
-        """Restore a run; leaves nothing dirty. Raise `CorruptStateError` for damage."""
+        """Restore a run; afterwards the state is not dirty. Raise `CorruptStateError` for damage."""
 
 
 class SweptHolder(RunHolder, Protocol):
@@ -104,10 +104,10 @@ class SweptHolder(RunHolder, Protocol):
         """Approximate size in bytes of the run of `save_all`."""
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
-        """Return the run of `save`, to which a part of the unchanged state is added, and the next start.
+        """Return a run with the changes and a part of the unchanged state, and the start of the next part.
 
-        The part begins at ``start``, and has ``factor`` items for each changed one, but at least ``least``. The next
-        start is None after the last part.
+        The part begins at ``start``, and has ``factor`` items for each changed item, but at least ``least`` items. The
+        start of the next part is None after the last part.
         """
 
 
@@ -118,7 +118,7 @@ class QueueHolder(RunHolder, Protocol):
     def held_bytes(self) -> int:
         """Uncompressed size in bytes of the live state.
 
-        It must not be less than the run of `save_all`, or every checkpoint would write a new base.
+        The size must not be smaller than the run of `save_all`; otherwise every checkpoint would write a new base.
         """
 
     @property
@@ -140,7 +140,7 @@ def _run_of(batch: pa.RecordBatch) -> Run:
 
 
 def decode_run(data: bytes, name: str) -> pa.RecordBatch:
-    """Return the run of these bytes; raise `CorruptStateError` that names the object."""
+    """Return the run of these bytes; raise `CorruptStateError`, which names the object, for damage."""
     stream = memoryview(data)[: -_CHECKSUM.size]
     if len(data) < _CHECKSUM.size or _CHECKSUM.unpack(data[len(stream) :])[0] != zlib.crc32(stream):
         raise CorruptStateError(f"expected a run of object {name}, was {data[:16]!r}… with another checksum")
@@ -151,7 +151,7 @@ def decode_run(data: bytes, name: str) -> pa.RecordBatch:
 
 
 class TableRuns:
-    """Runs of a keyed table as bytes. Not thread-safe: one owner at a time, the table's."""
+    """Runs of a keyed table as bytes. Not thread-safe: its only owner is the owner of the table."""
 
     def __init__(self, name: str, table: KeyedTable) -> None:
         self.table = table
@@ -201,7 +201,7 @@ class _Plan(msgspec.Struct):
     size: int = 0
     """Length of the run's bytes, once they are made."""
     start: int | None = None
-    """Place at which a sweep resumes after the save; None if none is in progress."""
+    """Place at which a sweep resumes after the save; None if no sweep is in progress."""
     began: int = 0
     """Key of the first run of the sweep."""
     useless: int = 0
@@ -219,16 +219,16 @@ class _Plan(msgspec.Struct):
 class Chain:
     """Runs of a holder in a table of a store, under consecutive keys; the first run is the base.
 
-    Not thread-safe: one owner at a time, the object space's.
+    Not thread-safe: its only owner is the owner of the object space.
     """
 
     def __init__(self, table: str, name: str, holder: RunHolder, store: Store) -> None:
-        """Restore the holder; raise `CorruptStateError` that names the object."""
+        """Restore the holder; raise `CorruptStateError`, which names the object, for damage."""
         self.holder = holder
         self._table = table
         self._sizes: dict[int, int] = {}  # key → bytes, ascending
         for key, data in store.scan(table):
-            expected = next(reversed(self._sizes), key - 1) + 1  # runs are deleted from the first on
+            expected = next(reversed(self._sizes), key - 1) + 1  # the oldest runs are deleted first
             if key != expected:
                 raise CorruptStateError(f"object {name}: expected run {expected}, was run {key}")
             try:
@@ -241,9 +241,9 @@ class Chain:
         self._planned: _Plan | None = None
 
     def save(self, *, full: bool = False) -> list[Edit | LateEdit]:
-        """Return the edits that store the changes; `on_saved` or `on_failed` must follow before the next call.
+        """Return the edits that store the changes. With ``full`` a new base replaces all runs, even without changes.
 
-        With ``full`` a new base replaces all runs, even if nothing has changed.
+        The caller must call `on_saved` or `on_failed` before the next save.
         """
         if not self.holder.dirty and not (full and self._sizes):
             return []
@@ -291,13 +291,13 @@ class Chain:
 
 
 class SweptChain(Chain):
-    """Chain that is compacted in steps. Not thread-safe: one owner at a time, the object space's."""
+    """Chain that is compacted in steps. Not thread-safe: its only owner is the owner of the object space."""
 
     holder: SweptHolder
 
     def __init__(self, table: str, name: str, holder: SweptHolder, store: Store) -> None:
         super().__init__(table, name, holder, store)
-        self._start: int | None = None  # place at which the sweep resumes, None if none is in progress
+        self._start: int | None = None  # place at which the sweep resumes; None if no sweep is in progress
         self._began = 0  # key of the first run of the sweep
         self._useless = 0  # key below which all runs are useless
 
@@ -310,7 +310,7 @@ class SweptChain(Chain):
         else:
             run, start = self.holder.save_swept(start, _LEAST_SWEPT, _SWEEP_FACTOR)
             useless = began if start is None else useless
-        # The oldest runs are deleted first: what the others then lack was saved again by the sweep.
+        # The oldest runs are deleted first. The sweep has saved again what the remaining runs lack.
         dropped = tuple(takewhile(lambda key: key < useless, islice(self._sizes, _MOST_DROPPED)))
         return self._plan(_Plan(self._next, run, dropped, 0, start, began, useless))
 
@@ -319,9 +319,9 @@ class SweptChain(Chain):
 
 
 class QueueChain(Chain):
-    """Chain that deletes its oldest runs. Not thread-safe: one owner at a time, the object space's.
+    """Chain that deletes its oldest runs. Not thread-safe: its only owner is the owner of the object space.
 
-    When many small runs outweigh the live state, a new base replaces them.
+    When many small runs are together larger than the live state, a new base replaces them.
     """
 
     holder: QueueHolder

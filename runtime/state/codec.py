@@ -1,9 +1,9 @@
 """Encoding of values as MessagePack, with extensions for the types that MessagePack lacks.
 
 Plain Python values are None, bool, int of any size, float, str, bytes, Decimal, tuple, list, dict, set and frozenset,
-in any nesting. They need no declared type, and are decoded to equal values of the same type. Anything else that msgspec
-supports (structs, dataclasses, enums, datetimes) needs a declared type. A value of another type is then refused when it
-is set in the object, not later by a save.
+in any nesting. They need no declared type, and are decoded to equal values of the same type. All other values that
+msgspec supports (structs, dataclasses, enums, datetimes) need a declared type. An object with a declared type refuses a
+value of another type when the value is set, not later when it is saved.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["Codec", "type_name"]
 _INTEGER, _TUPLE, _DECIMAL, _DICT, _SET, _FROZENSET = range(1, 7)
 _NATIVE: Final = frozenset({str, bytes, bool, NoneType, float})
 _UNCHECKED: Final = frozenset({int, bool, NoneType, float})
-"""Types all of whose values can be encoded."""
+"""Types of which every value can be encoded."""
 _KEPT: Final = (bytes, Decimal)
-"""Types that msgspec leaves as they are: MessagePack has bytes, and `_tagged` encodes decimals."""
+"""Types that msgspec does not convert: MessagePack has bytes, and `_tagged` encodes decimals."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -47,20 +47,20 @@ class Codec:
         self._exact = type_ if isinstance(type_, type) and (type_ in _NATIVE or type_ is int) else None
 
     def encode(self, value: object) -> bytes:
-        """Encode a value; raise `TypeError` for one of another type, `ValueError` for text that is not Unicode."""
+        """Encode a value; raise `TypeError` for a value of another type, `ValueError` for text that is not Unicode."""
         kind = type(value)
         if kind in _NATIVE and (self._is_plain or kind is self._exact):
             return _encode(value)
         return _encode(_tagged(value if self._is_plain else self._builtins(value)))
 
     def check(self, value: object) -> None:
-        """Raise the errors of `encode`; fast if the type has no invalid values."""
+        """Raise the errors that `encode` would raise; fast if the type has no invalid values."""
         kind = type(value)
         if kind not in _UNCHECKED or not (self._is_plain or kind is self._exact):
             self.encode(value)
 
     def decode(self, data: bytes) -> Any:
-        """Decode a value; raise `CorruptStateError` that names the object."""
+        """Decode a value; raise `CorruptStateError`, which names the object, for damage."""
         try:
             value = _decode(data)
             return value if self._is_plain else self._typed(value)
@@ -86,7 +86,7 @@ class Codec:
 
 
 def _tagged(value: object) -> object:
-    """Return a value with extensions in place of the types that MessagePack lacks."""
+    """Return a value in which extensions replace values of types that MessagePack lacks."""
     kind = type(value)
     if kind in _NATIVE:
         return value

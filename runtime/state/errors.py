@@ -33,15 +33,15 @@ class NameTakenError(StateError, ValueError):
 
 
 class SchemaVersionError(StateError):
-    """An object's schema version is newer than the requested one, or older and no migration is given."""
+    """An object's schema version is newer than the requested version, or is older and there is no migration."""
 
 
 class StateOverflowError(StateError, ArithmeticError):
-    """An exact sum needs more bits than its stored form has; it is never wrapped or rounded."""
+    """An exact sum needs more bits than its stored form has; sums are never wrapped or rounded."""
 
 
 class StoreError(StateError, OSError):
-    """A store could not commit because of the disk; nothing was changed and the commit can be repeated."""
+    """A store could not read or commit because of the disk; nothing was changed, and the call can be repeated."""
 
 
 class UnknownKindError(KindError):

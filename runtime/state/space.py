@@ -1,8 +1,8 @@
-"""Object space: named objects over one store, with their index of names and their string pools.
+"""Object space: named objects over one store, with an index of their names, and string pools.
 
-`ObjectSpace.capture` returns the changes since the last commit. The owner makes them durable, on another thread if
-need be, together with other data of the same moment, such as an epoch's cut and its segment's checksum. If a commit
-fails, the next one includes its edits. Edits made while a commit is in progress belong to the next commit.
+`ObjectSpace.capture` returns the changes since the last commit. The owner commits these changes, possibly on another
+thread, together with other data of the same moment, such as an epoch's cut and the checksum of its segment. If a commit
+fails, the next commit includes its edits. Edits made while a commit is in progress belong to the next commit.
 
 The store has a table ``index`` of names and kinds. An object of the ten persisted types has a table ``metadata/NAME``
 and a table ``items/NAME`` with a key for each slot; an object of a columnar kind has one table ``object/NAME``.
@@ -44,15 +44,15 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     """Name of the object."""
     version: int = 1
-    """Version of its schema."""
+    """Version of the object's schema."""
     value: str = "Any"
-    """Type of its values."""
+    """Type of the object's values."""
     key: str = "Any"
-    """Type of its keys."""
+    """Type of the object's keys."""
 
 
 class Index:
-    """Map from names to entries, each in a slot. Not thread-safe: one owner at a time, the object space's."""
+    """Map from names to entries, each in a slot. Not thread-safe: its only owner is the owner of the object space."""
 
     def __init__(self, store: Store) -> None:
         """Read the index; raise `CorruptStateError` for damage."""
@@ -73,7 +73,7 @@ class Index:
         return (entry for _, entry in self._entries.values())
 
     def get(self, name: str) -> Entry | None:
-        """Return the entry of an object, None if there is none of this name."""
+        """Return the entry of an object; None if no object has this name."""
         record = self._entries.get(name)
         return None if record is None else record[1]
 
@@ -91,7 +91,7 @@ class Index:
         self._changes.drop(slot)
 
     def save(self, *, full: bool) -> list[Edit]:
-        """Return the edits of the changed entries, or of all."""
+        """Return the edits of the changed entries, or with ``full`` of all entries."""
         edits = dict(self._changes.take_off())
         if full:
             edits |= {slot: msgspec.msgpack.encode(entry) for slot, entry in self._entries.values()}
@@ -120,13 +120,13 @@ def _decoded_entry(slot: int, data: bytes) -> Entry:
 
 
 class StoredPool:
-    """Persisted string pool. Not thread-safe: one owner at a time, the object space's.
+    """Persisted string pool. Not thread-safe: its only owner is the owner of the object space.
 
-    Strings are only added, so that a save writes the new ones together, under the number of the first.
+    Strings are only added. So a save writes all new strings together, under the number of the first new string.
     """
 
     def __init__(self, table: str, name: str, store: Store) -> None:
-        """Read the pool; raise `CorruptStateError` that names the object."""
+        """Read the pool; raise `CorruptStateError`, which names the object, for damage."""
         self.pool = StringPool()
         self._table = table
         self._parts: list[int] = []  # keys in the store: the number of the first string of each save
@@ -139,7 +139,10 @@ class StoredPool:
         self._planned: tuple[list[int], int] | None = None
 
     def save(self, *, full: bool = False) -> list[Edit]:
-        """Return the edits of the new strings, or of all as one part; `on_saved` or `on_failed` must follow."""
+        """Return the edits of the new strings, or with ``full`` of all strings as one part.
+
+        The caller must call `on_saved` or `on_failed` before the next save.
+        """
         first = 0 if full else self._saved
         if len(self.pool) == first:
             return []
@@ -189,10 +192,10 @@ class ObjectSpace:
         """Read only the index; raise `CorruptStateError` if it cannot be read."""
         self._store = store
         self._index = Index(store)
-        self._saved: dict[str, _Saved] = {}  # objects in use
+        self._saved: dict[str, _Saved] = {}  # name → object that has been used
         self._objects: dict[str, PersistedObject] = {}
         self._homes: dict[str, Home] = {}
-        self._gone: set[str] = set()  # deleted since the last save
+        self._gone: set[str] = set()  # names of objects that were deleted since the last save
         self._gone_in_flight: set[str] | None = None
 
     def __contains__(self, name: object) -> bool:
@@ -206,14 +209,14 @@ class ObjectSpace:
         return len(self._index)
 
     def kind(self, name: str) -> str:
-        """Return the kind of an object; raise `KeyError` if there is none of this name."""
+        """Return the kind of an object; raise `KeyError` if no object has this name."""
         return self._entry(name).kind
 
     def create(self, kind: type[P], name: str, schema: Schema = PLAIN, *, length: int = 0, initial: object = None) -> P:
         """Create an object.
 
-        ``length`` is that of an array, and ``initial`` the value of each of its items, or that of a `PersistedValue`.
-        Raises `NameTakenError` if an object has the name.
+        ``length`` is the length of an array. ``initial`` is the value of each item of an array, or the value of a
+        `PersistedValue`. Raises `NameTakenError` if an object has the name.
         """
         if name in self:
             raise NameTakenError(f"expected no object named {name}, was a {self.kind(name)}")
@@ -227,12 +230,15 @@ class ObjectSpace:
         return made
 
     def get(self, kind: type[P], name: str, schema: Schema = PLAIN) -> P:
-        """Return the object of this name, the same each time; its slots are read when they are first used.
+        """Return the object of this name; every call returns the same object.
 
-        Raise `KeyError` if there is none, `KindError` (a `TypeError`) if it is of another kind or other types,
-        `UnknownKindError` if this version does not support its kind, and `SchemaVersionError` if its schema version is
-        higher, or lower and ``schema`` has no migration. An object of a lower schema version is read and migrated at
-        once.
+        The slots of the object are read when they are first used. An object of a lower schema version is read and
+        migrated at once. The call raises:
+
+        * `KeyError` if no object has this name;
+        * `KindError` (a `TypeError`) if the object is of another kind, or has other types;
+        * `UnknownKindError` if this version does not support the kind of the object;
+        * `SchemaVersionError` if the object's schema version is higher, or is lower and ``schema`` has no migration.
         """
         entry = self._entry(name)
         if entry.kind != kind.kind:
@@ -256,13 +262,13 @@ class ObjectSpace:
     def get_or_create(
         self, kind: type[P], name: str, schema: Schema = PLAIN, *, length: int = 0, initial: object = None
     ) -> P:
-        """Return the object of this name, created if it is missing; raise the errors of `get`."""
+        """Return the object of this name; create it if it is missing. Raise `get`'s errors except `KeyError`."""
         if name in self:
             return self.get(kind, name, schema)
         return self.create(kind, name, schema, length=length, initial=initial)
 
     def delete(self, name: str) -> None:
-        """Delete an object of any kind; raise `KeyError` if it is missing. Its name can be used again at once."""
+        """Delete an object of any kind; raise `KeyError` if it is missing. The name can be used again at once."""
         self._entry(name)
         self._index.remove(name)
         self._gone.add(name)
@@ -273,7 +279,7 @@ class ObjectSpace:
             known._slots.forget()
 
     def table(self, name: str, width: int, values: Sequence[str]) -> KeyedTable:
-        """Return the keyed table of this name, created if it is missing; raise `KindError` for another kind."""
+        """Return the keyed table of this name; create it if it is missing. Raise `KindError` for another kind."""
         chain = self._columnar(name, f"table:{width}:{','.join(values)}")
         if chain is None:
             runs = TableRuns(name, KeyedTable(width, values))
@@ -283,7 +289,7 @@ class ObjectSpace:
         return chain.holder.table
 
     def pool(self, name: str) -> StringPool:
-        """Return the string pool of this name, created if it is missing; raise `KindError` for another kind."""
+        """Return the string pool of this name; create it if it is missing. Raise `KindError` for another kind."""
         stored = self._columnar(name, "pool")
         if stored is None:
             stored = self._saved[name] = StoredPool(_table_of(name), name, self._source(name))
@@ -291,10 +297,10 @@ class ObjectSpace:
         return stored.pool
 
     def runs(self, name: str, holder: RunHolder) -> None:
-        """Restore the holder's state from the runs of this name, and save its changes under this name from now on.
+        """Restore the holder's state from the runs of this name; later saves write its changes under this name.
 
-        Raise `StateError` if the name is of another kind or has a holder already, `CorruptStateError` for runs that
-        the holder refuses.
+        Raise `StateError` if an object of another kind has the name, or if there is a holder for the name already.
+        Raise `CorruptStateError` for runs that the holder refuses.
         """
         self._hold(Chain, name, "runs", holder)
 
@@ -321,8 +327,9 @@ class ObjectSpace:
     def capture(self, *, full: bool = False) -> Callable[[], list[Edit]]:
         """Capture all changes, or with ``full`` the whole space as for an empty store.
 
-        The returned function encodes the edits, and is called at most once, on any thread; later changes are not in
-        them. `on_saved` or `on_failed` must follow; without either, the next capture counts this one as failed.
+        The returned function encodes and returns the edits; later changes are not among them. The function is called at
+        most once, on any thread. The caller must then call `on_saved` or `on_failed`; if it calls neither, the next
+        capture counts this capture as failed.
         """
         if self._gone_in_flight is not None:
             self.on_failed()
@@ -354,7 +361,7 @@ class ObjectSpace:
             saved.on_failed()
 
     def commit(self, also: Sequence[Edit] = (), *, full: bool = False) -> None:
-        """Save, and make durable in one transaction with edits of the caller; raise the errors of the store."""
+        """Save, and commit the changes and the caller's edits in one transaction; raise the errors of the store."""
         edits = self.save(full=full)
         try:
             self._store.commit([*edits, *also])
@@ -364,9 +371,9 @@ class ObjectSpace:
         self.on_saved()
 
     def move_to(self, store: Store) -> None:
-        """Write a full checkpoint into an empty store, which the space uses from then on.
+        """Write a full checkpoint into an empty store, and use this store from then on.
 
-        Raise `StateError` if there are objects in the store. After an error of the store, the space uses the old one.
+        Raise `StateError` if the store has objects. After an error of the new store, the space still uses the old one.
         """
         if len(Index(store)):
             raise StateError("expected an empty store to move to, was one with objects")
@@ -400,7 +407,7 @@ class ObjectSpace:
             )
 
     def _columnar(self, name: str, kind: str) -> _Saved | None:
-        """Return the object of a columnar kind if it is in use, else None; add it to the index if it is new.
+        """Return a columnar object if it has been used before, else None; add a new object to the index.
 
         Raises `KindError` if an object of another kind has the name.
         """
@@ -412,14 +419,14 @@ class ObjectSpace:
         return self._saved.get(name)
 
     def _source(self, name: str) -> Store:
-        """Return the store to read a columnar object from: an empty one for a reused name.
+        """Return the store from which a columnar object is read: an empty store if the name is reused.
 
-        The real store still has the content of the object that had the name before.
+        The real store still has the content of the earlier object of this name.
         """
         return MemoryStore() if name in self._gone | (self._gone_in_flight or set()) else self._store
 
     def _deletions(self) -> list[Edit]:
-        """Return edits that delete all values that the store has of the deleted objects."""
+        """Return edits that delete all stored values of the deleted objects."""
         tables = [table for name in sorted(self._gone | (self._gone_in_flight or set())) for table in _tables_of(name)]
         return [Edit(table, key, None) for table in tables for key in self._store.keys(table)]
 

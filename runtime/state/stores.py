@@ -2,10 +2,10 @@
 
 ```
 edits ──▶ Store ──┬── MemoryStore: tests, state that need not outlive the process
-                  └── SqliteStore: a file; each value has a checksum of itself and its place
+                  └── SqliteStore: a file; each value has a checksum of the value and its place
 ```
 
-SQLite was measured against LMDB (py-lmdb 3.0) with 10 M values of 24 bytes, checksums in both and an fsync for each
+SQLite was compared with LMDB (py-lmdb 3.0): 10 million values of 24 bytes, checksums in both stores, an fsync for each
 commit, on 2 shared cores. The times are medians:
 
 | | SQLite | LMDB |
@@ -16,9 +16,9 @@ commit, on 2 shared cores. The times are medians:
 | read of one value, µs | 6.5 | 4.5 |
 | size on disk at the end, MB | 454 | 1,088 |
 
-SQLite is faster at the small commits of an epoch, comes with Python, needs no bound on its size in advance, and is half
-as large. LMDB is faster at commits of 100,000 edits and at single reads, which are rare here, so it is not used. The
-size of SQLite's pages, from 1 to 8 KiB, made no difference to the times of commits.
+SQLite is faster at the small commits of an epoch, comes with Python, needs no limit of its size in advance, and takes
+half the disk space. LMDB is not used: it is faster at commits of 100,000 edits and at single reads, but both are rare
+here. Pages of 1 to 8 KiB made no difference to the times of SQLite's commits.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ _KEY: Final = struct.Struct("<q")
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
-    """Write of a value, or its deletion if ``data`` is None."""
+    """Write of a value, or deletion of the value if ``data`` is None."""
 
     table: str
     """Table of the value."""
     key: int
     """Key in the table, a signed integer of 64 bits."""
     data: bytes | None
-    """New value."""
+    """New value; None to delete the value."""
 
 
 class LateEdit(msgspec.Struct, frozen=True, gc=False):
-    """Write whose bytes are encoded when it is committed, which may be on another thread."""
+    """Write whose bytes are encoded later, at the commit, possibly on another thread."""
 
     table: str
     """Table of the value."""
     key: int
     """Key in the table, a signed integer of 64 bits."""
     encode: Callable[[], bytes]
-    """Function that returns the new value, on which later changes of the state have no effect."""
+    """Function that returns the new value; later changes of the state have no effect on this value."""
 
 
 def encoded(edits: Sequence[Edit | LateEdit]) -> list[Edit]:
@@ -71,17 +71,17 @@ def encoded(edits: Sequence[Edit | LateEdit]) -> list[Edit]:
 
 
 class Store(ABC):
-    """Binary values under (table, key); reads see the last commit only.
+    """Binary values under (table, key). A read returns committed values only.
 
-    `commit` is atomic, and returns when the edits would survive a crash of the machine. If it raises, it has made
-    either none of the edits or all of them, and the same edits can be committed again. A key that an edit deletes may
-    be missing. One writer at a time. Reads and commits raise `CorruptStateError` for bytes that differ from what was
-    stored; the message names the table and the key, or the file.
+    `commit` is atomic, and returns when the edits would survive a crash of the machine. If it raises, either none or
+    all of the edits have been made, and the same edits can be committed again. An edit may delete a missing key. There
+    may be one writer at a time. Reads and commits raise `CorruptStateError` for bytes that differ from the stored
+    bytes; the message names the table and the key, or the file.
     """
 
     @abstractmethod
     def commit(self, edits: Sequence[Edit]) -> None:
-        """Make these edits durable, together; of several edits with the same table and key, the last one applies."""
+        """Make all these edits durable; of several edits with the same table and key, only the last one counts."""
 
     @abstractmethod
     def get(self, table: str, key: int) -> bytes | None:
@@ -92,7 +92,7 @@ class Store(ABC):
         """Yield all (key, value) of a table by ascending key."""
 
     def keys(self, table: str) -> Iterator[int]:
-        """Yield all keys of a table, ascending; a store may do this faster than `scan`, without reading values."""
+        """Yield all keys of a table, ascending; this may be faster than `scan`, because no value has to be read."""
         for key, _ in self.scan(table):
             yield key
 
@@ -152,28 +152,29 @@ def opened(seed: int, table: str, key: int, data: bytes) -> bytes:
 
 _APPLICATION: Final = 0x64626B73  # "dbks"
 _FORMAT: Final = 3
-"""Format of the file. In format 1, expiring rows were in keyed tables, which `runtime.relations.retention` converts; in
-format 2, the runs of expiring rows began with a base. A release that supports only an earlier format would not find
-these rows, or would miss deletions of them; so it has to refuse the file.
+"""Format of the file. In format 1, expiring rows were in keyed tables, which `runtime.relations.retention` converts. In
+format 2, the runs of expiring rows began with a base. A release that supports only an earlier format must refuse the
+file, because it would not find the expiring rows, or would miss some of their deletions.
 """
 _OLDEST: Final = 1
 """Oldest format that can be read."""
 _LOG_PAGES: Final = 16_384
-"""Length of the write-ahead log, in pages of 4 KiB, at which it is copied into the database: a page that many commits
-write is then copied once. With SQLite's default of 1,000, a copy follows every commit of 1,000 scattered edits.
+"""Length, in pages of 4 KiB, at which the write-ahead log is copied into the database. With a long log, a page that
+many commits write is copied only once. With SQLite's default of 1,000, a copy follows every commit of 1,000 scattered
+edits.
 """
 _CACHE_KIB: Final = 64 * 1024
 """Size of SQLite's page cache in KiB."""
 _PAGE_ROWS: Final = 64
-"""Number of values that a scan reads at once; small, because a value may have megabytes."""
+"""Number of values that a scan reads at once. The number is small, because a value may have megabytes."""
 _PUT: Final = "INSERT OR REPLACE INTO slots VALUES (?, ?, ?)"
 _DELETE: Final = "DELETE FROM slots WHERE table_id = ? AND key = ?"
 
 
 def check_store(path: Path) -> None:
-    """Read all of a state database that no process has open, and compare every checksum; its values are not changed.
+    """Read a whole state database that no process has open, and compare every checksum; no value is changed.
 
-    Raise `StateError` if it cannot be opened, `CorruptStateError` for damage.
+    Raise `StateError` if the database cannot be opened, `CorruptStateError` for damage.
     """
     store = SqliteStore(path)
     try:
@@ -187,15 +188,15 @@ def check_store(path: Path) -> None:
 class SqliteStore(Store):
     """Store in an SQLite file, in WAL mode with full synchronisation: a commit is one fsync of the log.
 
-    The file is locked for the life of the store, so that a second process on the same directory is refused. Every
-    value has a checksum. A thread may read while another commits: each waits for the other.
+    The file is locked while the store exists, so that a second process cannot open the same directory. Every value has
+    a checksum. Several threads may read and commit; a lock makes each wait for the others.
     """
 
     def __init__(self, path: Path) -> None:
         """Open or create the file; raise `StateError` for a file of another application or format."""
         self._path = path
         self._lock = threading.Lock()
-        self._tables: dict[str, tuple[int, int]] = {}  # name → number, seed of its checksums
+        self._tables: dict[str, tuple[int, int]] = {}  # name → number of the table, seed of its checksums
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
         except sqlite3.Error as error:
@@ -242,7 +243,7 @@ class SqliteStore(Store):
         for number, name in run("SELECT id, name FROM tables"):
             self._tables[name] = number, place_seed(name)
         run("COMMIT")
-        # From a damaged page SQLite may read fewer values than there were, and missing values have no checksum.
+        # SQLite may read too few values from a damaged page, and checksums do not detect missing values.
         (verdict,) = run("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise CorruptStateError(f"expected a sound database at {self._path}, was: {' '.join(verdict.split())}")
@@ -264,7 +265,7 @@ class SqliteStore(Store):
         except BaseException as error:
             if self._db.in_transaction:  # SQLite rolls back by itself if the disk fails
                 self._db.execute("ROLLBACK")
-            self._tables = dict(list(self._tables.items())[:count])  # without the tables that the commit added
+            self._tables = dict(list(self._tables.items())[:count])  # drop the tables that the commit added
             if isinstance(error, sqlite3.DatabaseError):
                 raise self._state_error(error) from None
             raise
@@ -272,7 +273,7 @@ class SqliteStore(Store):
     def _rows(self, edits: Iterable[Edit]) -> Iterator[tuple[bool, list[tuple[Any, ...]]]]:
         """Yield (True, rows to write) and then (False, rows to delete).
 
-        Only the last of several edits with the same table and key is among them.
+        Of several edits with the same table and key, only the last one is yielded.
         """
         last: dict[tuple[str, int], bytes | None] = {(edit.table, edit.key): edit.data for edit in edits}
         puts: list[tuple[Any, ...]] = []
@@ -309,7 +310,7 @@ class SqliteStore(Store):
             yield key
 
     def _pages(self, columns: str, table: str) -> Iterator[tuple[Any, ...]]:
-        """Yield rows by ascending key; the lock is held only while a page of them is read, not between pages."""
+        """Yield rows by ascending key; the lock is held while a page of rows is read, but not between pages."""
         page = f"SELECT {columns} FROM slots WHERE table_id = ? AND key > ? ORDER BY key LIMIT {_PAGE_ROWS}"
         last = -1 << 63
         first = page.replace("key >", "key >=")
@@ -332,7 +333,7 @@ class SqliteStore(Store):
         self._db.close()
 
     def tables(self) -> list[str]:
-        """Return the names of the tables that have had a value since the store was opened."""
+        """Return the names of the tables that had a value when the store was opened, or have got one since."""
         return sorted(self._tables)
 
     def _state_error(self, error: sqlite3.DatabaseError) -> StateError:

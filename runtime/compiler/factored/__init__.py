@@ -8,8 +8,8 @@
                  │             then maps of joins and their deltas (recursion)               ──▶ Joined
                  └─ selected   conditions on an ordered column and aggregates                ──▶ Selected
 
-Both expand every sum into products of factors, each over one relation (polynomial, tables). Base maps contain the sums
-of the factors (`runtime.compiler.maps`).
+`joined` and `selected` expand every sum into products of factors (`polynomial`, `tables`). Each factor reads one
+relation. Base maps contain the sums of the factors (`runtime.compiler.maps`).
 """
 
 from __future__ import annotations

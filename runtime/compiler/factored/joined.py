@@ -71,7 +71,7 @@ def _drafts(graph: JoinGraph, tables: Tables, totals: Totals, base_maps: BaseMap
 
 
 def _partition(graph: JoinGraph, drafts: Mapping[str, Draft], slots: list[int]) -> tuple[str, ...]:
-    """Return the keys of a slot that all members share and that is a key of the result; empty if there is none."""
+    """Return the members' keys in the first slot that all members have; empty if ``slots`` has no such slot."""
     for slot in slots:
         if all(slot in graph.members[name] for name in drafts):
             return tuple(graph.members[name][slot].name for name in drafts)

@@ -1,8 +1,8 @@
 """Conditions that compare an integer of one relation with an integer of another, as intervals of either integer.
 
-Every comparison is brought to the form ``p × x + q × y ∈ intervals`` with p and q without a common divisor; so any
-combination of comparisons with the same p and q by AND, OR and NOT is a set of intervals, too. `is_monotone` identifies
-the conditions on aggregates whose truth changes at most once as the key grows.
+Every comparison is brought to the form ``p × x + q × y ∈ intervals``, in which p and q have no common divisor. If
+comparisons with the same p and q are combined by AND, OR and NOT, the result is again a set of intervals. `is_monotone`
+identifies the conditions on aggregates whose truth changes at most once as the key grows.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _Product = tuple[str, ...]
 def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
     """Return True if the difference of a comparison's sides is monotone in the key: it never falls, or never rises.
 
-    ``directions`` has the columns that depend on the key: 1 for a column that rises with the key, -1 for one that
-    falls. A product of one such column with columns that do not depend on the key is monotone, whatever their signs. A
-    sum of several such terms is monotone only if they are known to have the same direction.
+    ``directions`` has the columns that depend on the key: 1 for a column that rises with the key, -1 for a column that
+    falls. The product of such a column and columns that do not depend on the key is monotone, whatever the signs of the
+    factors. A sum of several such products is monotone only if all terms are known to have the same direction.
     """
     if directions.keys().isdisjoint(columns_read(condition)):
         return True
@@ -60,7 +60,7 @@ def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
 
 
 def _moves(expr: Expr, directions: Mapping[str, int]) -> bool | None:
-    """Return False if the expression does not depend on the key, True if it is monotone in it, and None if unknown."""
+    """Return False if the expression does not depend on the key, True if it is monotone in the key, None if unknown."""
     if directions.keys().isdisjoint(columns_read(expr)):
         return False
     if isinstance(expr, Col):
@@ -108,7 +108,7 @@ def _terms(expr: Expr, directions: Mapping[str, int]) -> Mapping[_Product, int] 
 
 
 MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
-"""Comparison → the same with its sides exchanged."""
+"""Comparison → equivalent comparison of the exchanged sides."""
 
 Intervals = tuple[tuple[int | None, int | None], ...]
 """Set of integers: disjoint closed intervals in ascending order; None means that an interval has no end there."""
@@ -223,7 +223,7 @@ class RangeCondition:
     """Constants that the query compares with; plans show a bound with such a constant, as in ``< 5``, not ``<= 4``."""
 
     def also(self, other: RangeCondition) -> None:
-        """Combine with another condition by AND; raise `NotIncremental` if that compares other integers."""
+        """Combine with another condition by AND; raise `NotIncremental` if the other compares different integers."""
         if self.keys != other.keys:
             raise NotIncremental("ranges of several columns between two relations")
         for slope, intervals in other.slopes.items():
@@ -235,7 +235,7 @@ class RangeCondition:
         return self.keys[self.names.index(name)]
 
     def ranges(self, name: str, bound: Expr) -> tuple[Range, ...]:
-        """Return the intervals of one relation's integer for a value of the other's."""
+        """Return the intervals of one relation's integer, given the value of the other relation's integer."""
         place = self.names.index(name)
         parts = []
         for slope, intervals in self.slopes.items():
@@ -322,7 +322,7 @@ def _floor_by(divisor: int, value: Expr) -> Expr:
 
 
 def _overlap(ranges: tuple[Range, ...]) -> Range:
-    """Return the intersection of ranges, which may be empty; raise `NotIncremental` for several bounds at one end."""
+    """Return the intersection, possibly empty, of ranges; raise `NotIncremental` for several bounds at one end."""
     first, *others = ranges
     low, low_strict, high, high_strict = first.low, first.low_strict, first.high, first.high_strict
     for other in others:

@@ -1,9 +1,9 @@
-"""The graph of a join, and higher-order deltas: its auxiliary maps, and their changes by the delta of each relation.
+"""The graph of a join, and its higher-order deltas: auxiliary maps, and how the delta of each relation changes them.
 
-The delta of one relation binds its columns. The other relations of the join then fall into parts that have no unbound
-column in common, and each part is looked up by itself: a single relation in its base map, several relations in an
-auxiliary map of their join. That map is maintained in the same way. The recursion ends because each join is smaller
-than the one before it.
+The delta of one relation binds the columns of that relation. The other relations of the join then fall into parts that
+have no unbound column in common. Each part has its own look-up: a single relation in its base map, several relations in
+an auxiliary map of their join. An auxiliary map is maintained in the same way. The recursion ends because the join of a
+part is smaller than the join that contains the part.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Class:
 
 
 class JoinGraph:
-    """Graph of a join: its relations (members), the keys of each by slot, and the ranges between them."""
+    """Graph of a join: its relations (members), the keys of each relation by slot, and the ranges between relations."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -121,7 +121,7 @@ class JoinGraph:
         self._classes = [*rest, joined]
 
     def _join(self, into: _Class, members: dict[str, Expr], kind: Type) -> None:
-        """Add expressions to a class; a second expression of a relation becomes a condition on the relation's rows."""
+        """Add expressions to a class; for two expressions of one relation, add their equality as a condition."""
         both = common_type((into.type, kind))
         assert both is not None
         into.type = both.with_null(False)
@@ -179,7 +179,7 @@ class _Part:
     lookup: Lookup
     """The look-up."""
     join: _Join | None
-    """Auxiliary map in which it looks; None for a base map."""
+    """Auxiliary map that the look-up reads; None for a base map."""
     bound: dict[int, str]
     """Slot → column that the look-up binds."""
 
@@ -196,7 +196,10 @@ class Recursion:
     def auxiliaries(
         self, slots: Sequence[int], names: Sequence[str], sums: dict[str, tuple[Monomial, ...]]
     ) -> tuple[Auxiliary, ...]:
-        """Return all auxiliary maps, those of smaller joins first; the last is the result, with these keys and sums."""
+        """Return all auxiliary maps, the maps of smaller joins first.
+
+        The last map is the result: its keys are ``slots``, with these ``names``, and its sums are ``sums``.
+        """
         result = self._new(tuple(self._order), tuple(slots), tuple(names), unique("result", self._order))
         result.sums = sums
         done: list[Auxiliary] = []
@@ -252,7 +255,7 @@ class Recursion:
         return Statement(trigger, lookups, None, tuple(bound[slot] for slot in join.slots), weight, sums)
 
     def _parts(self, covers: Iterable[str], trigger: str) -> list[tuple[str, ...]]:
-        """Return the other members of the join, in parts that only the trigger's columns connect."""
+        """Return the other members of the join, in parts that are connected only through columns of the trigger."""
         bound = self._graph.members[trigger].keys()
         parts: list[list[str]] = []
         for name in covers:

@@ -1,4 +1,4 @@
-"""Sums over the rows of a product of relations that conditions on aggregates select."""
+"""Sums over those rows of a product of relations that conditions on aggregates select."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapS
 
 
 def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: dict[str, _Restricted]) -> list[Expr]:
-    """Add a condition to the one relation that it reads; if it reads none, return its conjuncts."""
+    """Add a condition to the only relation that it reads; return its conjuncts if it reads no relation."""
 
     def leaf(inner: exp.Expr) -> Lowered | None:
         return subqueries.lower(inner) if isinstance(inner, exp.Query) else tables.column(inner)

@@ -1,4 +1,4 @@
-"""Subqueries of a condition that aggregate a relation: all rows, or those on one side of the outer row's key."""
+"""Subqueries in a condition that aggregate a relation: all its rows, or the rows on one side of the outer row's key."""
 
 from __future__ import annotations
 

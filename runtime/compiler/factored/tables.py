@@ -1,4 +1,4 @@
-"""Relations that a SELECT over a join reads, the conditions on its rows, and its groups with their sums of products."""
+"""Parts of a SELECT over a join: relations, conditions on their rows, groups, and sums of products."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def keys_of(tables: Tables) -> list[GroupKey]:
 
 
 class Totals(Sums):
-    """Lowering of outputs and HAVING, which collects the sums that they need."""
+    """Lowering of outputs and HAVING; it collects the sums that outputs and HAVING need."""
 
     def __init__(self, tables: Tables, keys: Mapping[str, Lowered], name: Callable[[int], str], *, zero: bool) -> None:
         select = tables.select
@@ -177,7 +177,7 @@ class Totals(Sums):
 
     @property
     def empty(self) -> tuple[Constant, ...] | None:
-        """Row that is shown while there are no rows to sum; None if no row is shown then."""
+        """Row of the view while there are no rows to sum; None if the view has no row then."""
         return empty_row(self.outputs, self.having, self.sums, zero=self._zero) if self.may_be_empty else None
 
     def require(self, drafts: Mapping[str, Draft]) -> None:

@@ -1,10 +1,10 @@
-"""Queries that neither `linear` nor `factored` supports, but incremental operators do: a `Flow` body.
+"""Queries that need incremental operators, because neither `linear` nor `factored` supports them: a `Flow` body.
 
-A qualified query passes through these modules, each of which adds nodes to one graph::
+A qualified query passes through these modules, which add nodes to one graph::
 
     queries       the whole query and its class; SELECT, WITH, set operations, DISTINCT, ORDER BY … LIMIT
       reading     FROM and WHERE of one SELECT: sources, conditions, outer joins, and the
-                  conditions that tie a subquery to the query around it
+                  conditions that link a subquery to the query around it
       groups      GROUP BY and aggregates
       windows     window functions and QUALIFY
       subqueries  EXISTS, IN and scalar subqueries, as semijoins or as columns that are joined to the rows

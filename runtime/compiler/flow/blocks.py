@@ -67,7 +67,7 @@ class Names:
 
 @dataclass(slots=True)
 class Block:
-    """Rows of a SELECT, before or after they are grouped; subqueries of its expressions are joined to them."""
+    """Rows of a SELECT, before or after they are grouped; subqueries in its expressions are joined to these rows."""
 
     rows: Rows
     """Rows built so far."""
@@ -76,7 +76,7 @@ class Block:
     links: list[Link] = field(default_factory=list)
     """Links to the query around the SELECT."""
     defaults: dict[str, Lit] = field(default_factory=dict)
-    """Column → its value where there is no row to aggregate, if that value is not NULL."""
+    """Column → value of the column if there is no row to aggregate, unless this value is NULL."""
     known: dict[int, Lowered] = field(default_factory=dict)
     """Subqueries that have been joined, by the identity of their nodes."""
 
@@ -102,7 +102,7 @@ class Result:
     rows: Rows
     """Rows, which may have further columns."""
     outputs: list[tuple[str, Lowered]]
-    """Name of each column of the query, and the column of the rows that contains it."""
+    """Name of each column of the query, and the column of ``rows`` that has its values."""
     links: list[Link]
     """Links to the query around this one."""
 
@@ -130,7 +130,7 @@ class QueryBuilder(Protocol):
         """Joiner of subqueries."""
 
     def query(self, node: exp.Expr, outer: Block | None, needed: Collection[str] | None) -> Result:
-        """Build a query; if only some of its columns are ``needed``, others may be left out."""
+        """Build a query; columns that are not ``needed`` may be left out (None: all are needed)."""
 
     def tables_of(self, node: exp.Expr) -> AbstractContextManager[None]:
         """Make the tables of the query's WITH available within the context."""
@@ -162,7 +162,7 @@ def tables_of(node: exp.Expr) -> set[str]:
 
 
 def sides_of(node: exp.Binary, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return both sides of a comparison of own tables with other tables, the own side first.
+    """Return both sides of a comparison of the tables ``own`` with other tables, the side of ``own`` first.
 
     Return None for any other comparison.
     """
@@ -174,7 +174,7 @@ def sides_of(node: exp.Binary, own: set[str]) -> tuple[exp.Expr, exp.Expr] | Non
 
 
 def outermost_queries(node: exp.Expr) -> list[exp.Expr]:
-    """Return the subqueries of an expression (EXISTS, IN, SELECT in brackets) that are in no other subquery."""
+    """Return the subqueries of an expression (EXISTS, IN, SELECT in brackets) that are not inside another subquery."""
 
     def is_query(part: exp.Expr) -> bool:
         return isinstance(part, (exp.Exists, exp.Query)) or (

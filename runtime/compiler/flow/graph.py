@@ -168,7 +168,7 @@ class Graph:
     # --- limits of window functions
 
     def _limited(self, number: int, where: Expr | None) -> tuple[int, Expr | None]:
-        """Apply the conditions that limit a ranking to its window node; return the node and the other conditions."""
+        """Apply to a window node the conditions that limit its ranking; return the node and the other conditions."""
         rest = []
         for part in _conjuncts_of(where):
             bound = _bound_of(part)
@@ -201,11 +201,11 @@ class Graph:
         return self._again(number, msgspec.structs.replace(node, limit=(kind, most)))
 
     def _again(self, number: int, node: Node) -> int:
-        """Return the number of a node that has the same columns as node ``number``; it is added if it is missing."""
+        """Return the number of ``node``, which has the columns of node ``number``; add it if it is missing."""
         return self._add(node, self._types[number]).node
 
     def _without_functions(self, number: int, where: Expr | None, outputs: Sequence[Expr]) -> int:
-        """Return the node without window functions that nothing reads; only a node with a limit may lose all."""
+        """Return the node without its unused window functions; a node without a limit never loses all of them."""
         node = self._nodes[number]
         if not isinstance(node, WindowNode):
             return number
@@ -248,7 +248,10 @@ class Graph:
     # --- other nodes
 
     def apart(self, left: Rows, right: Rows) -> tuple[Rows, dict[str, str]]:
-        """Return the right rows with no column named as one of the left rows, and the new name of each column."""
+        """Rename right columns that have the name of a left column.
+
+        Return the right rows, and the new name of each right column.
+        """
         names: dict[str, str] = {}
         for name in right.columns:
             names[name] = free_name(name, {*left.columns, *names.values()})
@@ -262,7 +265,10 @@ class Graph:
         return self._add(JoinNode(left.node, right.node, tuple(on)), {**left.columns, **right.columns})
 
     def semi(self, left: Rows, right: Rows, on: Sequence[tuple[str, str]], *, anti: bool) -> Rows:
-        """Return the left rows with a match, or with ``anti`` those without one; without equalities any row matches."""
+        """Return the left rows that have a match on the right, or with ``anti`` the left rows that have none.
+
+        Without equalities every right row is a match.
+        """
         if not on:
             left_one, (unit,) = self.extended(left, [Lowered(Lit(1), INT)])
             right_one = self.select(right, None, [("one", Lowered(Lit(1), INT))])
@@ -271,7 +277,7 @@ class Graph:
         return self._add(SemiNode(left.node, right.node, tuple(on), anti), left.columns)
 
     def bounded(self, rows: Rows, value: str, bound: Bound) -> Rows:
-        """Return the rows in which the column ``value`` compares with the bound as its operator requires."""
+        """Return the rows in which the bound's comparison is true for the column ``value``."""
         bounds = self.keep(bound.rows, [bound.column])
         node = BoundNode(rows.node, bounds.node, value, bound.op, bound.column, bound.rises)
         return self._add(node, rows.columns)
@@ -298,7 +304,7 @@ class Graph:
         return self._add(UnionNode(tuple(inputs)), kinds)
 
     def set_operation(self, kind: SetKind, left: Rows, right: Rows) -> Rows:
-        """Return EXCEPT or INTERSECT of rows whose columns have the same types in the same order."""
+        """Return EXCEPT or INTERSECT of two inputs whose columns have the same types in the same order."""
         return self._add(SetNode(left.node, right.node, kind), left.columns)
 
     def top(self, rows: Rows, order: Sequence[tuple[str, bool, bool]], limit: int | None, offset: int) -> Rows:
@@ -313,7 +319,7 @@ class Graph:
         peers: int,
         functions: Sequence[tuple[WindowFunction, Type]],
     ) -> Rows:
-        """Return the rows with window functions, by partition and in an order."""
+        """Return the rows with further columns for window functions, which are computed over ordered partitions."""
         node = WindowNode(rows.node, tuple(partition), tuple(order), peers, tuple(each for each, _ in functions))
         return self._add(node, {**rows.columns, **{each.name: kind for each, kind in functions}})
 
@@ -356,14 +362,14 @@ def _conjuncts_of(where: Expr | None) -> list[Expr]:
 
 
 _TURNED: Final = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
-"""Comparison → the same with its sides exchanged."""
+"""Comparison → equivalent comparison of the exchanged sides."""
 
 
 def _bound_of(condition: Expr) -> tuple[str, int, bool] | None:
-    """Return the column that a condition limits, the greatest value that it allows, and whether it is only a limit.
+    """Return the column that a condition limits, its greatest allowed value, and a flag for a pure limit.
 
-    The condition is only a limit if every integer from 1 to that value satisfies it. Return None for a condition that
-    does not limit a column.
+    The condition is a pure limit if every integer from 1 to the greatest value satisfies it. Return None for a
+    condition that does not limit a column.
     """
     if not isinstance(condition, Call) or condition.op not in _TURNED:
         return None

@@ -25,9 +25,9 @@ AggregateKind = Literal["count_rows", "count", "sum", "min", "max", "count_disti
 
 
 def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """Return the outermost aggregates of expressions, each with its FILTER, without those of subqueries.
+    """Return the outermost aggregates of expressions, each with its FILTER, except aggregates in subqueries.
 
-    A function under OVER is not an aggregate of the SELECT, but its arguments may contain such aggregates.
+    A function under OVER is not an aggregate of the SELECT, but aggregates in its arguments are.
     """
 
     def stops(part: exp.Expr) -> bool:
@@ -44,7 +44,7 @@ def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
 
 
 def _inside(window: exp.Window) -> list[exp.Expr]:
-    """Return the arguments of a window function: aggregates in them are those of the SELECT."""
+    """Return the arguments of a window function; aggregates in the arguments are aggregates of the SELECT."""
     inner = list(window.args.get("partition_by") or [])
     order = window.args.get("order")
     inner += [part.this for part in order.expressions] if order is not None else []
@@ -85,7 +85,7 @@ def group(
 
 
 def _place(outputs: list[tuple[str, Lowered]], value: Lowered, name: str) -> str:
-    """Return the column of this value in a projection, added if it is missing."""
+    """Return the column of this value in a projection; add the column if it is missing."""
     for known, other in outputs:
         if other.expr == value.expr and other.type == value.type:
             return known
@@ -109,7 +109,7 @@ class _Extreme:
 
 
 class GroupAggregates(Accumulator):
-    """Accumulator that turns aggregates into those of a group node."""
+    """Accumulator that turns aggregates of the query into aggregates of a group node."""
 
     def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
         super().__init__(may_be_empty=may_be_empty, zero=zero)
@@ -118,7 +118,7 @@ class GroupAggregates(Accumulator):
 
     @abstractmethod
     def argument(self, value: Lowered) -> str:
-        """Return the column of the node's input that has this value; it is added if it is missing."""
+        """Return the column of the node's input that has this value; add the column if it is missing."""
 
     @abstractmethod
     def new_name(self, kind: AggregateKind) -> str:
@@ -170,7 +170,7 @@ class _Aggregates(GroupAggregates):
     """Accumulator of the aggregates of a SELECT with groups."""
 
     def __init__(self, outputs: list[tuple[str, Lowered]], *, may_be_empty: bool, zero: bool) -> None:
-        """Begin with no aggregates. ``outputs`` is the projection under the node, to which the arguments are added."""
+        """Begin with no aggregates. ``outputs`` is the projection that the node reads; arguments are added to it."""
         super().__init__(may_be_empty=may_be_empty, zero=zero)
         self.outputs = outputs
         self.extremes: list[_Extreme] = []
@@ -190,7 +190,7 @@ class _Aggregates(GroupAggregates):
 def _with_extreme(
     queries: QueryBuilder, block: Block, rows: Rows, keys: Sequence[tuple[str, Lowered]], extreme: _Extreme
 ) -> Rows:
-    """Join to each group the least value of those rows in which ``by`` is least (or greatest), or NULL."""
+    """Join to each group the least value among its rows with the least (or greatest) ``by``; NULL if it has none."""
     graph, value, by = queries.graph, extreme.value, extreme.by
     names = [name for name, _ in keys]
     nullable = value.type.nullable or by.type.nullable

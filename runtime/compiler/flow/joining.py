@@ -29,7 +29,7 @@ def _null_safe(value: Lowered) -> list[Lowered]:
 
 
 def _filled(graph: Graph, alone: Rows, joined: Rows, defaults: Mapping[str, Lit]) -> Rows:
-    """Return the rows of one side with the columns of the join: those of the other side are their defaults, or NULL."""
+    """Return the rows of one side with all columns of the join: those of the other side are defaults, or NULL."""
     outputs = []
     for name, kind in joined.columns.items():
         value = alone.column(name).expr if name in alone.columns else defaults.get(name, Lit(None))
@@ -40,11 +40,11 @@ def _filled(graph: Graph, alone: Rows, joined: Rows, defaults: Mapping[str, Lit]
 def outer_join(
     graph: Graph, left: Rows, right: Rows, on: Pairs, conditions: Sequence[Expr] = (), *, full: bool = False
 ) -> Rows:
-    """Return the LEFT or FULL JOIN on equalities, and on conditions over the columns of both."""
+    """Return the LEFT or FULL JOIN on equalities, and on conditions over the columns of both sides."""
     if not conditions and (on or not full):
         return _equal_join(graph, left, right, on, {}, full=full)
-    # Rows with equal values in the columns that the conditions use have the same partners. So a row has no partner if
-    # its values in these columns are not those of a matched row.
+    # Two rows that have equal values in the columns that the conditions use also have the same partners. So a row has
+    # no partner if no matched row has its values in these columns.
     matched = graph.filter(graph.join(left, right, on), conditions)
     used = {name for pair in on for name in pair}.union(*map(columns_read, conditions))
     arms = [matched]
@@ -71,10 +71,9 @@ def _equal_join(
 def attach(
     graph: Graph, left: Rows, right: Rows, pairs: Sequence[tuple[Lowered, str]], defaults: Mapping[str, Lit] | None
 ) -> tuple[Rows, dict[str, str]]:
-    """Join each left row to the right row whose columns equal these values; there must be at most one.
+    """Join each left row to the right row whose columns equal these values; at most one right row may match.
 
-    A left row without such a right row is dropped if ``defaults`` is None. Also return the new names of the right
-    columns.
+    A left row without a match is dropped if ``defaults`` is None. Also return the new names of the right columns.
     """
     kept = list(left.columns)
     wide, names = graph.extended(left, [value for value, _ in pairs])
@@ -91,7 +90,7 @@ def attach(
 def semi_of(
     graph: Graph, left: Rows, right: Rows, own: Sequence[Lowered], theirs: Sequence[Lowered], *, anti: bool
 ) -> Rows:
-    """Return the left rows whose values equal those of a right row, or with ``anti`` all others; NULL equals NULL."""
+    """Return the left rows that equal a right row in these values, or with ``anti`` all others; NULL equals NULL."""
     mine, others = paired(own, theirs)
     wide, left_names = graph.extended(left, mine)
     narrow, right_names = graph.extended(right, others)

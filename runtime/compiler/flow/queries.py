@@ -61,7 +61,7 @@ class Queries:
         self._tables: dict[str, Result] = {}
 
     def query(self, node: exp.Expr, outer: Block | None, needed: Collection[str] | None) -> Result:
-        """Build a query; if only some of its columns are ``needed``, others may be left out."""
+        """Build a query; columns that are not ``needed`` may be left out (None: all are needed)."""
         if isinstance(node, exp.Subquery):
             if any(node.args.get(name) for name in ("order", "limit", "offset")):
                 raise NotIncremental("ORDER BY or LIMIT around brackets")
@@ -205,7 +205,7 @@ class Queries:
     # --- set operations
 
     def _set_operation(self, node: exp.SetOperation, needed: Collection[str] | None) -> Result:
-        """Build a set operation; its arms may not depend on a query around them, as their links might differ."""
+        """Build a set operation. Its arms may not depend on a query around it, because their links might differ."""
         distinct = bool(node.args.get("distinct"))
         ordered = bool(node.args.get("limit") or node.args.get("offset"))
         arms = [self.query(arm, None, None) for arm in (node.left, node.right)]

@@ -1,6 +1,6 @@
-"""FROM and WHERE of one SELECT: joins of its sources, with each condition applied where it costs least.
+"""FROM and WHERE of one SELECT: its sources are joined, and each condition is applied where that costs least.
 
-For a subquery, this module also determines its links to the query around it.
+For a subquery, this module also determines the links to the query around the subquery.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Equality = tuple["Conjunct", exp.Expr, exp.Expr]
 
 
 def read(queries: QueryBuilder, select: exp.Select, outer: Block | None, kept: Sequence[exp.Expr]) -> Block:
-    """Build FROM and WHERE; ``kept`` are the other expressions of the SELECT, whose columns the rows keep."""
+    """Build FROM and WHERE; ``kept`` has the other expressions of the SELECT: the rows contain their columns too."""
     own = own_tables(select)
     conditions = _conditions(select)
     outside = [column for column in free_columns(select) if column.table not in own]
@@ -77,7 +77,7 @@ class Conjunct:
     of_outer: bool = False
     """True for ON of an outer, SEMI or ANTI join: it determines which rows match, and does not filter the result."""
     late: bool = False
-    """True if it has subqueries, or reads no table of the SELECT: it is then applied after the other conditions."""
+    """True for a conjunct that has subqueries, or reads no table of the SELECT; it is applied after all others."""
     done: bool = False
     """True if it has been applied."""
 
@@ -96,7 +96,7 @@ def _conditions(select: exp.Select) -> list[Conjunct]:
 
 
 def _tie(condition: Conjunct, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return the sides of an equality of an inner and an outer expression, in this order; None for other conditions."""
+    """Return the inner and the outer side of an equality of an inner and an outer expression; else None."""
     if not isinstance(condition.node, exp.EQ) or condition.late or condition.of_outer:
         return None
     return sides_of(condition.node, own)
@@ -106,7 +106,7 @@ class _Sources:
     """Sources of one SELECT while they are joined."""
 
     def __init__(self, queries: QueryBuilder, conditions: list[Conjunct], kept: list[exp.Expr]) -> None:
-        """Prepare the sources. ``kept`` is the rest of the SELECT, which determines the columns to keep."""
+        """Prepare the sources. ``kept`` has the other expressions of the SELECT; their columns are not dropped."""
         self._queries = queries
         self._graph = queries.graph
         self.names = Names()
@@ -126,7 +126,7 @@ class _Sources:
     def surroundings(
         self, outer: Block, outside: Sequence[exp.Column]
     ) -> tuple[JoinedPart, list[tuple[Lowered, exp.Column]]]:
-        """Return a further source of the subquery: the distinct values of the outer columns that it uses.
+        """Return a further source for a subquery: the distinct values of the outer columns that the subquery uses.
 
         Also return these columns, each with its expression over the rows of the query around the subquery.
         """
@@ -205,7 +205,7 @@ class _Sources:
     # --- joins
 
     def _combine(self, parts: list[JoinedPart], ready: Sequence[Conjunct]) -> JoinedPart:
-        """Join all parts: along equalities as long as there are any, else by product."""
+        """Join all parts: by equalities as long as there are any, then by product."""
         parts = list(parts)
         for part in parts:
             self._filter(part, ready)
@@ -226,7 +226,7 @@ class _Sources:
         return parts[0], parts[1]
 
     def _equalities(self, left: JoinedPart, right: JoinedPart, ready: Iterable[Conjunct]) -> list[Equality]:
-        """Return the conditions that are equalities of an expression over ``left`` and one over ``right``."""
+        """Return those conditions that equate an expression over ``left`` with an expression over ``right``."""
         equalities = []
         for condition in ready:
             node = condition.node

@@ -31,7 +31,7 @@ from runtime.plan import EPOCH_TIME, Aggregate, Col, Expr, Lit, renamed
 __all__ = ["Subqueries"]
 
 _CLAUSES = ("group", "having", "limit", "offset", "distinct", "with_")
-"""Clauses with which EXISTS is not written as a comparison with an extreme."""
+"""Clauses of a subquery whose EXISTS cannot be written as a comparison with an extreme."""
 _OPERATORS: dict[type[exp.Expr], Literal["lt", "le", "gt", "ge"]] = {
     exp.LT: "lt",
     exp.LTE: "le",
@@ -71,7 +71,7 @@ class Subqueries:
     def attach(self, around: Block, nodes: Sequence[exp.Expr], *, inner: bool = False) -> None:
         """Join the subqueries of these expressions to the rows, so that `Block.leaf` resolves them.
 
-        With ``inner``, rows for which one of them is NULL may be dropped.
+        With ``inner``, rows for which one of the subqueries is NULL may be dropped.
         """
         for node in nodes:
             for part in outermost_queries(node):
@@ -95,7 +95,7 @@ class Subqueries:
     # --- EXISTS and IN
 
     def _existing(self, around: Block, node: exp.Expr) -> tuple[Rows, list[Link]]:
-        """Return the rows of the subquery of an EXISTS, and its links to the query around it."""
+        """Return the rows of an EXISTS's subquery, and the links of the subquery to the query around it."""
         select = node.unnest()
         limit = select.args.get("limit")
         if select.args.get("offset") or (limit is not None and limit.expression.name == "0"):
@@ -121,7 +121,7 @@ class Subqueries:
         around.rows = graph.keep(graph.semi(wide, rows, on, anti=anti), columns)
 
     def _members(self, around: Block, node: exp.In) -> tuple[list[Lowered], list[Lowered], Rows, list[Link]]:
-        """Return the values and the columns that ``(value, …) IN (SELECT column, …)`` compares, with rows and links."""
+        """Return the parts of ``(value, …) IN (SELECT column, …)``: values, columns, rows and links."""
         row = node.this.unnest()
         parts = row.expressions if isinstance(row, exp.Tuple) else [node.this]
         self.attach(around, parts)
@@ -145,7 +145,7 @@ class Subqueries:
     def _membership(
         self, around: Block, values: Sequence[Lowered], columns: Sequence[Lowered], rows: Rows, links: list[Link]
     ) -> Lowered:
-        """Return IN as a value: true, false, or NULL if there is no match but a NULL on either side."""
+        """Return IN as a value: true, false, or NULL if nothing matches and either side has a NULL."""
         matches, _ = self._counts(around, rows, [*_links(values, columns), *links])
         is_member = Lowered(call("gt", matches.expr, Lit(0)), BOOL)
         if not any(part.type.nullable for part in (*values, *columns)):
@@ -164,7 +164,7 @@ class Subqueries:
     def _counts(
         self, around: Block, rows: Rows, links: Sequence[Link], column: str | None = None
     ) -> tuple[Lowered, Lowered]:
-        """Count, for each outer row, the rows that are linked to it, and those of them without NULL in this column."""
+        """Count for each outer row its linked rows, and its linked rows without a NULL in this column."""
         graph = self._queries.graph
         parts = [(Aggregate("rows", "count_rows", None, "int64"), INT)]
         if column is not None:
@@ -202,7 +202,7 @@ class Subqueries:
         return Lowered(self._join(around, row, [], {})["only"], value.type.with_null())
 
     def _aggregate(self, around: Block, select: exp.Select) -> tuple[Block, Lowered]:
-        """Return the aggregates of a SELECT without GROUP BY, and the value that it selects."""
+        """Return the aggregates of a SELECT without GROUP BY, and the value that the SELECT returns."""
         having = select.args.get("having")
         output = select.expressions[0].unalias()
         nodes = [output] if having is None else [output, having.this]
@@ -222,7 +222,7 @@ class Subqueries:
     def _equal(self, around: Block, node: exp.Expr) -> bool:
         """Build ``value = (SELECT aggregate …)`` as a semijoin and return True; return False for other conditions.
 
-        A change of the aggregate then costs time only for the rows that equal it, not for all rows compared with it.
+        A change of the aggregate then takes time only for rows that equal its value, not for all compared rows.
         """
         if not isinstance(node, exp.EQ):
             return False
@@ -242,7 +242,7 @@ class Subqueries:
     def _bounded(self, around: Block, node: exp.Expr) -> bool:
         """Build a comparison with a bound of independent subqueries and return True; return False for other conditions.
 
-        A move of the bound then costs time only for the rows that it passes; in a product it would for all rows.
+        When the bound moves, only the rows between its old and new value take time; in a product, all rows would.
         """
         if isinstance(node, exp.Between) and not node.args.get("symmetric"):
             sides = [self._bound(around, exp.GTE, node.this, node.args["low"]),
@@ -264,7 +264,7 @@ class Subqueries:
     def _bound(
         self, around: Block, kind: type[exp.Expr], side: exp.Expr, bound: exp.Expr
     ) -> tuple[Lowered, Bound] | None:
-        """Return both sides of a comparison of the rows with independent subqueries; None for any other comparison."""
+        """Return both sides of a comparison of the rows with independent subqueries; None for other comparisons."""
         queries = outermost_queries(bound)
         if not queries or outermost_queries(side) or free_columns(bound) or not free_columns(side):
             return None
@@ -290,9 +290,9 @@ class Subqueries:
     def _join(
         self, around: Block, rows: Rows, links: Sequence[Link], defaults: dict[str, Lit] | None
     ) -> dict[str, Expr]:
-        """Join at most one row to each outer row; with None as ``defaults``, outer rows without a match are dropped.
+        """Join at most one row to each outer row, and return an expression for each of the joined columns.
 
-        Return an expression for each of the joined columns.
+        If ``defaults`` is None, outer rows without a match are dropped.
         """
         around.rows, called = attach(self._queries.graph, around.rows, rows, links, defaults)
         return {old: Col(new) for old, new in called.items()}
@@ -340,7 +340,7 @@ def _never_null(test: exp.Expr) -> exp.Expr:
 
 
 def _extreme_test(node: exp.Expr) -> exp.Binary | None:
-    """Return ``(SELECT MIN(x) …) < y`` for the rows of an EXISTS with x < y, where y is an outer column; else None."""
+    """Return ``(SELECT MIN(x) …) < y`` for an EXISTS with the condition x < y, if y is an outer column; else None."""
     select = node.unnest()
     if not isinstance(select, exp.Select) or any(select.args.get(name) for name in _CLAUSES):
         return None
@@ -361,7 +361,7 @@ def _extreme_test(node: exp.Expr) -> exp.Binary | None:
 
 
 def _inequality(node: exp.Expr, own: set[str]) -> tuple[type[exp.Binary], exp.Expr, exp.Expr] | None:
-    """Return the kind and the sides of an inequality of an inner and an outer expression, in this order; else None."""
+    """Return the kind, the inner side and the outer side of an inequality between them; None for other conditions."""
     if type(node) not in TURNED or outermost_queries(node):
         return None
     assert isinstance(node, exp.Binary)

@@ -1,9 +1,9 @@
 """Window functions of one SELECT, as columns that are added to its rows.
 
-All functions of one PARTITION BY and ORDER BY are one node. An aggregate over whole partitions is a group that is
-joined to the rows. The result must not depend on the order in which rows arrive, so ties of an ORDER BY are broken by
-the columns that SELECT and QUALIFY name, in this order (`tie_columns`). Rows that are equal in all of these columns
-cannot be distinguished in the result.
+All functions with the same PARTITION BY and ORDER BY form one node. An aggregate over whole partitions is a group that
+is joined to the rows. The result must not depend on the order in which rows arrive. So ties of an ORDER BY are broken
+by the columns that SELECT and QUALIFY name, in the order of the text (`tie_columns`). Rows that are equal in all of
+these columns cannot be distinguished in the result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from runtime.plan import Col, Lit, WindowFunction
 __all__ = ["attach_windows", "windows_of"]
 
 _MOST_ROWS = 1000
-"""Greatest distance in rows of LAG, LEAD and the ends of frames: a change costs time for as many rows."""
+"""Greatest distance in rows of LAG, LEAD and the ends of frames: a change takes time in proportion to the distance."""
 _RANKINGS: dict[type[exp.Expr], Literal["row_number", "rank", "dense_rank"]] = {
     exp.RowNumber: "row_number",
     exp.Rank: "rank",
@@ -43,7 +43,7 @@ _WHOLE: _Frame = (None, None)
 
 
 def windows_of(nodes: Sequence[exp.Expr]) -> list[exp.Window]:
-    """Return the window functions in expressions, without those of subqueries."""
+    """Return the window functions in expressions, except window functions in subqueries."""
 
     def stops(part: exp.Expr) -> bool:
         return isinstance(part, (exp.Query, exp.Window))
@@ -62,20 +62,20 @@ def attach_windows(queries: QueryBuilder, block: Block, select: exp.Select, node
     specs: dict[str, list[exp.Window]] = {}
     for window in windows:
         specs.setdefault(_spec_text(window), []).append(window)
-    # Windows over the opposite order are added last: the results of the others then break ties in that order too.
+    # Windows over the opposite order are added last, so that the results of all other windows also break ties in them.
     for members in sorted(specs.values(), key=lambda windows: _is_reversed(windows[0])):
         _Windows(queries, block, members[0], ties).add(members)
 
 
 def _spec_text(window: exp.Window) -> str:
-    """Return a text that is equal for two windows if their functions can be one node."""
+    """Return a text that is equal for two windows if one node can compute the functions of both."""
     partition = ", ".join(part.sql() for part in window.args.get("partition_by") or [])
     order = window.args.get("order")
     return f"{partition} {'' if order is None else order.sql()} {_is_reversed(window)}"
 
 
 def _is_reversed(window: exp.Window) -> bool:
-    """Return True if the function is computed over the opposite order, from the last row of the partition on."""
+    """Return True if the function is computed in the opposite order, from the partition's last row to its first."""
     function, frame = _function(window), _frame(window)
     if frame is None or frame == _WHOLE:
         return isinstance(function, exp.LastValue) and frame == _WHOLE
@@ -91,7 +91,7 @@ def _function(window: exp.Window) -> exp.Expr:
 
 
 def _frame(window: exp.Window) -> _Frame | None:
-    """Return the frame in rows; None for no frame or the default one."""
+    """Return the frame in rows; None for no frame, or for the default frame."""
     spec = window.args.get("spec")
     if spec is None:
         return None
@@ -109,7 +109,7 @@ def _frame(window: exp.Window) -> _Frame | None:
 
 
 def _bound(spec: exp.WindowSpec, name: str, outward: str) -> int | None:
-    """Return the distance in rows from the row to an end of its frame; None if that is an end of the partition.
+    """Return the distance in rows from the row to an end of its frame; None if the frame ends with the partition.
 
     The distance is positive in the direction ``outward``: before the row for the start, after it for the end.
     """
@@ -191,7 +191,7 @@ class _Windows:
         offset: int = 0,
         frame: tuple[int | None, int] | None = None,
     ) -> Lowered:
-        """Return the result of a function, which is added if it is missing."""
+        """Return the result of a function; add the function if it is missing."""
         column = None if value is None else self.place(value)
         for function, known in self.functions:
             if (function.kind, function.column, function.offset, function.frame) == (kind, column, offset, frame):
@@ -244,7 +244,7 @@ class _Windows:
             if frame is not None and (frame[0] is not None or (frame[1] is not None and frame[1] < 0)):
                 raise NotIncremental("FIRST_VALUE of a frame that begins at a row: LAG is incremental")
         elif frame is None:
-            return value  # ties are broken, so that the row is the last one of its frame
+            return value  # ties are broken, so the row is the last row of its frame
         elif frame[1] is not None or (frame[0] is not None and frame[0] < 0):
             raise NotIncremental("LAST_VALUE of a frame that ends at a row: LEAD is incremental")
         return self.make("first_value", value, value.type.with_null())

@@ -1,11 +1,11 @@
 """Conversion of Arrow columns to int64 words and back, so that keys of any type can be indexed.
 
-Integers, dates, times and booleans are one word each. A float is the word of its bits, after -0.0 is replaced by 0.0
-and each NaN by the same NaN, so that equal values have equal words. A string is its number in a pool. An integer of 128
-bits is two words. A nullable column has one more word, which is 1 for NULL.
+An integer, date, time or boolean becomes one word. A float becomes the word of its bits; -0.0 is first replaced by 0.0,
+and each NaN by the same NaN, so that equal values have equal words. The word of a string is its number in a pool. An
+integer of 128 bits becomes two words. A nullable column has one more word, which is 1 for NULL.
 
 In Arrow, an integer of 128 bits is the unscaled integer of a decimal128, which has 16 bytes, low word first. The bytes
-are reinterpreted and never cast, because such an integer may have more than the 38 digits of the type.
+are reinterpreted and never cast, because the integer may have more than the 38 digits of the type.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ARROW_TYPES: Final[dict[str, pa.DataType]] = {
 }
 """Types of key columns by name."""
 _FEW: Final = 64
-"""Number of strings up to which they are converted one by one, as calls of Arrow may release the interpreter lock."""
+"""Up to this many strings are converted one by one, because calls of Arrow may release the interpreter lock."""
 
 
 def words_of_decimals(array: pa.Array) -> Words:
@@ -68,14 +68,14 @@ def decimals_of_words(words: Words, valid: pa.Buffer | None = None) -> pa.Array:
 
 
 def decimals_of_integers(values: Sequence[int | None]) -> pa.Array:
-    """Return Python integers of up to 128 bits as `WIDE`; raise `OverflowError` for larger ones."""
+    """Return Python integers of up to 128 bits as `WIDE`; raise `OverflowError` for larger integers."""
     raw = b"".join([(0 if value is None else int(value)).to_bytes(16, "little", signed=True) for value in values])
     valid = pa.array([value is not None for value in values], pa.bool_()).buffers()[1] if None in values else None
     return pa.Array.from_buffers(WIDE, len(values), [valid, pa.py_buffer(raw)])
 
 
 def unscaled_as(array: pa.Array, kind: pa.DataType = WIDE) -> pa.Array:
-    """Return decimals of this type, and so of its scale, that have the unscaled integers of the given decimals."""
+    """Return decimals of the type ``kind`` that have the same unscaled integers as the given decimals."""
     if array.type.equals(kind):
         return array
     return pa.Array.from_buffers(kind, len(array), array.buffers(), offset=array.offset)
@@ -89,14 +89,14 @@ class KeyColumn(msgspec.Struct, frozen=True):
     type: str
     """Type of the column, one of `ARROW_TYPES`."""
     nullable: bool = False
-    """True if it may be NULL."""
+    """True if the column may be NULL."""
 
 
 class StringPool:
     """Bijection of strings and numbers, counted from 0 in the order of first use; a number is never reused.
 
-    A pool is saved apart from the tables that contain its numbers: `added_since` returns the strings that a checkpoint
-    has to write.
+    A pool is saved separately from the tables that contain its numbers: `added_since` returns the strings that a
+    checkpoint has to write.
     """
 
     def __init__(self, strings: Iterable[str] = ()) -> None:
@@ -110,8 +110,8 @@ class StringPool:
     def encode(self, column: pa.Array, *, adds: bool = True) -> npt.NDArray[np.int64]:
         """Return the numbers of a string column's values, -1 for NULL.
 
-        A new string is added if ``adds``; otherwise its number is -2. The loop in Python is over the distinct values,
-        or over all values of a short column.
+        A new string is added if ``adds`` is True; otherwise its number is -2. The loop in Python is over the distinct
+        values, or over all values of a short column.
         """
         number = self._number if adds else self._known_number
         if len(column) <= _FEW:
@@ -135,23 +135,23 @@ class StringPool:
         return self._numbers.get(text, -2)
 
     def decode(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
-        """Return the strings of these numbers, and NULL for negative ones."""
+        """Return the strings of these numbers, and NULL for negative numbers."""
         if len(numbers) <= _FEW:
             known = self._strings
             return pa.array([known[place] if place >= 0 else None for place in numbers.tolist()], pa.string())
         if len(self._array) != len(self._strings):
-            # The array is extended by only the new strings: the pool of a shard may be large, and every batch is
-            # decoded with it.
+            # Only the new strings are added to the array: the pool of a shard may be large, and every batch is decoded
+            # with the array.
             self._array = pa.concat_arrays([self._array, pa.array(self._strings[len(self._array) :], pa.string())])
         unknown = numbers < 0
         return self._array.take(pa.array(numbers, mask=unknown) if unknown.any() else pa.array(numbers))
 
     def added_since(self, count: int) -> list[str]:
-        """Return the strings that were added after the pool had this many."""
+        """Return the strings that were added after the first ``count`` strings."""
         return self._strings[count:]
 
     def extend(self, strings: Iterable[str]) -> None:
-        """Add strings in the order in which another pool of the same history added them."""
+        """Add strings, in the order in which another copy of this pool added them."""
         for text in strings:
             self._numbers[text] = len(self._strings)
             self._strings.append(text)

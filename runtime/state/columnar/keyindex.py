@@ -1,8 +1,8 @@
 """Hash index from keys to slots, looked up and changed a batch at a time.
 
 Keys are rows of int64 words; a slot is a small integer under which a caller stores the data of the key. The hash table
-has linear probing. A probe is a few numpy operations over all keys of the batch that are not resolved yet, so that the
-cost of a call follows the batch and not the number of live keys.
+has linear probing. A probe consists of a few numpy operations over all unresolved keys of the batch, so the cost of a
+call depends on the size of the batch, not on the number of live keys.
 
 Tried and rejected: a Python dict (a loop over the keys, 10 times slower at batches of 10,000) and sorted arrays with
 `searchsorted` (a merge of all keys for each batch).
@@ -26,7 +26,7 @@ _SMALLEST: Final = 64
 
 
 def _hash(words: Words) -> npt.NDArray[np.uint64]:
-    """Return a hash of 64 bits for each key, by the finaliser of splitmix64 on each word."""
+    """Return a hash of 64 bits for each key, computed by applying the finaliser of splitmix64 to each word."""
     mixed = np.full(len(words), 0x9E3779B97F4A7C15, np.uint64)
     for column in range(words.shape[1]):
         mixed ^= words[:, column].view(np.uint64)
@@ -47,7 +47,7 @@ def _equal(some: Words, others: Words) -> npt.NDArray[np.bool_]:
 
 
 class HashedSlots:
-    """Hash table of a `KeyIndex`. Its methods take the index's array of keys by slot as ``keys``."""
+    """Hash table of a `KeyIndex`. The argument ``keys`` of its methods is the index's array of keys by slot."""
 
     def __init__(self) -> None:
         self._positions = np.full(_SMALLEST, _EMPTY, np.int64)  # position → slot, _EMPTY or _TOMBSTONE
@@ -56,7 +56,7 @@ class HashedSlots:
         self._tombstones = 0
 
     def lookup(self, wanted: Words, keys: Words) -> Slots:
-        """Return the slot of each wanted key, -1 for a missing one."""
+        """Return the slot of each wanted key, -1 for a missing key."""
         slots = np.full(len(wanted), -1, np.int64)
         mask = len(self._positions) - 1
         position = (_hash(wanted) & np.uint64(mask)).view(np.int64)
@@ -144,7 +144,7 @@ class KeyIndex:
 
     @property
     def capacity(self) -> int:
-        """Number of slots that the arrays of the index have room for; callers size their own columns by it."""
+        """Number of slots for which the arrays of the index have room; callers make their own columns as long."""
         return len(self._keys)
 
     def keys_of(self, slots: Slots) -> Words:
@@ -156,15 +156,15 @@ class KeyIndex:
         return np.flatnonzero(self._is_live[: self._used])
 
     def live_slots_in(self, start: int, stop: int) -> Slots:
-        """Return the live slots of a range, ascending; there are none from `capacity` on."""
+        """Return the live slots of a range, ascending; no slot from `capacity` on is live."""
         return np.flatnonzero(self._is_live[start : min(stop, self._used)]) + start
 
     def lookup(self, keys: Words) -> Slots:
-        """Return the slot of each key, -1 for a missing one; keys may repeat."""
+        """Return the slot of each key, -1 for a missing key; keys may repeat."""
         return self._hashed.lookup(keys, self._keys)
 
     def insert(self, keys: Words) -> Slots:
-        """Return the slot of each key, which is allocated if the key is missing; keys must not repeat."""
+        """Return the slot of each key, and allocate a slot for a missing key; keys must not repeat."""
         slots = self.lookup(keys)
         is_new = slots < 0
         if is_new.any():

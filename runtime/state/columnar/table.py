@@ -1,8 +1,8 @@
 """Keyed table: a dictionary from int64 words to int64 columns, in which operators of the engine have their state.
 
-`runtime.state.columnar.columns` converts keys to words. Every call takes a whole batch. Changes since the last save
+`runtime.state.columnar.columns` converts keys to words. Every call processes a whole batch. Changes since the last save
 are tracked by slot, so that a differential checkpoint writes only a *run*: the changed keys with their present values,
-and the deleted keys. All runs of a table, applied in order, restore it.
+and the deleted keys. All runs of a table, applied in order, restore the table.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Slots = npt.NDArray[np.int64]
 _CHANGED: Final = np.uint8(1)
 """Mark of a slot that changed since the last save."""
 _STORED: Final = np.uint8(2)
-"""Mark of a slot that is, or may be, in the saved state."""
+"""Mark of a slot whose key the saved state contains, or may contain."""
 _NONE: Final = np.zeros(0, np.int64)
 
 
 class KeyedTable:
     """Table from keys of ``width`` words to one int64 per value column.
 
-    Not thread-safe: one owner at a time. A batch's keys, or slots, must not repeat where a method changes the table.
+    Not thread-safe: one owner at a time. If a method changes the table, no key or slot of its batch may occur twice.
     """
 
     def __init__(self, width: int, values: Sequence[str]) -> None:
@@ -40,8 +40,8 @@ class KeyedTable:
         self._names = tuple(values)
         self._index = KeyIndex(width)
         self._values = np.zeros((len(self._names), self._index.capacity), np.int64)
-        self._marks = np.zeros(self._index.capacity, np.uint8)  # by slot: _CHANGED, _STORED; 0 where it is free
-        self._changed: list[Slots] = []  # since the last save; those without a mark are obsolete
+        self._marks = np.zeros(self._index.capacity, np.uint8)  # by slot: _CHANGED, _STORED; 0 for a free slot
+        self._changed: list[Slots] = []  # slots changed since the last save; slots without the mark are ignored
         self._gone: list[Words] = []  # keys of the saved state that were deleted since the last save
         self._in_flight: tuple[Slots, Words] | None = None  # content of the last save: changed slots and deleted keys
 
@@ -59,7 +59,7 @@ class KeyedTable:
         return bool(self._changed or self._gone)
 
     def lookup(self, keys: Words) -> Slots:
-        """Return the slot of each key, -1 for a missing one; keys may repeat."""
+        """Return the slot of each key, -1 for a missing key; keys may repeat."""
         return self._index.lookup(keys)
 
     def get(self, slots: Slots) -> Words:
@@ -98,7 +98,7 @@ class KeyedTable:
         self.delete_at(slots)
 
     def delete_at(self, slots: Slots) -> None:
-        """Delete the keys of live slots; the next save does not mention a key that was inserted after the last save."""
+        """Delete the keys of live slots; a key that was inserted after the last save is not part of the next save."""
         stored = slots.compress(self._marks.take(slots) & _STORED)
         if len(stored):
             self._gone.append(self._index.keys_of(stored))
@@ -118,15 +118,19 @@ class KeyedTable:
         return len(self) * 8 * (self._width + len(self._names))
 
     def save(self) -> pa.RecordBatch:
-        """Return the changes since the last save, as a run; before the next call, call `on_saved` or `on_failed`."""
+        """Return the changes since the last save, as a run.
+
+        The caller must call `on_saved` or `on_failed` before the next save.
+        """
         return self._run(*self._take_off())
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[pa.RecordBatch, int | None]:
-        """Return the run of `save`, to which the keys of the next slots are added, and the slot to resume from.
+        """Return a run with the changes and the keys of the next slots, and the slot at which to resume.
 
-        The slots begin at ``start``; their number is ``factor`` times the changes, but at least ``least``. The slot to
-        resume from is None after the last. The runs of a complete sweep from 0 to the end have the whole state, even if
-        keys change meanwhile: each key that is live at the end was swept, or changed after the sweep had passed it.
+        The next slots begin at ``start``; their number is ``factor`` times the number of changes, but at least
+        ``least``. The slot at which to resume is None after the last slot. The runs of a complete sweep from 0 to the
+        end have the whole state, even if keys change meanwhile: each key that is live at the end was swept, or was
+        changed after the sweep had passed its slot.
         """
         slots, gone = self._take_off()
         stop = start + max(least, factor * (len(slots) + len(gone)))
@@ -134,12 +138,12 @@ class KeyedTable:
         return run, stop if stop < self._index.capacity else None
 
     def _take_off(self) -> tuple[Slots, Words]:
-        """Return the changed slots and the deleted keys, which are in flight from now on."""
+        """Return the changed slots and the deleted keys, and mark them as in flight."""
         if self._in_flight is not None:
             self.on_failed()
         slots = np.concatenate([_NONE, *self._changed])
         slots = slots.compress(self._marks.take(slots) & _CHANGED)
-        if len(self._changed) > 1:  # a slot that was freed and reused is there twice
+        if len(self._changed) > 1:  # a slot that was freed and reused occurs twice
             slots = _once(slots)
         gone = np.concatenate([np.zeros((0, self._width), np.int64), *self._gone])
         if len(gone):
@@ -163,7 +167,7 @@ class KeyedTable:
             return
         slots, gone = self._in_flight
         self._in_flight = None
-        # The slots stay marked as stored: at worst a key that was never stored is reported as deleted.
+        # The slots stay marked as stored; at worst, a key that was never stored is reported as deleted.
         slots = slots.compress(self._marks.take(slots) == _STORED)
         if len(slots):
             self._marks[slots] |= _CHANGED
@@ -172,7 +176,7 @@ class KeyedTable:
             self._gone.append(gone)
 
     def apply_run(self, run: pa.RecordBatch) -> None:
-        """Restore a run written by `save`; leaves nothing dirty."""
+        """Restore a run written by `save`; afterwards the table is not dirty."""
         keys, is_live = self._rows_of(run)
         values = np.stack([c.to_numpy() for c in run.columns[self._width + 1 :]] or [np.zeros(len(keys), np.int64)])
         gone = self._index.lookup(keys[~is_live])
@@ -185,7 +189,7 @@ class KeyedTable:
         self._marks[slots] = _STORED
 
     def _rows_of(self, run: pa.RecordBatch) -> tuple[Words, npt.NDArray[np.bool_]]:
-        """Return the keys of a run, and which of them are live after it."""
+        """Return the keys of a run, and which of them are live after the run."""
         expected = self._schema()
         if not run.schema.equals(expected):
             raise CorruptStateError(f"expected a run of {expected.names}, was {run.schema.names}")
@@ -238,7 +242,7 @@ def _distinct(keys: Words) -> Words:
 
 
 def _once(words: Words) -> Words:
-    """Return each word once, ascending; `np.unique` hashes them first, which takes ten times as long."""
+    """Return each word once, ascending; `np.unique` hashes the words first, and takes ten times as long."""
     words = np.sort(words)
     differs = np.ones(len(words), np.bool_)
     np.not_equal(words[1:], words[:-1], out=differs[1:])

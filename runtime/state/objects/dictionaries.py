@@ -1,7 +1,7 @@
 """Persisted dictionaries, whose entries are in slots.
 
-In memory an entry of small values takes some 150 bytes: its key in a dict, its slot, and its value, which stays encoded
-until it is first read.
+In memory an entry with a small key and a small value takes about 150 bytes, for the key in a dict, the slot and the
+value. The value stays encoded until it is first read.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Entries(Keyed):
     def __init__(self, home: Home, schema: Schema, *, is_sorted: bool) -> None:
         super().__init__(home, schema, is_sorted=is_sorted)
         self.key_codec = Codec(schema.key, home.name)
-        self._keys: list[Any] = []  # by slot; setting an equal key later does not replace the first
+        self._keys: list[Any] = []  # by slot; setting an equal key later does not replace the first key
         self._values: list[Any] = []  # by slot, encoded if it is bytes
-        self._stamps = array("q")  # by slot: the newer a key, the higher
+        self._stamps = array("q")  # by slot: a newer key has a higher stamp
         self._stamp = 0
 
     @cached_property
     def slot_of(self) -> Any:
-        """Slot of each key; a `SortedDict` in a sorted dictionary, else in insertion order of the keys."""
+        """Slot of each key: a `SortedDict` in a sorted dictionary, else a dict in insertion order of the keys."""
         keys: list[Any] = []
         values: list[Any] = []
         stamps = array("q")
@@ -71,7 +71,7 @@ class Entries(Keyed):
         return stamp, self.key_codec.decode(bytes(key)), bytes(value)
 
     def value(self, key: object) -> Any:
-        """Return the value of a key, and keep it decoded; raise `KeyError` if it is missing."""
+        """Return the value of a key; the value stays decoded. Raise `KeyError` if the key is missing."""
         slot = self.slot_of[key]
         value = self._values[slot]
         if type(value) is bytes:
@@ -187,7 +187,7 @@ class _AnyDictionary(PersistedObject, MutableMapping[K, V]):
 
 
 class PersistedDictionary(_AnyDictionary[K, V]):
-    """Persisted `dict`; its keys keep their insertion order, also over a restart."""
+    """Persisted `dict`; its keys are in insertion order, also after a restart."""
 
     kind: ClassVar[str] = "dictionary"
 

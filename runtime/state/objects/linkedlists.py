@@ -17,7 +17,7 @@ from runtime.state.objects.slots import Home, PersistedObject, Schema
 __all__ = ["LinkedNode", "Links", "PersistedLinkedList"]
 
 NONE: Final = -1
-"""Absent neighbour: before the first node and after the last."""
+"""Absent neighbour: before the first node, and after the last node."""
 _FREE: Final = -2
 """Mark of a slot without a node."""
 _NODE: Final = msgspec.msgpack.Decoder(tuple[int, int, msgspec.Raw])
@@ -26,7 +26,7 @@ _THREE: Final = b"\x93"
 
 
 class Links(Scattered):
-    """Nodes of a linked list, each stored as the slots of its neighbours and its value. One owner at a time."""
+    """Nodes of a linked list; a node is stored as the slots of its two neighbours, and a value. One owner at a time."""
 
     _loaded = "values"
 
@@ -35,14 +35,14 @@ class Links(Scattered):
         self.first = NONE
         self.last = NONE
         self.count = 0
-        self._before = array("q")  # slot → slot, _FREE where there is no node
+        self._before = array("q")  # slot → slot of the node before; _FREE if the slot has no node
         self._after = array("q")
-        self._births = array("q")  # slot → a number that no other node has, in this process
+        self._births = array("q")  # slot → a number that no other node in this process has
         self._born = 0
 
     @cached_property
     def values(self) -> list[Any]:
-        """Values by slot, encoded if they are bytes. Raises `CorruptStateError` unless the nodes make one list."""
+        """Values by slot, encoded if they are bytes. Raises `CorruptStateError` if the nodes do not form one list."""
         values: list[Any] = []
         before, after = array("q"), array("q")
         taken = []
@@ -73,7 +73,7 @@ class Links(Scattered):
         return previous, following, bytes(value)
 
     def _expect_one_list(self, taken: list[int], before: array[int], after: array[int]) -> tuple[int, int]:
-        """Return the first and the last slot of the list; raise `CorruptStateError` unless all nodes make one list."""
+        """Return the first and the last slot; raise `CorruptStateError` if the nodes do not form one list."""
         slot = first = next((slot for slot in taken if before[slot] == NONE), NONE)
         last, seen = NONE, 0
         while slot != NONE:
@@ -88,7 +88,7 @@ class Links(Scattered):
         self.values = []
 
     def insert(self, value: object, before: int, after: int) -> int:
-        """Insert a node between two neighbours, of which either may be `NONE`; return its slot."""
+        """Insert a node between two neighbours, each of which may be `NONE`; return the slot of the node."""
         data = self.codec.encode(value)
         values = self.values
         slot = self.free.take()
@@ -148,7 +148,7 @@ class Links(Scattered):
             self._changed(after)
 
     def value(self, slot: int) -> Any:
-        """Return the value of a node, and keep it decoded."""
+        """Return the value of a node; the value stays decoded."""
         value = self.values[slot]
         if type(value) is bytes:
             value = self.codec.decode(value)
@@ -224,7 +224,7 @@ class LinkedNode(Generic[T]):
         self._links = links
         self._birth = links.birth(number)
         self.number = number
-        """Number by which the list finds the node, also after a restart; reused after the node is removed."""
+        """Number of the node for `PersistedLinkedList.node`, also after a restart; reused after the node is removed."""
 
     @property
     def value(self) -> T:
@@ -264,9 +264,9 @@ class LinkedNode(Generic[T]):
 
 
 class PersistedLinkedList(PersistedObject, Collection[T], Reversible[T]):
-    """Persisted linked list: values are added and removed anywhere at the same cost; a `LinkedNode` refers to a value.
+    """Persisted linked list: adding or removing a value costs the same at every place.
 
-    An insertion or a removal writes the node and its two neighbours.
+    A `LinkedNode` refers to a value. An insertion or a removal writes the node and its two neighbours.
     """
 
     kind: ClassVar[str] = "linked_list"
@@ -327,22 +327,22 @@ class PersistedLinkedList(PersistedObject, Collection[T], Reversible[T]):
         return LinkedNode(self._slots, self._slots.insert(value, NONE, first))
 
     def extend(self, values: Iterable[T]) -> None:
-        """Append values, one after the other."""
+        """Append the values, one after the other."""
         for value in list(values):
             self.append(value)
 
     def insert_before(self, node: LinkedNode[T], value: T) -> LinkedNode[T]:
-        """Insert before a node; raise `ValueError` if it is not of this list."""
+        """Insert a value before a node; raise `ValueError` if the node is not of this list."""
         slot = self._slot(node)
         return LinkedNode(self._slots, self._slots.insert(value, self._slots.before(slot), slot))
 
     def insert_after(self, node: LinkedNode[T], value: T) -> LinkedNode[T]:
-        """Insert after a node; raise `ValueError` if it is not of this list."""
+        """Insert a value after a node; raise `ValueError` if the node is not of this list."""
         slot = self._slot(node)
         return LinkedNode(self._slots, self._slots.insert(value, slot, self._slots.after(slot)))
 
     def remove_node(self, node: LinkedNode[T]) -> None:
-        """Remove a node; raise `ValueError` if it is not of this list."""
+        """Remove a node; raise `ValueError` if the node is not of this list."""
         self._slots.remove(self._slot(node))
 
     def remove(self, value: T) -> None:

@@ -1,7 +1,7 @@
 """Slots of linked lists, sets and dictionaries: any slot may be free, and freed slots are reused.
 
-A change is recorded as the bytes to write, so that a value is saved as it was when it was set. The calls that the
-sorted set and the sorted dictionary share are here as well.
+A change is recorded as the bytes to write, so a save writes each value as it was when it was set. This module also has
+the methods that the sorted set and the sorted dictionary share.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FreeSlots:
         self._free: list[int] = []  # a heap
 
     def take(self) -> int:
-        """Return a free slot, which is then taken."""
+        """Mark a free slot as taken, and return it."""
         if self._free:
             return heapq.heappop(self._free)
         self.end += 1
@@ -45,14 +45,14 @@ class FreeSlots:
         self.end, self._free = 0, []
 
     def restore(self, taken: Iterable[int]) -> None:
-        """Mark exactly these slots as taken; they ascend."""
+        """Mark exactly these slots, which must be in ascending order, as taken."""
         self.clear()
         for slot in taken:
             self._free += range(self.end, slot)
             self.end = slot + 1
 
     def check(self, taken: set[int]) -> None:
-        """Assert that these are the slots that are taken; for tests."""
+        """Assert that exactly these slots are taken; for tests."""
         free = set(self._free)
         assert len(free) == len(self._free)
         assert taken.isdisjoint(free)
@@ -60,19 +60,19 @@ class FreeSlots:
 
 
 class Changes:
-    """Slots that changed since the last save, with the bytes to write there, or None for a removed one.
+    """Slots that changed since the last save, each with the bytes to write; None for a freed slot.
 
     A slot that was taken and freed again without having been stored is dropped. The slots of a save count as stored
-    until its outcome is known. Not thread-safe: one owner at a time, that of the slots.
+    until the outcome of the save is known. Not thread-safe: its only owner is the owner of the slots.
     """
 
     def __init__(self) -> None:
         self._changed: dict[int, bytes | None] = {}
-        self._absent: set[int] = set()  # changed slots that the store surely lacks
+        self._absent: set[int] = set()  # changed slots that are certainly not in the store
         self._flight: dict[int, bytes | None] | None = None
 
     def put(self, slot: int, data: bytes, *, is_new: bool) -> None:
-        """Record the new bytes of a slot; ``is_new`` if it was free."""
+        """Record the new bytes of a slot; ``is_new`` is True if the slot was free."""
         if is_new and slot not in self._changed and slot not in (self._flight or ()):
             self._absent.add(slot)
         self._changed[slot] = data
@@ -86,7 +86,7 @@ class Changes:
             self._changed[slot] = None
 
     def take_off(self) -> list[tuple[int, bytes | None]]:
-        """Return the changes for a save, by ascending slot; they are in flight from now on."""
+        """Return the changes for a save, by ascending slot, and mark them as in flight."""
         self._flight, self._changed = self._changed, {}
         self._absent = set()
         return sorted(self._flight.items())
@@ -103,7 +103,7 @@ class Changes:
                 self._absent.add(slot)
 
     def on_failed(self) -> None:
-        """Mark the changes in flight as lost or unknown: a slot among them may be stored."""
+        """Mark the changes in flight as lost or unknown: any of their slots may be stored."""
         flight, self._flight = self._flight or {}, None
         self._changed = flight | self._changed
 
@@ -165,11 +165,11 @@ class Keyed(Scattered):
         self.free.clear()
 
     def _mapping(self) -> Any:
-        """Return an empty map from keys to slots, sorted if the object is."""
+        """Return an empty map from keys to slots; it is sorted if the object is sorted."""
         return SortedDict() if self._is_sorted else {}
 
     def _enter(self, slots: MutableMapping[Any, int], key: Any, slot: int) -> None:
-        """Add a stored key; raise `CorruptStateError` for one that is repeated, or that cannot be hashed or sorted."""
+        """Add a stored key; raise `CorruptStateError` if it is repeated, or cannot be hashed or sorted."""
         try:
             if slots.setdefault(key, slot) == slot:
                 return
@@ -186,7 +186,7 @@ K = TypeVar("K")
 
 
 class Ordered(PersistedObject, Generic[K]):
-    """Base of the sorted set and the sorted dictionary: their members or keys by order, and by place in this order."""
+    """Base of the sorted set and the sorted dictionary: their members or keys, by value and by place in the order."""
 
     _slots: Any  # the subclass of `Keyed` that belongs to the kind of the object
 
@@ -195,17 +195,17 @@ class Ordered(PersistedObject, Generic[K]):
         return self._slots.slot_of
 
     def index(self, key: K, start: int | None = None, stop: int | None = None) -> int:
-        """Return the place of a key; raise `ValueError` if it is not in the range of places."""
+        """Return the place of a key; raise `ValueError` if the key is not in the range of places."""
         place: int = self._sorted.index(key, start, stop)
         return place
 
     def bisect_left(self, key: K) -> int:
-        """Return the place of the first key that is not below this one."""
+        """Return the place of the first key that is not below ``key``."""
         place: int = self._sorted.bisect_left(key)
         return place
 
     def bisect_right(self, key: K) -> int:
-        """Return the place of the first key above this one."""
+        """Return the place of the first key above ``key``."""
         place: int = self._sorted.bisect_right(key)
         return place
 

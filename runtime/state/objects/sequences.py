@@ -1,10 +1,11 @@
 """Persisted value, array, list, queue and stack, in contiguous slots [head, tail).
 
-The edits of a save follow from three things: the range of slots that the store may have, the slot from which on all
-slots are new, and the single slots that were changed below it. So adding an item at an end writes only this item, and
-an item that was added and removed between two saves is never written.
+Three facts determine the edits of a save: the range of slots that the store may have, the slot from which on all slots
+are new, and the changed slots below that slot. So adding an item at an end writes only this item, and an item that was
+added and removed between two saves is never written.
 
-An item of type `bytes` is an encoded value: it was not decoded yet, or the value is itself `bytes` and stays encoded.
+An item of type `bytes` is an encoded value: either it has not been decoded yet, or the value itself is `bytes` and
+stays encoded.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Contiguous(Slots):
     def __init__(self, home: Home, schema: Schema, metadata: tuple[int, ...], *, is_queue: bool = False) -> None:
         """Prepare empty slots.
 
-        ``metadata`` are the numbers of the metadata entries that store the ends; an object without metadata always has
-        one item.
+        ``metadata`` has the numbers of the metadata entries that store the ends; an object without metadata always has
+        exactly one item.
         """
         super().__init__(home, schema)
         self._entries = metadata
@@ -67,7 +68,7 @@ class Contiguous(Slots):
         """Slot from which on the next save writes all items, changed or not."""
         self.changed: set[int] = set()
         """Slots of changed items below ``new_from``."""
-        self._stored = (0, 0)  # range that the store may have
+        self._stored = (0, 0)  # range of slots that the store may have
         self._stored_metadata: dict[int, int] = {}
         self._flight: _Flight | None = None
 
@@ -91,7 +92,7 @@ class Contiguous(Slots):
         self.items = self._made(())
 
     def value(self, place: int) -> Any:
-        """Return the item at a place (from 0), and keep it decoded."""
+        """Return the item at a place (from 0), decoded; it stays decoded, except in a queue."""
         item = self.items[place]
         if type(item) is bytes:
             item = self.codec.decode(item)
@@ -106,7 +107,7 @@ class Contiguous(Slots):
             yield decode(item) if type(item) is bytes else item
 
     def checked(self, value: object) -> object:
-        """Return a value as an item; raise `TypeError` or `ValueError` for one that could not be saved."""
+        """Return a value as an item; raise `TypeError` or `ValueError` for a value that cannot be saved."""
         if type(value) is bytes:
             return self.codec.encode(value)
         self.codec.check(value)
@@ -141,7 +142,7 @@ class Contiguous(Slots):
         self._flight = None
         self.new_from = min(self.new_from, flight.new_from)
         self.changed |= flight.changed
-        # The store may have committed without reporting it, so the slots that it may have are those of both saves.
+        # The store may have committed this save without reporting it, so it may have the slots of both saves.
         low, high = self._stored
         self._stored = (min(low, flight.head), max(high, flight.tail)) if low < high else (flight.head, flight.tail)
         self._stored_metadata = {k: v for k, v in self._stored_metadata.items() if flight.metadata.get(k) == v}
@@ -193,7 +194,7 @@ class Contiguous(Slots):
         self.home.expect(expected == tail, f"items in slots {head} to {tail - 1}", f"none in slot {expected}")
 
     def _described(self, head: int, tail: int) -> dict[int, int]:
-        """Return the metadata of these ends."""
+        """Return the metadata entries for these ends."""
         if not self._entries:
             return {}
         return {HEAD: head, TAIL: tail} if self._is_queue else {LENGTH: tail}
@@ -212,7 +213,7 @@ T = TypeVar("T")
 
 
 class _AnySequence(PersistedObject, Sequence[T]):
-    """Base of the array, the list, the queue and the stack: items by place; each type defines how they change."""
+    """Base of the array, the list, the queue and the stack: read access to items by place."""
 
     _slots: Contiguous
 
@@ -237,7 +238,7 @@ class _AnySequence(PersistedObject, Sequence[T]):
 
 
 class PersistedValue(PersistedObject, Generic[T]):
-    """Persisted single value, `value`."""
+    """Persisted single value, in the attribute `value`."""
 
     kind: ClassVar[str] = "value"
     _slots: Contiguous
@@ -251,7 +252,7 @@ class PersistedValue(PersistedObject, Generic[T]):
 
     @property
     def value(self) -> T:
-        """The value; the initial one until it is set."""
+        """The value; the initial value until another one is set."""
         value: T = self._slots.value(0)
         return value
 
@@ -264,7 +265,7 @@ class PersistedValue(PersistedObject, Generic[T]):
 
 
 class PersistedArray(_AnySequence[T]):
-    """Persisted `collections.abc.Sequence` of fixed length, whose items can be set: ``array[3] = 42``."""
+    """Persisted `collections.abc.Sequence` of fixed length; items can be replaced, as in ``array[3] = 42``."""
 
     kind: ClassVar[str] = "array"
 
@@ -289,7 +290,7 @@ class PersistedArray(_AnySequence[T]):
 class PersistedList(_AnySequence[T], MutableSequence[T]):
     """Persisted `list`, without comparison by order (``<``), ``copy`` and ``*``.
 
-    An item is in the slot of its place, so that an insertion or a removal writes all items after it again.
+    The slot of an item is its place in the list, so an insertion or a removal writes all later items again.
     """
 
     kind: ClassVar[str] = "list"
@@ -299,7 +300,7 @@ class PersistedList(_AnySequence[T], MutableSequence[T]):
         return Contiguous(home, schema, (LENGTH,))
 
     def __iter__(self) -> Iterator[T]:
-        """Iterate as a list does: also over items that are appended during the iteration."""
+        """Iterate over the items, also over items that are appended during the iteration, as with a `list`."""
         place = 0
         while place < len(self._slots.items):
             yield self._slots.value(place)
@@ -357,7 +358,7 @@ class PersistedList(_AnySequence[T], MutableSequence[T]):
         self._slots.renew(0)
 
     def sort(self, *, key: Callable[[T], Any] | None = None, reverse: bool = False) -> None:
-        """Sort stably, as a list does; raise `TypeError`, and change nothing, for items without an order."""
+        """Sort stably; if the items have no order, raise `TypeError` and change nothing."""
         ordered: list[Any] = sorted(self, key=key, reverse=reverse)
         kept = [self._slots.checked(value) for value in ordered]
         self._slots.items[:] = kept
@@ -381,7 +382,7 @@ class _Ends(_AnySequence[T]):
     """Base of the queue and the stack, which change only at their ends."""
 
     def extend(self, values: Iterable[T]) -> None:
-        """Add values in this order at the end; all of them, or none if one of them cannot be stored."""
+        """Add the values at the end, in this order; if one of them cannot be stored, none is added."""
         self._slots.items.extend([self._slots.checked(value) for value in values])
 
     def _expect_items(self) -> None:
@@ -390,9 +391,9 @@ class _Ends(_AnySequence[T]):
 
 
 class PersistedQueue(_Ends[T]):
-    """Persisted queue (first in, first out), whose items are in memory in a `collections.deque`.
+    """Persisted queue (first in, first out); in memory its items are in a `collections.deque`.
 
-    Slots are numbered from the first item that the queue ever had; the numbers only grow.
+    The first item that the queue ever had is in slot 0; later items have higher slots, and no slot is reused.
     """
 
     kind: ClassVar[str] = "queue"
@@ -426,7 +427,7 @@ class PersistedQueue(_Ends[T]):
 
 
 class PersistedStack(_Ends[T]):
-    """Persisted stack (last in, first out); as a sequence it is read from the bottom up."""
+    """Persisted stack (last in, first out); as a sequence, it begins with the bottom item."""
 
     kind: ClassVar[str] = "stack"
 

@@ -22,7 +22,7 @@ class Members(Keyed):
 
     @cached_property
     def slot_of(self) -> Any:
-        """Slot of each member; a `SortedDict` in a sorted set."""
+        """Slot of each member: a `SortedDict` in a sorted set, else a dict."""
         slots = self._mapping()
         for slot, data in self.scan():
             self._enter(slots, self.codec.decode(data), slot)
@@ -72,9 +72,9 @@ T = TypeVar("T")
 
 
 class _AnySet(PersistedObject, MutableSet[T]):
-    """Base of both sets: `collections.abc.MutableSet` and the methods of `set` that change it.
+    """Base of both sets: `collections.abc.MutableSet` and the other methods of `set`.
 
-    Operators that return a new set return one that is not persisted.
+    Operators that return a new set return a set that is not persisted.
     """
 
     _slots: Members
@@ -104,50 +104,50 @@ class _AnySet(PersistedObject, MutableSet[T]):
         self._slots.clear()
 
     def update(self, *others: Iterable[T]) -> None:
-        """Add all members of the others."""
+        """Add all members of the other sets."""
         for other in others:
             for member in list(other):
                 self.add(member)
 
     def difference_update(self, *others: Iterable[T]) -> None:
-        """Remove all members of the others."""
+        """Remove all members of the other sets."""
         for other in others:
             for member in list(other):
                 self.discard(member)
 
     def intersection_update(self, *others: Iterable[T]) -> None:
-        """Keep the members that are in all the others."""
+        """Remove the members that are not in all of the other sets."""
         kept = set(self).intersection(*others)
         for member in [member for member in self if member not in kept]:
             self.discard(member)
 
     def symmetric_difference_update(self, other: Iterable[T]) -> None:
-        """Keep the members that are in exactly one of the two."""
+        """Change the set to the members that are in exactly one of the two sets."""
         for member in set(other):
             self.discard(member) if member in self else self.add(member)
 
     def union(self, *others: Iterable[T]) -> AbstractSet[T]:
-        """Return a set, not persisted, of the members of all."""
+        """Return a set, not persisted, of the members of all sets."""
         return self._from_iterable(set(self).union(*others))
 
     def intersection(self, *others: Iterable[T]) -> AbstractSet[T]:
-        """Return a set, not persisted, of the members that are in all."""
+        """Return a set, not persisted, of the members that are in all sets."""
         return self._from_iterable(set(self).intersection(*others))
 
     def difference(self, *others: Iterable[T]) -> AbstractSet[T]:
-        """Return a set, not persisted, of the members that are in none of the others."""
+        """Return a set, not persisted, of the members that are in none of the other sets."""
         return self._from_iterable(set(self).difference(*others))
 
     def symmetric_difference(self, other: Iterable[T]) -> AbstractSet[T]:
-        """Return a set, not persisted, of the members of exactly one of the two."""
+        """Return a set, not persisted, of the members that are in exactly one of the two sets."""
         return self._from_iterable(set(self).symmetric_difference(other))
 
     def issubset(self, other: Iterable[T]) -> bool:
-        """Return True if the other has every member."""
+        """Return True if the other set has every member of this set."""
         return set(self).issubset(other)
 
     def issuperset(self, other: Iterable[T]) -> bool:
-        """Return True if every member of the other is here."""
+        """Return True if this set has every member of the other set."""
         return all(member in self for member in other)
 
     def __repr__(self) -> str:
@@ -177,7 +177,7 @@ class PersistedSet(_AnySet[T]):
 
 
 class PersistedSortedSet(_AnySet[T], Ordered[T], Sequence[T]):
-    """Persisted `sortedcontainers.SortedSet` without a key function: its members are also a sequence."""
+    """Persisted `sortedcontainers.SortedSet` without a key function; it is also a sequence of its members."""
 
     kind: ClassVar[str] = "sorted_set"
 

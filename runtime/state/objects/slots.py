@@ -1,4 +1,4 @@
-"""Base of all persisted objects: a home in a store, and slots that track their changes."""
+"""Base of all persisted objects: a home (the object's place in a store), and slots that track their changes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class Schema(msgspec.Struct, frozen=True):
     version: int = 1
     """Version that is stored with the object; an object of a lower version is migrated when it is read."""
     migrate: Callable[[int, Any], Any] | None = None
-    """Function (stored version, item) → item of this version; an item of a dictionary is a (key, value) pair. Stored
-    items are passed as plain Python values, because their types may not exist any more."""
+    """Function (stored version, item) → item of this version. An item of a dictionary is a (key, value) pair. Stored
+    items are passed as plain Python values, because their types may not exist any more.
+    """
 
 
 PLAIN: Final = Schema()
@@ -36,7 +37,7 @@ PLAIN: Final = Schema()
 class Home:
     """Place of an object: its name, and its metadata table and items table in a store.
 
-    The object space owns it, and may change its store.
+    The object space owns the home, and may change the store of the home.
     """
 
     def __init__(self, name: str, store: Store) -> None:
@@ -47,22 +48,23 @@ class Home:
         self.is_deleted = False
 
     def expect(self, holds: bool, expected: str, was: object) -> None:
-        """Raise `CorruptStateError`, which names the object, unless the condition is true."""
+        """Raise `CorruptStateError`, which names the object, if the condition is false."""
         if not holds:
             raise CorruptStateError(f"object {self.name}: expected {expected}, was {was}")
 
     def raw(self) -> Iterator[Edit]:
-        """Yield all that is stored, as edits."""
+        """Yield all stored values as edits."""
         for table in (self.metadata, self.items):
             for slot, data in self.store.scan(table):
                 yield Edit(table, slot, data)
 
 
 class Slots(ABC):
-    """Slots of an object: read from the store when they are first used, and saved by their changes.
+    """Slots of an object: they are read from the store when they are first used; a save writes only their changes.
 
-    A subclass has its content in cached properties. `begin` sets them for a new object. For a stored object their first
-    use reads the store; until then the object costs nothing. Not thread-safe: one owner at a time, the object space's.
+    A subclass has its content in cached properties. For a new object, `begin` sets these properties. For a stored
+    object, their first use reads the store; until then the content takes no memory. Not thread-safe: its only owner is
+    the owner of the object space.
     """
 
     _loaded: str
@@ -80,15 +82,15 @@ class Slots(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Initialize a new object, of which nothing is stored."""
+        """Initialize a new object, which has no stored values."""
 
     @abstractmethod
     def migrate(self, version: int, migrate: Callable[[int, Any], Any]) -> None:
-        """Migrate every item from this version; the next save writes all of them."""
+        """Migrate every item from this version; the next save writes all items."""
 
     @abstractmethod
     def _edits(self, full: bool) -> list[Edit]:
-        """Return the edits of the changes, or with ``full`` of all items and removals; they are then in flight."""
+        """Return the edits of the changes, or with ``full`` of all items and removals, and mark them as in flight."""
 
     @abstractmethod
     def on_saved(self) -> None:
@@ -103,7 +105,10 @@ class Slots(ABC):
         """Assert every invariant; for tests."""
 
     def save(self, *, full: bool = False) -> list[Edit]:
-        """Return the edits since the last save, or all; `on_saved` or `on_failed` must follow before the next call."""
+        """Return the edits since the last save, or with ``full`` the edits of all items.
+
+        The caller must call `on_saved` or `on_failed` before the next save.
+        """
         if self.is_in_memory:
             return self._edits(full)
         return list(self.home.raw()) if full else []
@@ -114,13 +119,13 @@ class Slots(ABC):
         self.__dict__.pop(self._loaded, None)
 
     def scan(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the items as stored, by ascending slot; raise `StateError` for a deleted object."""
+        """Yield the stored items by ascending slot; raise `StateError` for a deleted object."""
         if self.home.is_deleted:
             raise StateError(f"expected object {self.home.name} to exist, was deleted")
         return self.home.store.scan(self.home.items)
 
     def metadata(self) -> dict[int, int]:
-        """Return the metadata as stored: whole numbers. Raise `StateError` for a deleted object."""
+        """Return the stored metadata, which are integers; raise `StateError` for a deleted object."""
         if self.home.is_deleted:
             raise StateError(f"expected object {self.home.name} to exist, was deleted")
         entries = {}
@@ -140,10 +145,10 @@ class Slots(ABC):
 
 
 class PersistedObject(ABC):
-    """Named object of an object space, which creates, returns and saves it.
+    """Named object of an object space; the space creates, returns and saves the object.
 
-    A value that was changed in place (a list, for example) must be set again, or the change may not be saved. Not
-    thread-safe: one owner at a time, the object space's.
+    A value that was changed in place (a list, for example) must be set again; otherwise the change may not be saved.
+    Not thread-safe: its only owner is the owner of the object space.
     """
 
     kind: ClassVar[str]
@@ -163,7 +168,7 @@ class PersistedObject(ABC):
         """Return the slots of an object of this kind."""
 
     def begin(self, length: int, initial: object) -> None:  # noqa: B027 (most begin empty)
-        """Fill a new object; only arrays and values use the arguments."""
+        """Initialize a new object; only arrays and single values use the arguments."""
 
     def _check(self) -> None:
         """Assert every invariant; for tests."""
