@@ -23,7 +23,7 @@ class Ticket:
         self.size = size
         """Size of the input; 0 for a ticket of several inputs."""
         self.parents = parents
-        """Tickets of the inputs, for a ticket of several of them."""
+        """Ticket of each input, if this is a ticket of several inputs."""
         self.count = count
         """Number of items derived from the input that are not executed yet."""
 
@@ -52,10 +52,11 @@ class Admission:
 
     An input is in flight until all items derived from it, and from the earlier inputs of its source, have been
     executed; an input that waits for an earlier one to leave is still in flight. So the engine's inner queues are
-    bounded, and if a worker is stuck, only a bounded number of inputs of its source is admitted. If no input is in
-    flight, the next one is admitted however large it is. Sources that wait for the common bounds are resumed in order,
-    and others queue after them, so that many small inputs never keep a large one out. While the admission is held,
-    nothing is admitted, even if there is room. Thread-safe; `resume` is called without a lock.
+    bounded: while a worker is stuck with an input of a source, only a bounded number of further inputs of that source
+    is admitted. If no input is in flight, the next one is admitted however large it is. Sources that were refused by
+    the common bounds are resumed in the order of their refusals, and other sources queue after them. So a large input
+    is never kept out by many small inputs. While the admission is held, nothing is admitted, even if there is room.
+    Thread-safe; `resume` is called without a lock.
     """
 
     def __init__(self, inputs: int, size: int, source_inputs: int, source_size: int) -> None:
@@ -223,7 +224,7 @@ class Admission:
     def _grant(self, calls: list[Callable[[], None]]) -> None:
         """Grant room, in order, to sources that wait for the common bounds.
 
-        The first one gets room in any case if no input is in flight.
+        The first source gets room in any case if no input is in flight.
         """
         inputs, size = self._inputs, self._size
         while self._refused:

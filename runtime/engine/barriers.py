@@ -58,7 +58,7 @@ class BarrierFuture:
 
     @property
     def barrier(self) -> Barrier | None:
-        """Barrier that answered the request, perhaps together with other requests; None if it never began."""
+        """Barrier that answered the request, perhaps together with other requests; None if that barrier never began."""
         return self._barrier
 
     def wait(self, timeout_s: float) -> BarrierOutcome | None:

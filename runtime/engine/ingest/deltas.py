@@ -34,7 +34,7 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     """
 
     relations: Mapping[str, pa.RecordBatch]
-    """Changed rows of each relation, at least one, with their column ``weight``; other relations are left out."""
+    """Changed rows (at least one) of each relation, with their column ``weight``; unchanged relations are left out."""
     messages: int = 0
     """Number of well-formed messages in these deltas."""
     cuts: Mapping[str, Cut] = {}
@@ -59,10 +59,10 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
 
 
 class Sections(msgspec.Struct, frozen=True, eq=False):
-    """Output of a view's pipeline for the epoch that closes, emitted once, while it drains, after its last `Deltas`.
+    """Output of a view's pipeline for the epoch that closes, emitted once, in the drain after the last `Deltas`.
 
-    The sections become part of the epoch's segment, and are committed with the edits that the pipeline's objects in the
-    object space have by then.
+    The sections become part of the epoch's segment, and are committed with the edits that the pipeline has made to its
+    objects in the object space until then.
     """
 
     epoch: int
@@ -89,7 +89,7 @@ class MarkKind(Enum):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Marker in an origin's stream, delivered after all its earlier input is formatted and applied."""
+    """Marker in an origin's stream, delivered after all earlier input of the stream is formatted and applied."""
 
     origin_id: int
     """Number of the origin."""
@@ -109,4 +109,4 @@ class Completed(msgspec.Struct, frozen=True, eq=False):
     failed: tuple[tuple[int, str], ...] = ()
     """Origins whose bytes could not be formatted, each with the reason."""
     marks: tuple[Mark, ...] = ()
-    """Marks among the inputs; tuples completed by the end of a stream are in the batches."""
+    """Marks among the inputs; a tuple that the end of a stream completes is in the batches."""

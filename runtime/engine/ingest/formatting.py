@@ -14,9 +14,9 @@ from runtime.formats import FormatError, Formatted, FormattedBatch, InputFormatt
 __all__ = ["CODEC_WEIGHT", "Formatting"]
 
 CODEC_WEIGHT: Final = 8
-"""Number of bytes as which a byte of compressed text counts, because it decodes to about eight bytes."""
+"""A byte of compressed text counts as this number of bytes, because it decodes to about eight bytes."""
 _CODEC_SHARE: Final = 4
-"""Divisor of a block's size that gives the compressed bytes of a call; text decodes to four to eight times as much."""
+"""Divisor of a block's size that gives the compressed bytes of a call; these decode to four to eight times as many."""
 _MOST_BUFFERS: Final = 16_384
 """Greatest number of buffers of a call."""
 
@@ -89,7 +89,7 @@ class Formatting(Pipeline):
     def _end(self, mark: Mark, batches: list[FormattedBatch]) -> Mark:
         """Return the mark to emit; at the end of a stream, append its last tuple to ``batches`` first.
 
-        The last tuple may have no delimiter. If the stream is incomplete, the returned mark is one of failure.
+        The last tuple may have no delimiter. If the stream is incomplete, the returned mark reports a failure.
         """
         if mark.kind is not MarkKind.ENDED:
             return mark

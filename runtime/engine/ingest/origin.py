@@ -149,7 +149,10 @@ class Origin:
         return self._order.add(batches)
 
     def counted_on(self, letter: DeadLetter) -> DeadLetter:
-        """Return the letter with its row counted from the origin's first tuple, not from where it was opened."""
+        """Return the letter with its row counted from the origin's first tuple.
+
+        In a letter of the formatter, the row is counted from the position at which the source was opened.
+        """
         before = self._tuples_before
         return msgspec.structs.replace(letter, row=letter.row + before) if before else letter
 

@@ -1,4 +1,4 @@
-"""Operators that count all their input rows: limit and row number. Their counters stay across barriers."""
+"""Operators that count all their input rows: limit and row number. Their counters continue across barriers."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class StreamInput(msgspec.Struct, frozen=True):
     time: str = ""
     """Name of the time column: int64 (nanoseconds), timestamp or date; empty for a table."""
     is_table: bool = False
-    """True if rows are inserted and deleted: they are looked up, and `DerivedQuery.add` takes them with a last column
+    """True for a table: its rows are looked up and may be deleted, and `DerivedQuery.add` takes them with a last column
     ``weight``."""
 
 
@@ -256,7 +256,7 @@ class DerivedQuery:
     # Graph of operators
 
     def _given(self, node: _Node, batches: Batches) -> None:
-        """Pass the rows that a node yields on to its consumers, or to the output."""
+        """Pass the rows that a node yields to its consumers, or to the output."""
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -455,7 +455,7 @@ def _names(tree: exp.Expr, tables: set[str]) -> Iterator[str]:
 
 
 def drawn(last: Step) -> str:
-    """Return the plan that ends with this step as text: a line for each operator, and another line for its state."""
+    """Return the text of the plan that ends with this step: a line for each operator, and one for the state of each."""
     return "\n".join(_lines(last, "", set()))
 
 

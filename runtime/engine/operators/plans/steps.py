@@ -26,7 +26,7 @@ class Place:
     name: str
     """Name of the operator, unique in the plan, and of its state in the object space."""
     space: ObjectSpace
-    """Object space of its state."""
+    """Object space with the operator's state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Step:
 
     @property
     def time(self) -> tuple[str, int] | None:
-        """Event time of the rows: the column ``t`` if it is one, otherwise the first; None if there is none."""
+        """The event time of the rows that is in the column ``t``, otherwise the first one; None if there is none."""
         return next((each for each in self.times if each[0] == "t"), next(iter(self.times), None))
 
 
@@ -98,7 +98,7 @@ def earlier(watermark: int, lag: int) -> int:
 
 
 def in_order(last: Step) -> Iterator[Step]:
-    """Yield all steps that lead to this one, itself included, each after the steps that feed it."""
+    """Yield this step and all steps that lead to it, each after the steps that feed it."""
     done: set[int] = set()
 
     def visit(step: Step) -> Iterator[Step]:
