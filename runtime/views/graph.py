@@ -6,8 +6,8 @@ relations, or payloads of maps ──▶ feeds ──▶ for each map in turn:
 ──▶ thresholds, operators, recomputed queries ──▶ show ──▶ one batch of changes per view
 ```
 
-Structures have identities: two views that need the same index over the same map share it, and a new program keeps each
-structure of the previous program whose identity it needs too.
+Structures have identities: two views that need the same index over the same map share it, and a new program keeps the
+structures of the previous program whose identities it needs as well.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class GraphBuilder:
 
     @contextmanager
     def of(self, view: View) -> Iterator[None]:
-        """Assign the nodes and structures that are added within the context to this view."""
+        """Assign to this view the nodes and structures that are added within the context."""
         self._view = view.name
         yield
 
@@ -307,7 +307,7 @@ class Graph:
 
     @property
     def calls_duckdb(self) -> bool:
-        """True if only DuckDB computes some of the views, so that no kernel runs the whole graph."""
+        """True if some of the views are computed by DuckDB, so that no kernel runs the whole graph."""
         return bool(self._others)
 
     @property

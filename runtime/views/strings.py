@@ -33,8 +33,8 @@ lock.
 """
 _STRING: Final = pa.string()
 _MANY: Final = 8
-"""All strings are ranked again, and not each new one by itself, if there are fewer than this many known strings for
-each new one.
+"""New strings are ranked one by one if this many strings per new one are ranked already; otherwise all are ranked
+again.
 """
 
 
@@ -102,7 +102,7 @@ class Strings:
         return list(self._strings)
 
     def number(self, text: str) -> int:
-        """Return the number of a string; after a new one, `refresh` must be called before a kernel runs."""
+        """Return the number of a string; after a new string, `refresh` must be called before a kernel runs."""
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = len(self._strings)
@@ -181,7 +181,7 @@ class Strings:
         return tested
 
     def refresh(self) -> None:
-        """Add the strings that are new since the last call to all arrays."""
+        """Add to all arrays the strings that are new since the last call."""
         count = len(self._strings)
         if count == self._refreshed:
             return

@@ -1,7 +1,7 @@
 """Rows as tuples of Python values: functions, generated for the fields of a batch, that write and read its cells.
 
 A row of a few columns takes 0.3 µs to write and 0.5 µs to read; loops over descriptions of columns take three times as
-long. The source of a function contains nothing of a program but the types and places of fields.
+long. The only data of a program in the source of a function are the types and places of fields.
 """
 
 from __future__ import annotations

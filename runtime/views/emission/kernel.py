@@ -22,7 +22,7 @@ from runtime.views.strings import Strings
 __all__ = ["KernelSource"]
 
 Room = Callable[[], None]
-"""Function that makes room for a kernel that has stopped for lack of it."""
+"""Function that makes room for a kernel that has stopped for lack of room."""
 
 _HEADER = '''"""Generated: {title}."""
 

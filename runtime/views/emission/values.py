@@ -12,7 +12,8 @@ date        int64, days            one
 timestamp   int64, microseconds    one
 ==========  =====================  ======================================================
 
-A nullable field has one more word, before the others: 1 where it is NULL; then the others are 0.
+A nullable field has one more word, before the others: 1 if the value is NULL, otherwise 0. The other words of a NULL
+are 0.
 """
 
 from __future__ import annotations

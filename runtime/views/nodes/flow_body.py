@@ -78,7 +78,7 @@ def _show(view: View, rows: Rows, ctx: FlowContext) -> None:
 
 
 def _copied(rows: Rows, ctx: FlowContext) -> ColumnBatch:
-    """Add a kernel to the graph that copies rows to a batch; return the batch."""
+    """Add to the graph a kernel that copies rows to a batch; return the batch."""
     batch = ColumnBatch(rows.fields)
     k = ctx.kernel("copies rows to a view")
     k.begin()

@@ -1,6 +1,6 @@
 """Indexes that nodes share: records by a part of their key or in an order, and weights and sums by ranges of a key.
 
-Algebra: SUM and COUNT are linear, as for `totals`, so the index of a delta is added to the index.
+Algebra: SUM and COUNT are linear, as for `totals`, so the index of a delta is added to the index of the map.
 
 `MemberIndex` finds records by a part of their key. A record whose weight and sums are all 0 is removed. State:
 `native.indexes.Members`; a record has the words of the given keys, of the other keys, the weight, and two words for

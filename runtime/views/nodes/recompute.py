@@ -111,8 +111,8 @@ def _expanded(table: Totals, strings: Strings) -> pa.Table:
     """Return the keys as a table in which each row is repeated by its weight, in the order of all columns.
 
     Slots and numbers of strings depend on the history of the state, but the order of the rows that DuckDB gets depends
-    on the rows alone. As DuckDB runs on one thread, so does its answer where SQL permits several: for rows that ORDER
-    BY does not distinguish, for MODE, and for sums of floats.
+    on the rows alone. DuckDB runs on one thread, so its answer depends on the rows alone even where SQL permits several
+    answers: for rows that ORDER BY does not distinguish, for MODE, and for sums of floats.
     """
     records = table.dump()
     records = records[records[:, table.key_words] > 0]
