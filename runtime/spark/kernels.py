@@ -58,7 +58,7 @@ class LoadedKernels:
         """Do nothing, because the driver has requested the sources of its programs."""
 
     def wait(self, sources: Sequence[str], timeout_s: float) -> bool:
-        """Wait until the cache has the kernels of these sources, or for ``timeout_s`` seconds; return True if it has.
+        """Wait until the cache has the kernels of these sources, or ``timeout_s`` seconds; return True if it has them.
 
         A kernel that was not compiled in time once is not waited for again.
         """

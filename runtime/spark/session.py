@@ -163,7 +163,7 @@ def _ignore_closed_updates(server: socketserver.BaseServer) -> None:
 
 @contextmanager
 def _launching(config: SparkConfig, directory: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    """Set what the JVM needs while it is launched: output, address, and a file with the secret, removed afterwards.
+    """Set what the JVM needs while it is launched: output, address, and the secret in a temporary file.
 
     The Python workers of a local master inherit ``environment`` from the JVM.
     """

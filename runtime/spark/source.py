@@ -76,7 +76,8 @@ class EpochReader(DataSourceStreamReader):
         give_up = time.monotonic() + _WAIT_SECONDS
         while (latest := self._log.latest()) <= begin and time.monotonic() < give_up:
             time.sleep(_LOOK_SECONDS)
-        # The newest epoch is not read again: one that is sealed from here on may have a program that is not known here.
+        # The newest epoch is not read again: an epoch that is sealed from here on may have a program that was not read
+        # yet.
         looked = max(begin, latest)
         self._look(looked)
         published = next((version for version in self._published if version > begin), None)
@@ -111,7 +112,7 @@ class EpochReader(DataSourceStreamReader):
         """Return the partitions that fill new views, for the batch that begins with epoch ``first``.
 
         The new views are all views if the checkpoint begins with this batch; otherwise, if the epoch has a new program,
-        they are the views that the program before lacks.
+        they are the views that the previous program lacks.
         """
         new = load_program(self._directory, program)
         views = [view.name for view in new.views]
