@@ -69,8 +69,8 @@ class ChangeStream:
     """Iterator over the changes of views; used by one thread at a time.
 
     With ``by="epoch"`` each committed epoch arrives exactly once, across lost connections and restarts of the runtime,
-    even after it was killed: every change begins where the previous one ended. If the runtime no longer has the changes
-    in between, a snapshot with a reason arrives.
+    even after the runtime was killed: every change begins where the previous one ended. If the runtime no longer has
+    the changes in between, a snapshot with a reason arrives.
     """
 
     def __init__(

@@ -50,13 +50,12 @@ class Window:
 class Admission:
     """Admits inputs within bounds, and resumes refused sources once there is room again.
 
-    An input is in flight until all items derived from it, and from the earlier inputs of its source, have been
-    executed; an input that waits for an earlier one to leave is still in flight. So the engine's inner queues are
-    bounded: while a worker is stuck with an input of a source, only a bounded number of further inputs of that source
-    is admitted. If no input is in flight, the next one is admitted however large it is. Sources that were refused by
-    the common bounds are resumed in the order of their refusals, and other sources queue after them. So a large input
-    is never kept out by many small inputs. While the admission is held, nothing is admitted, even if there is room.
-    Thread-safe; `resume` is called without a lock.
+    An input is in flight until all items derived from it, and all items derived from earlier inputs of the same source,
+    have been executed. So the engine's inner queues are bounded: while a worker is stuck with an input of a source,
+    only a bounded number of further inputs of that source is admitted. If no input is in flight, the next one is
+    admitted however large it is. Sources that were refused by the common bounds are resumed in the order of their
+    refusals, and other sources queue after them. So a large input is never kept out by many small inputs. While the
+    admission is held, nothing is admitted, even if there is room. Thread-safe; `resume` is called without a lock.
     """
 
     def __init__(self, inputs: int, size: int, source_inputs: int, source_size: int) -> None:

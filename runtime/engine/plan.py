@@ -154,12 +154,12 @@ class Pipeline(ABC):
     cannot_drain: str = ""
     """Reason why barriers of the plan are refused; empty if they are accepted."""
     is_cut_point: bool = False
-    """True if barriers begin at this pipeline instead of at the sources before it, as it knows where to cut its input.
+    """True if barriers begin at this pipeline, which knows where to cut its input, instead of at the sources before it.
 
     For each barrier `start_drain` is called as soon as no other call is in progress, even if input waits. The pipeline
     calls `Context.begin_barrier` there or in a later call; it may also begin a barrier that was not requested. If a
-    plan has several cut points, each must begin the barrier in `start_drain`: input that one of them waits for may
-    never arrive while the barrier pauses another. See `Plan`.
+    plan has several cut points, each must begin the barrier in `start_drain`: while the barrier pauses one cut point,
+    input for which another one waits may never arrive. See `Plan`.
     """
 
     def start(self, context: Context) -> None:  # noqa: B027 (many have nothing to set up)
@@ -209,8 +209,8 @@ class Node:
         self.body = body
         self.inputs = inputs
         self.successors: list[tuple[int, int]] = []
-        """Nodes that take the emitted items, by index in the plan, each with a port, in the order in which they were
-        added.
+        """Nodes that take the emitted items, each as a pair of index in the plan and port, in the order of their
+        addition.
 
         Indices instead of references avoid reference cycles in a plan, so that no part of the plan outlives its last
         user.

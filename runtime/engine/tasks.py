@@ -87,7 +87,7 @@ class TaskCallbacks:
 
 
 class EngineTask(ABC):
-    """Task of a query; run once, by the worker that took it, which owns it from then on."""
+    """Task of a query; run once, by the worker that has taken the task and owns it from then on."""
 
     __slots__ = ("callbacks",)
 

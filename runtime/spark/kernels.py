@@ -7,8 +7,8 @@ driver ──request_kernels──▶ compile process ──▶ cache folder ─
 ```
 
 With a local master the workers are children of the driver's Java, and the driver's compile process is the only one.
-Executors of a cluster may run on other machines with other folders or processors: there a worker has its own compile
-process, which compiles the kernels that the folder lacks. Kernels that are not compiled are interpreted.
+Executors of a cluster may run on other machines with other folders or processors: a worker on such a machine has its
+own compile process, which compiles the kernels that the folder lacks. Kernels that are not compiled are interpreted.
 """
 
 from __future__ import annotations

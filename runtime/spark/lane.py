@@ -14,7 +14,7 @@ batch planned, not run                           Spark's offset: plans the same 
 some shards have written their state             versions that no batch committed: runs from the state before them
 result half written                              a hidden file: removes it, runs the batch again
 result published, Spark's commit missing         result, offset: runs the batch again, the result stays
-committed, the hub not notified                  result: the hub begins with the full result and those after it
+committed, the hub not notified                  result: the hub begins with the full result and later results
 Spark's files not synced, power lost             an older commit: runs from there; retiring counts synced commits alone
 ```
 

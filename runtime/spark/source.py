@@ -1,7 +1,7 @@
 """Epoch log as a streaming source of Spark, whose offsets are epochs.
 
 A batch covers the epochs ``(start, end]``; its segments are read on the executors (`runtime.spark.reading`). Every
-shard also gets a row with the span of the batch, so that each of them answers even if nothing has changed for it. The
+shard also gets a row with the span of the batch, so that every shard answers even if nothing has changed for it. The
 first batch of a program also contains the *backfill* of its new views: the rows that their relations had before. The
 first batch of a checkpoint that begins at a later version than 0 contains a backfill of all views.
 """
@@ -47,8 +47,8 @@ class EpochReader(DataSourceStreamReader):
         self._directory = options["path"]
         self._shards = int(options["shards"])
         self._most_epochs = int(options["max_epochs_per_batch"])
-        # Versions that were published when the query started. A batch that is repeated ends at one of them, where it
-        # ended before, even if Spark has lost its own record of that.
+        # Versions that were published when the query started. A batch that is repeated ends at the same one of these
+        # versions as before, even if Spark has lost its own record of that version.
         results = options.get("results")
         self._published = ResultLog.versions_in(Path(results)) if results else []
         self._snapshots = SnapshotDirectory(Path(options["snapshots"])) if "snapshots" in options else None

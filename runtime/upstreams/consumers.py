@@ -4,7 +4,8 @@
 consumers/18c3f2a9.json   the consumer whose own log has this identity: the newest epoch that it has committed
 ```
 
-A consumer registers before it looks for the first epoch to read, so that every epoch that it sees then is retained.
+A consumer registers before it looks for the first epoch to read, so that every epoch that exists at that moment is
+retained.
 """
 
 from __future__ import annotations

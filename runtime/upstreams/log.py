@@ -102,8 +102,8 @@ class UpstreamLog:
 
         ``directory`` is the upstream's run directory, ``start`` the position after the last epoch read. If ``start`` is
         None, reading begins with the first epoch, or with the newest snapshot if that epoch is retired. ``on_found`` is
-        called once a log exists, before the first epoch that remains is looked up; a callback that registers the
-        consumer thus prevents the removal of this epoch and all later ones.
+        called once a log exists, before the first remaining epoch is looked up. So a callback that registers the
+        consumer prevents the removal of that epoch and all later ones.
         """
         self.origin_id = origin_id
         self.name = name

@@ -115,8 +115,8 @@ class GraphBuilder:
         self.ends: list[Runnable] = []
         """Units that run after the nodes of all maps."""
         self.shows: list[tuple[str, Totals, Callable[[bool], Node]]] = []
-        """Tuples of a view, the totals that it shows, and the function that makes its node; the argument of the
-        function is ``settles`` of `Show`.
+        """Tuples of a view, the totals that the view shows, and the function that makes the node; the function's
+        argument is ``settles`` of `Show`.
         """
         self.transient: list[ColumnBatch] = []
         """Batches that are empty again after a step."""

@@ -45,8 +45,8 @@ Words = npt.NDArray[np.int64]
 class Preaggregation:
     """Adds up the deltas of one relation for its maps. Not thread-safe.
 
-    Maps with the same condition and keys have one table. If one of them fails, each map has a table of its own from
-    then on, so that the others continue.
+    Maps with the same condition and keys have one table. If one of these maps fails, each of them has a table of its
+    own from then on, so that the others continue.
     """
 
     def __init__(self, relation: Relation, maps: Sequence[Map]) -> None:
@@ -174,7 +174,7 @@ class _KeyTotals:
 
 
 def _effective(payload: pa.Table, words: Words, places: Sequence[int]) -> pa.Table:
-    """Return the rows of a payload whose weight, or one of whose sums at these places, is not 0."""
+    """Return the rows of a payload in which the weight, or a sum at one of these places, is not 0."""
     stays = words[0] != 0
     for place in places:
         if stays.all():

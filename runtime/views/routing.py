@@ -2,8 +2,8 @@
 
 A view is spread over all shards if each of its maps has a key by which matching rows are in the same shard. For a
 linear view, this key is all keys of its map together. For a join, it is a key that the join compares for equality. For
-a graph of operators, it is a key that all operators preserve. Any other view lives in one shard, together with all maps
-that it reads. A new view is filled with the rows that its relations had before (`fill_of`).
+a graph of operators, it is a key that all operators preserve. Any other view is in one shard, together with all maps
+that the view reads. A new view is filled with the rows that its relations had before (`fill_of`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Part(msgspec.Struct, frozen=True, order=True):
     map: int
     """Map id."""
     whole: bool
-    """True if the shard keeps all keys of the map; False if it keeps only those that are assigned to it."""
+    """True if the shard keeps all keys of the map; False if it keeps only the keys that are assigned to it."""
     column: int = -1
     """Number of the key that determines the shard of a row; -1 if all keys together do."""
 
@@ -119,12 +119,12 @@ def _keys(program: Program, view: View) -> Mapping[int, int | None] | None:
 
 
 def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
-    """Return the views that a shard keeps, wholly or in part; a view that lives in one shard stays in this shard."""
+    """Return the views that a shard keeps: a part of each spread view, and the views that are in this shard alone."""
     return [view for view in program.views if is_spread(program, view) or view.home % shards == shard]
 
 
 def parts_of_map(program: Program, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
-    """Return for each map its parts, each with the shards that keep it.
+    """Return the parts of each map, each part with the shards that keep it.
 
     If a part is not whole, each of these shards keeps the keys that are assigned to it.
     """
@@ -198,7 +198,7 @@ def fill_of(
     shards: int,
     kernels: Kernels | None = None,
 ) -> Iterator[Delivery]:
-    """Yield the deliveries to each shard that fill these views, which are new in the program.
+    """Yield the deliveries, to each shard, that fill these views, which are new in the program.
 
     ``tables`` maps relations to all of their rows before the view's first version: columns, then ``weight``. Equal rows
     must have been added up, so that a row that was removed before the view was added cannot make the view fail.

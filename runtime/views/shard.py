@@ -385,8 +385,8 @@ class ShardState:
     def migrate(self, program: Program) -> None:
         """Switch to another program, before its first version; a base must be saved after that version.
 
-        Views that stay keep their state. A structure is kept only if a view that has not failed uses it, because a
-        failure may have left a structure without some of its rows.
+        Views that are the same in both programs keep their state. A structure is kept only if a view that has not
+        failed uses it, because a failure may have left a structure without some of its rows.
         """
         stays = {
             view.name
@@ -425,7 +425,8 @@ class ShardState:
     def _filled(self, fillers: Mapping[str, Any]) -> Step:
         """Fill each new view in a state of its own, and take over the structures of that state.
 
-        ``fillers`` maps a view to a function that puts its rows into that state, or to the reason why it fails.
+        ``fillers`` maps a view to a function that puts the view's rows into that state, or to the reason why the view
+        fails.
         """
         if not fillers:
             return Step({}, {})

@@ -28,9 +28,7 @@ _LEAST: Final = 64
 _GAP: Final = 1 << 32
 """Distance of the ranks of neighbours after all strings were ranked."""
 _FEW: Final = 64
-"""Number of values up to which they are converted one by one, because calls of Arrow may release the interpreter
-lock.
-"""
+"""Greatest number of values that are converted one by one, because calls of Arrow may release the interpreter lock."""
 _STRING: Final = pa.string()
 _MANY: Final = 8
 """New strings are ranked one by one if this many strings per new one are ranked already; otherwise all are ranked

@@ -18,8 +18,8 @@ from runtime.views.emission.values import Field
 __all__ = ["Column", "RowReader", "RowWriter", "columns_of", "row_reader", "row_writer"]
 
 Column = tuple[str, bool, int, int]
-"""A column of a batch: type, whether it may be NULL, its number in a row, and the place of its values, after which
-its NULL flags follow.
+"""A column of a batch: type, whether it may be NULL, its number in a row, and the place of its values; its NULL flags
+are at the place after that.
 """
 RowWriter = Callable[[Any, int, Sequence[Any], Callable[[str], int]], None]
 RowReader = Callable[[str, Any, Callable[[int], str]], list[tuple[str, tuple[Any, ...], int]]]

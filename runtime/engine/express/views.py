@@ -114,7 +114,7 @@ class Update(msgspec.Struct, frozen=True, eq=False):
     failed: Mapping[str, str]
     """Reason for the failure of each view that failed in this version."""
     program: Program | None = None
-    """Program of the lane from this version on; None if it is that of the version before."""
+    """Program of the lane from this version on; None if it is that of the previous version."""
     closes: bool = False
     """True if the views are now as of the end of ``epoch``; later changes belong to the next epoch."""
     applied_s: float = 0.0

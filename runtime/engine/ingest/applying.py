@@ -33,14 +33,14 @@ _JOINED_TUPLES: Final = 1 << 14
 """Number of tuples up to which batches are joined for an adaptor; copying larger batches costs more than joining
 saves."""
 _GO_ON: Final = "what an epoch's end has left"
-"""Input that the step repeats if it begins a barrier in the middle of another input, which it continues afterwards."""
+"""Input that the step repeats if it begins a barrier within another input, to continue with the rest of the latter."""
 _DONE: Final = object()
 """Value that `next` returns for an input that is completely applied; another value means that the epoch is full."""
 _TOUCHES: Final = TOUCHES.name
 _SEALED_TIMES: Final = {TRADES.name: MARKET_TIMES[TRADES.name]}
 """Relations whose watermarks are sealed for runtimes that read the log, each with its time column."""
 _ON_DEMAND: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
-"""Relations that derived streams receive only if one of them reads them."""
+"""Relations that the node of the derived streams receives only if a stream reads them."""
 _LARGE_ROWS: Final = 1 << 16
 """Number of rows at which the gathered deltas are emitted before more are added."""
 
@@ -80,12 +80,13 @@ class Applying(Pipeline):
     epoch is full, the step itself begins a barrier, in the middle of the result of a formatter. The rest of the result,
     and all input that has arrived meanwhile, is applied when the barrier has completed.
 
-    An origin can fail because of its source, of bytes that cannot be decoded or of a malformed tuple. Then its earlier
-    input is applied, the other origins continue to their ends, and all of that is sealed; at last the ingest fails with
-    the reasons, because its input is not complete. An error of an adaptor fails the ingest immediately, because the
-    adaptor's state may be half changed. An origin with `Origin.is_own` is independent of the others: the ingest does
-    not wait for its end, and its failure is only reported to the listener. An `AdaptorError` of such an origin is
-    handled as its failure, too, because the adaptor raises it before it has changed anything.
+    An origin can fail because of its source, of bytes that cannot be decoded or of a malformed tuple. Then the earlier
+    input of that origin is applied, the other origins continue to their ends, and all of this input is sealed. At last
+    the ingest fails with the reasons, because its input is not complete. An error of an adaptor fails the ingest
+    immediately, because the adaptor's state may be half changed. An origin with `Origin.is_own` is independent of the
+    others: the ingest does not wait for its end, and its failure is only reported to the listener. An `AdaptorError` of
+    such an origin is handled as a failure of the origin, too, because the adaptor raises it before it has changed
+    anything.
 
     A `Turnover`, a change of origins, is made at the cut of its barrier. The input from an upstream consists of whole
     epochs of deltas. They need neither order nor adaptor, and an epoch of this ingest may end after each of them.

@@ -51,8 +51,8 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     sealed_watermarks: Mapping[str, int] = {}
     """Watermarks that are sealed, see `Footer.watermarks`; only in the last deltas of an epoch."""
     watermarks: Mapping[str, int] = {}
-    """Time of each relation, in nanoseconds, before which it will have no further row, for derived streams; only in the
-    last deltas of an epoch. A relation that has had no row is left out."""
+    """Time in nanoseconds before which a relation will have no further row, for each relation, for derived streams;
+    only in the last deltas of an epoch. A relation that has had no row is left out."""
     ended: frozenset[str] = frozenset()
     """Relations that will have no further row while the runtime runs, for derived streams; only in the last deltas of
     an epoch."""

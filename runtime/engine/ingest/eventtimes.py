@@ -1,4 +1,4 @@
-"""Event time: the progress of each relation that derived streams read, and the time of each epoch, sealed with it.
+"""Event time: the progress of each relation that derived streams read, and the time that is sealed with each epoch.
 
 The relation `epoch_time` has one row, the time of the epoch, and `now()` in a view is a subquery over this relation. If
 a view is spread over shards, every shard has the whole relation.
@@ -34,8 +34,8 @@ _SCHEMA: Final = pa.schema(
 class EventTimes:
     """Latest time of each origin, by relation; owned by the applying step.
 
-    The latest time of a market's feed is the largest of its messages of any kind, so that a quiet relation does not
-    hold back the others. The latest time of any other relation is the largest time of its rows.
+    The latest time of a market's feed is the largest time of its messages of any kind, so that a quiet relation does
+    not hold back the others. The latest time of any other relation is the largest time of its rows.
     """
 
     def __init__(self) -> None:
@@ -83,10 +83,10 @@ class EventTimes:
     ) -> tuple[dict[str, int], frozenset[str]]:
         """Return the watermark of each relation, and the relations that have ended.
 
-        The watermark of a relation is the smallest of the times that its origins and upstreams have reached; it is left
-        out if one of them has reached no time. An origin that has ended without a failure does not count. If all have
-        ended without a failure, the relation has ended, too. Its watermark is then still the smallest time that they
-        have reached, because a restart may find more rows.
+        The watermark of a relation is the smallest of the times that its origins and upstreams have reached; a relation
+        is left out if one of these has reached no time. An origin that has ended without a failure does not count. If
+        all have ended without a failure, the relation has ended, too. Its watermark is then still the smallest time
+        that they have reached, because a restart may find more rows.
         """
         reached: dict[str, list[int | None]] = {name: [] for name in times}
         reached_at_end: dict[str, list[int | None]] = {name: [] for name in times}

@@ -29,7 +29,7 @@ class Formatting(Pipeline):
     repeated later. An origin whose bytes cannot be decoded fails alone: its later buffers are dropped.
 
     A stream that is compressed as a whole has its own formatter, which ``takes_turns``: one worker at a time decodes,
-    and the next one decodes the following buffers while the first one parses. Otherwise one worker would decode all
+    and the next worker decodes the following buffers while the first one parses. Otherwise one worker would decode all
     buffers while the others are idle.
 
     `_repeats` is changed with `_lock` held; an origin is put into `_failed` by any worker, and never taken out.

@@ -1,4 +1,4 @@
-"""Inlets, through which origins' buffers enter the plan; each is a source of the engine that its owner may shut."""
+"""Inlets: sources of the engine, each of which offers the buffers of an origin and can be shut by its owner."""
 
 from __future__ import annotations
 

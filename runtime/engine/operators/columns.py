@@ -2,8 +2,8 @@
 
 The columns of a plan have one of these types: bool, int64, float64, string, date32, timestamp without a zone, list,
 struct, and decimal128(38, scale) for numbers that may pass 64 bits or have decimals. Inside operators such a decimal is
-its unscaled integer: int64 if all integers of a batch fit, which is the usual case, otherwise decimal128(38, 0), whose
-values are read as Python integers.
+represented by its unscaled integer: int64 if all integers of a batch fit, which is the usual case, otherwise
+decimal128(38, 0). The values of a decimal128(38, 0) are read as Python integers.
 """
 
 from __future__ import annotations

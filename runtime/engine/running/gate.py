@@ -101,7 +101,7 @@ class Gate:
         self.barrier, self.is_asked = barrier, True
 
     def called(self, barrier: Barrier | None) -> None:
-        """Note that a call that drained for this barrier, or began it, has returned."""
+        """Note the return of a call that drained for this barrier or began the barrier."""
         if barrier is None or self.barrier is not barrier:
             return
         if self.is_cut_point:

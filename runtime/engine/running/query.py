@@ -67,8 +67,8 @@ class RunningQuery:
     """Execution of a plan; one instance for each start. It ends once, and notifies the listeners once.
 
     Workers call its methods; any thread may call `request_barrier`, `grow` and `counters`. All mutable state is
-    accessed with `_lock` held. The query lists its nodes until they have ended, but does not keep them from ending: the
-    producers that feed a node have references to it, and the node ends when the last of these references is released.
+    accessed with `_lock` held. The query's list of nodes that have not ended does not keep a node from ending: the
+    producers that feed the node have references to it, and the node ends when the last of these references is released.
     """
 
     def __init__(

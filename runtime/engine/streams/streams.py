@@ -88,7 +88,7 @@ class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """Saved state besides that of the queries and the rows of the streams."""
+    """Saved state other than the state of the queries and the rows of the streams."""
 
     watermarks: dict[str, int] = {}
     """Watermarks of the relations that streams read, as of the last epoch."""

@@ -173,5 +173,5 @@ def string_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
 
 
 def may_be_direct(keys: Sequence[Field]) -> bool:
-    """Return True if a key can be a direct index into its table: it is one word, an integer that may be dense."""
+    """Return True if a key can be a direct index into its table: it has one word, an integer that may be dense."""
     return len(keys) == 1 and not keys[0].nullable and keys[0].type in ("int64", "string", "date", "bool")

@@ -7,8 +7,9 @@ rises; here the bound is the row of any input and moves both ways.) Both inputs 
 step, so that a bound that does not move costs nothing. A move costs O(log n) plus the number of rows that the bound
 passes. A NULL value never passes; without a bound, or with NULL as the bound, no row passes.
 
-If a bound never falls, like `now()`, the outcome for the values that it has passed is final: below a lower bound rows
-are removed permanently, and below an upper bound rows pass as they arrive. So only rows above the bound are stored.
+If a bound never falls, like `now()`, the outcome for the values that the bound has passed is final: below a lower bound
+rows are removed permanently, and below an upper bound rows pass as they arrive. So only rows above the bound are
+stored.
 
 State: ``rows``, a `SortedTable` of the left rows with their weights, of any sign, in the order of the value. It has all
 left rows, because the bound may move back; if the bound only rises, the table has only the rows above the bound.
@@ -116,7 +117,7 @@ def lower(node: BoundNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
             f"expected integers of 64 bits, dates or timestamps to be compared with a bound of their type, was "
             f"{value.name} {value.type} with {bound.name} {bound.type}"
         )
-    # Rows whose value is NULL never pass and are not kept.
+    # Rows whose value is NULL never pass and are not stored.
     kept = [Field(field.name, field.type, field.nullable and field is not value) for field in rows.fields]
     place = dict(zip([field.name for field in kept], places_of(kept), strict=True))[value.name]
     key = OrderKey(next(field for field in kept if field.name == value.name), place)

@@ -1,7 +1,7 @@
 """Flow: a view as a graph of operators on changes of rows.
 
 Plan record: `Flow`. Its records are lowered in their order, each by the function of its kind; the rows of the last
-record are those of the view. State, algebra and code are those of the operators.
+record are the rows of the view. State, algebra and code are those of the operators.
 """
 
 from __future__ import annotations

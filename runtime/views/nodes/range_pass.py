@@ -40,8 +40,8 @@ from runtime.views.strings import Strings
 __all__ = ["can_pass", "pass_node"]
 
 _CHOSEN, _RESULT = 2, 3
-"""Places in the kernel's numbers: a flag that is 1 once the kernel has chosen, for the whole step, whether to sweep;
-and 1 + the number of the next delta whose result is to be added, or 0 while deltas are added to the index.
+"""Places in the kernel's numbers: a flag that is 1 once the kernel has chosen whether to sweep in this step; and 1 +
+the number of the next delta whose result is to be added, or 0 while deltas are added to the index.
 """
 
 

@@ -48,9 +48,9 @@ from runtime.views.nodes.totals import Totals
 __all__ = ["Threshold", "lower"]
 
 _IS_VALID, _BAD, _LOW, _HIGH, _HINTS = 2, 3, 4, 5, 6
-"""Places in the kernel's numbers: flag that the sums of factors are those of the last step, flag that an expression
-passed its limit, the interval that is being narrowed, and from ``_HINTS`` on the key at which each test changed
-its truth.
+"""Places in the kernel's numbers: a flag that the sums of factors are those of the last step; a flag that an expression
+passed its limit; the two ends of the interval that is being narrowed; and, from ``_HINTS`` on, the key at which each
+test changed its truth.
 """
 
 _RESTRICT: Final = f"""\

@@ -54,8 +54,8 @@ def _part(rows: pa.RecordBatch, times: Integers) -> _Part:
 class Sequencer:
     """Rows of one input that wait for the watermark, in the order in which they arrived.
 
-    They are in parts of some ten thousand rows. `release` reads only the parts that the bound divides, so that its cost
-    depends on the rows that arrive and leave, not on the rows that wait.
+    The rows are in parts of some ten thousand rows. `release` reads only the parts that the bound divides, so that the
+    cost depends on the rows that arrive and are released, not on the rows that wait.
 
     A run of the object space has the rows that arrived since the previous run and still wait, and a time: all rows of
     earlier runs before this time have been returned. Rows that arrive and are returned between two checkpoints are not

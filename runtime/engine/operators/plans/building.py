@@ -1,4 +1,4 @@
-"""Construction of steps that follow others: checks of their inputs, and the times and order of their output."""
+"""Construction of steps that take the output of other steps: checks of the inputs, times and order of the output."""
 
 from __future__ import annotations
 

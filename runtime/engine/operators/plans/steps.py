@@ -14,9 +14,10 @@ from runtime.state import ObjectSpace
 __all__ = ["Place", "Port", "Step", "StepKind", "earlier", "fingerprint", "in_order"]
 
 StepKind = Literal["stream", "table", "arrival", "barrier", "ordered", "complete"]
-"""Way in which a step takes rows. "stream" and "table" take them from outside, "arrival" takes them as they arrive, and
-"barrier" takes all of them at the barrier. "ordered" takes them in order of time, up to and including the watermark.
-"complete" takes them in the same order, but only those before the least watermark of its ports."""
+"""Way in which a step takes rows. A "stream" or "table" step takes rows from outside, an "arrival" step takes rows as
+they arrive, and a "barrier" step takes all rows at the barrier. An "ordered" step takes rows in order of time, up to
+and including the watermark. A "complete" step takes rows in the same order, but only those before the least watermark
+of its ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,9 @@ class Step:
 def fingerprint(last: Step) -> list[str]:
     """Return the properties on which the state of a plan depends, one line for each step.
 
-    The lines have each step's way of taking rows, its columns, types and keys. State in the object space is named by
-    the number of its step, so that only a plan with the same lines may read it. The line of a step without state omits
-    its expressions.
+    The lines have each step's way of taking rows, its columns, types and keys. The state of a step is named by the
+    step's number in the object space, so that only a plan with the same lines may read the state. The line of a step
+    without state omits its expressions.
     """
     steps = list(in_order(last))
     numbers = {id(step): number for number, step in enumerate(steps)}
