@@ -2,9 +2,9 @@
 
 A checkpoint cannot be moved: it has absolute paths, a number of shards, and state in a format of Spark's version; the
 shards' own state has a format of this release. It need not be moved, because its content follows from the log. A file
-beside Spark's own, the *mark*, records the setup for which the checkpoint was made. If that differs from the present
-setup, a new checkpoint is begun at the newest published version, and its first batch fills every view with the rows
-that the view's relations have at that version (`runtime.spark.planning`).
+beside Spark's own, the *mark*, records the setup for which the checkpoint was made. If this setup differs from the
+present one, a new checkpoint is begun at the newest published version, and its first batch fills every view with the
+rows that the view's relations have at that version (`runtime.spark.planning`).
 """
 
 from __future__ import annotations

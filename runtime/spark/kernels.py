@@ -60,7 +60,7 @@ class LoadedKernels:
     def wait(self, sources: Sequence[str], timeout_s: float) -> bool:
         """Wait until the cache has the kernels of these sources, or ``timeout_s`` seconds; return True if it has them.
 
-        A kernel that was not compiled in time once is not waited for again.
+        A kernel that once was not compiled in time is not waited for again.
         """
         give_up_s = self._clock() + timeout_s
         awaited = [source for source in sources if kernel_name(source) not in self._late]

@@ -2,7 +2,7 @@
 
 A batch is published only when every shard has answered for the same span. It is published by writing a durable result
 segment, before Spark's own commit of the batch. A batch that is run again after a crash keeps the existing segment, and
-its one action brings the shards' state to the same version.
+brings the shards' state to the same version.
 
 A checkpoint does not fit (`runtime.spark.beginning`) if it is lost or was made elsewhere, with another number of
 shards, or by another Spark. It is then replaced by a new one that begins after the newest published version. Later

@@ -2,8 +2,8 @@
 
 A batch covers the epochs ``(start, end]``; its segments are read on the executors (`runtime.spark.reading`). Every
 shard also gets a row with the span of the batch, so that every shard answers even if nothing has changed for it. The
-first batch of a program also contains the *backfill* of its new views: the rows that their relations had before. The
-first batch of a checkpoint that begins at a later version than 0 contains a backfill of all views.
+first batch of a program also contains the *backfill* of its new views: the rows that the views' relations had before.
+The first batch of a checkpoint that begins at a later version than 0 contains a backfill of all views.
 """
 
 from __future__ import annotations

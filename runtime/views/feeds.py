@@ -40,7 +40,8 @@ Words = npt.NDArray[np.int64]
 class ColumnBatch(Batch):
     """A batch of rows by column: for each field an array of values, and one of NULL flags if the field is nullable.
 
-    The arrays belong to the batch, so that `append` can add rows, or to an Arrow table (`fill_arrow`) or another owner.
+    The arrays belong to the batch or to another owner, such as an Arrow table (`fill_arrow`). `append` adds rows only
+    to arrays of the batch.
     """
 
     def __init__(self, fields: Sequence[Field], room: int = 64) -> None:
@@ -323,7 +324,7 @@ class Rows(ABC):
     @abstractmethod
     @contextmanager
     def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[Row]:
-        """Write the lines that bind some columns of a row to variables; ``number`` is the row's number, an identifier.
+        """Write the lines that bind some columns of a row to variables; ``number`` is the identifier of its number.
 
         The lines that the caller writes within the context belong to the row, and are skipped if a condition skips the
         row. Some of the lines that load a value are not written until the caller looks up the value. So the caller

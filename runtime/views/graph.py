@@ -183,7 +183,7 @@ class GraphBuilder:
     def totals(self, view: View, number: int, on: Sequence[str], *, is_result: bool = False) -> Totals:
         """Return the totals of a map by some of its keys.
 
-        Rows in which one of these keys is NULL count only if ``on`` is all keys.
+        Rows in which one of these keys is NULL count only if ``on`` has all keys of the map.
         """
         every = len(on) == len(self.program.maps[number].keys)
 

@@ -33,7 +33,7 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 class ResultRows:
-    """Rows of ``width`` words → multiplicity, which is never 0. Not thread-safe: one owner at a time.
+    """Rows of ``width`` words, each with its multiplicity, which is never 0. Not thread-safe: one owner at a time.
 
     A checkpoint is a run, with the layout of `runtime.state.columnar.table.KeyedTable`: the changed rows with their
     multiplicities, and the removed rows.
@@ -77,7 +77,7 @@ class ResultRows:
         return int(self._numbers[kernel.TOTAL])
 
     def add(self, words: Words, weights: Words) -> tuple[Words, Words]:
-        """Add changes, shapes (n, width) and (n,), whose rows may repeat.
+        """Add changes, of the shapes (n, width) and (n,); a row may occur several times.
 
         Returns the net changes: words and weights of each row whose multiplicity has changed, without duplicates.
         """

@@ -1,8 +1,8 @@
 """Pipeline of the express lane's views in an ingest: it publishes each step's version, and emits each epoch's changes.
 
 New views are filled from a relation snapshot, the segments since then, and the deltas of the open epoch. A separate
-thread can read most of these rows before the barrier at which the views begin. The barrier then adds only the few
-epochs since, so that filling a view hardly delays the feed.
+thread can read most of these rows before the barrier at which the views begin. At this barrier only the few epochs
+since then are added, so that filling a view hardly delays the feed.
 """
 
 from __future__ import annotations

@@ -51,11 +51,11 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     sealed_watermarks: Mapping[str, int] = {}
     """Watermarks that are sealed, see `Footer.watermarks`; only in the last deltas of an epoch."""
     watermarks: Mapping[str, int] = {}
-    """Time in nanoseconds before which a relation will have no further row, for each relation, for derived streams;
-    only in the last deltas of an epoch. A relation that has had no row is left out."""
+    """For derived streams: the time of each relation, in nanoseconds, before which the relation will have no further
+    row; only in the last deltas of an epoch. A relation that has had no row is left out."""
     ended: frozenset[str] = frozenset()
-    """Relations that will have no further row while the runtime runs, for derived streams; only in the last deltas of
-    an epoch."""
+    """For derived streams: the relations that will have no further row while the runtime runs; only in the last deltas
+    of an epoch."""
 
 
 class Sections(msgspec.Struct, frozen=True, eq=False):

@@ -5,7 +5,7 @@ Follower ──UpstreamEpoch──▶ UpstreamInlet ──▶ Applying        no
 ```
 
 An epoch of this runtime contains all of an upstream's epoch or none of it, so the number of the newest upstream epoch
-is the whole position. This number is in the cuts, with the cuts of the upstream's own origins. The transaction that
+is the complete position. This number is in the cuts, with the cuts of the upstream's own origins. The transaction that
 commits the cuts also stores the number in the object space, with the checksum that the next epoch must follow.
 """
 

@@ -299,8 +299,8 @@ class DerivedStreams:
     def close(self, watermarks: Mapping[str, int], ended: Collection[str] = ()) -> ClosedStreams:
         """Close an epoch at these watermarks of relations that are not streams; return the changes of the streams.
 
-        ``ended`` are relations for which no further row is expected; no row of another relation waits for theirs. The
-        end is not saved, because a restart may find rows that were appended to a file.
+        ``ended`` are relations for which no further row is expected; rows of other relations do not wait for rows of
+        these. The end is not saved, because a restart may find rows that were appended to a file.
         """
         self._give_pending()
         if not self._running:
@@ -479,7 +479,7 @@ _NO_ORIGIN: Final = -1
 
 
 def late_letters(stream: str, late: list[tuple[str, pa.RecordBatch]]) -> tuple[DeadLetter, ...]:
-    """Return letters for the first of these late rows; ``late`` is pairs of relation and rows.
+    """Return letters for the first of these late rows; ``late`` has pairs of relation and rows.
 
     Arrow formats the times, because Python has none outside of the years 1 to 9999.
     """

@@ -2,7 +2,7 @@
 
 ```
 scan, select, union      no kernel: they are `Rows` that the kernels of their consumers compute
-joins, bound             one kernel per input, both of which append to one batch of changes
+joins, bound             one kernel per input; both append to one batch of changes
 sets, group, top, window one kernel, which appends to a batch of changes
 the view's rows          one kernel that adds up equal rows, where the last operator does not do so
 ```

@@ -281,8 +281,8 @@ def _added_to_cell(
 ) -> Iterator[None]:
     """Write the lines that add a weight and sums to a cell and its block; `finish` does the rest.
 
-    Lines written within the context run for rows not added this way. As the numbers do not pass through memory, a batch
-    takes a fifth less time than with `add`.
+    Lines written within the context run for rows that are not added this way. As the numbers do not pass through
+    memory, a batch takes a fifth less time than with `add`.
     """
     weight, sums = row
     base, beyond, window = (

@@ -7,8 +7,9 @@ rows ──sort by group and key, add up──▶ deltas ──add to the index�
 
 Algebra: the deltas of both occurrences for one row are ``Δx ⋈ y`` with the state before the row and ``x' ⋈ Δy`` with
 the state after it. If every bound is the row's own key, both deltas need the same sums: of the entries below the key,
-of the key's entry, and of all entries; for the second delta, the row itself is added to the last two. The rows with the
-same group and key are therefore added up to one delta, and the deltas are processed in any order, as separate batches.
+of the key's entry, and of all entries; for the second delta, the row itself is added to the last two of these sums. The
+rows with the same group and key are therefore added up to one delta, and the deltas are processed in any order, as
+separate batches.
 
 A batch of 10,000 rows on 20,000 entries takes 0.65 ms. When rows were added one by one, in the order of the batch, the
 batch took 1.2 ms, because every row searched three levels of a tree for a leaf that was not in the nearest cache.

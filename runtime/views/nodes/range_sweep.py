@@ -428,7 +428,7 @@ class _GroupCode:
 
         A bound is an expression, and True if a key that is equal to it counts as below.
 
-        If a map is joined with itself and the bound is an entry's own key, this is the entry's own place.
+        If a map is joined with itself and the bound is an entry's own key, the place is the entry's own place.
         """
         bounds: dict[tuple[Expr, bool], str] = {}
         own = Col(f"{self._plan.own}.{self._plan.own_ordered}") if self._own.index is self._other.index else None

@@ -1,8 +1,8 @@
 """Recompute: DuckDB evaluates a view over maintained maps; its change is the difference to the last result.
 
-Plan record: `Reevaluated`. The cost of a step is that of sorting the whole state. All queries that generated code
-cannot compute are recomputed, and `explain` reports them. State: totals of the maps by all of their keys, and the rows
-of the last result.
+Plan record: `Reevaluated`. A step costs as much as sorting the whole state. All queries that generated code cannot
+compute are recomputed, and `explain` reports them. State: totals of the maps by all of their keys, and the rows of the
+last result.
 """
 
 from __future__ import annotations

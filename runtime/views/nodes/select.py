@@ -2,9 +2,9 @@
 
 **Selection, projection, union** (`SelectedRows`, `UnionRows`)
 
-Algebra: selection, projection and union of multisets are linear, so they apply to a change as to a multiset (Budiu,
-Chajed, McSherry, Ryzhyk, Tannen: *DBSP*, 2023, section 4). The consumer's kernel computes them for each row while it
-reads the input.
+Algebra: selection, projection and union of multisets are linear, so they are applied to a change as they are to a
+multiset (Budiu, Chajed, McSherry, Ryzhyk, Tannen: *DBSP*, 2023, section 4). The consumer's kernel computes them for
+each row while it reads the input.
 
 **Sets** (`lower_distinct`, `lower_set`)
 

@@ -1,8 +1,8 @@
 """Show: derives the rows that a view removes and adds from the groups that a step has touched.
 
-Algebra: a view over totals is a function of each group, so its change is, for every touched group, the row of the group
-before the step (-1) and after it (+1); equal rows cancel. A group of weight 0 or less has no row; without GROUP BY the
-empty group has the row of an empty aggregate.
+Algebra: a view over totals is a function of each group, so its change has, for every touched group, the row of the
+group before the step (-1) and the row after the step (+1); equal rows cancel. A group of weight 0 or less has no row;
+without GROUP BY the empty group has the row of an empty aggregate.
 
 State: only whether the node has run before: a new view emits all of its rows in its first step.
 """

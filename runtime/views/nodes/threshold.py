@@ -16,8 +16,8 @@ Processing Letters 5, 1976). These places are hints and do not affect the result
 every key: those that may change their truth more often, and all conditions while a weight or a sum that they read is
 negative for a key.
 
-The result is a table of the groups of the product of all factors. Each step sets its records again, and `show` reads
-it.
+The result is a table of the groups of the product of all factors. Each step sets the records of this table again, and
+`show` reads the table.
 
 State: the result. The sums of indexes are computed in each step. The sums of a factor by group are computed in each
 step that changes a map on which they depend.

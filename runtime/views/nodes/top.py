@@ -10,7 +10,7 @@ count, the number of its copies before the window, and the number in the window.
 derived.
 
 Code: one kernel. Its first loop counts the rows of the input; its second loop emits, for each touched row, the change
-of its number in the window. Room for all of these changes is made before the second loop begins.
+in the number of its copies in the window. Room for all of these changes is made before the second loop begins.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ the state of the previous row, so that a change is propagated from row to row un
 frame of rows is the sum of the previous row, less the value that leaves the frame, plus the value that enters the
 frame. LAG and LEAD read a row at a distance. So an added row becomes *pending*, and so does the row after a removed
 row. The rows before these whose functions look far enough ahead become pending as well. Pending rows are evaluated in
-order. Each is followed by the rows after it whose functions look far enough back, and then by further rows until a
-state is unchanged. With a limit, the evaluation ends at the first row beyond the limit; so a step costs O(log n) for
-each change, plus the evaluation of the rows between the first change and the limit (Yi, Yu, Yang, Xia, Chen: *Efficient
-Maintenance of Materialized Top-k Views*, ICDE 2003). An aggregate without a frame is the same for all peers, which copy
-it from the last peer.
+order. After each of them, the later rows whose functions look far enough back are evaluated, and then further rows
+until a state is unchanged. With a limit, the evaluation ends at the first row beyond the limit; so a step costs O(log
+n) for each change, plus the evaluation of the rows between the first change and the limit (Yi, Yu, Yang, Xia, Chen:
+*Efficient Maintenance of Materialized Top-k Views*, ICDE 2003). An aggregate without a frame is the same for all peers,
+which copy it from the last peer.
 
 State: ``rows``, a `SortedTable` that remembers its records as they were before the step. The order words are those of
 the partition, of the criteria, and of all other columns. Each of n equal rows has a record, distinguished by a last key

@@ -31,8 +31,8 @@ class AsofJoin(Operator):
     in the unit of the times. ``outer`` is True if left rows without a match are yielded, too, with NULL. Output is in
     the order of the left input.
 
-    The last right row of each key is in the object space; at a barrier, the rows that match the new left rows are read.
-    When at least a quarter of the held rows are new, all held rows past the tolerance are deleted.
+    The last right row of each key is in the object space; at a barrier, the rows with the keys of the new left rows are
+    read. When at least a quarter of the held rows are new, all held rows past the tolerance are deleted.
     """
 
     ports = 2

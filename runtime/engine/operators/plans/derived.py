@@ -71,8 +71,8 @@ class DerivedQuery:
 
     Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut. Only
     lookups in a table depend on the epochs: they read the table as of the end of an epoch. All state is in the object
-    space, under names that begin with the query's; the owner of the space commits it after `close`. A query created
-    over a restored space resumes after that commit.
+    space, under names that begin with the query's name; the owner of the space commits this state after `close`. A
+    query created over a restored space resumes after that commit.
     """
 
     def __init__(  # noqa: PLR0917 (the parts of a stream's declaration; the last two are mostly passed by name)
