@@ -90,7 +90,7 @@ class Admission:
         return window
 
     def enter(self, window: Window, size: int, count: int = 1) -> Ticket | None:
-        """Admit an input of ``count`` items; return None if there is no room, and resume the source when there is."""
+        """Admit an input of ``count`` items; return None if there is no room; the source is resumed when there is."""
         with self._lock:
             if window.is_withdrawn:
                 return None
@@ -160,7 +160,7 @@ class Admission:
             call()
 
     def when_empty(self, window: Window, call: Callable[[], None]) -> None:
-        """Call ``call``, without a lock held, once no input of a source is in flight; at once if none is now."""
+        """Call ``call``, without a lock held, once no input of a source is in flight, which may be at once."""
         with self._lock:
             if window.tickets:
                 window.on_empty.append(call)
@@ -181,7 +181,7 @@ class Admission:
             call()
 
     def _is_behind(self, window: Window) -> bool:
-        """Return True if another source has waited for longer, and this one was not resumed."""
+        """Return True if another source has waited for longer, and the source of this window was not resumed."""
         return bool(self._refused) and not window.is_granted and next(iter(self._refused)) is not window
 
     def _subtract(self, tickets: Sequence[Ticket]) -> list[Window]:

@@ -155,9 +155,9 @@ class QueryEngine:
         """Add sources and pipelines to a running query; their output goes to port 0 of one of its cut points.
 
         The added parts are started and opened like those of the plan, and a part ends when the sources that feed it
-        end. Adding them needs no barrier: their items come after the last completed barrier. Return False if the query
-        is not running, or has no cut point of this name with open input; raise PlanError for a part that cannot be
-        executed.
+        end. Adding parts needs no barrier: the items of the parts come after the last completed barrier. Return False
+        if the query is not running, or has no cut point of this name with open input; raise PlanError for a part that
+        cannot be executed.
         """
         with self._lock:
             query = self._queries.get(query_id)

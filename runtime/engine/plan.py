@@ -148,7 +148,7 @@ class Pipeline(ABC):
     most_inputs: int = 1
     """Greatest number of inputs of one call of `execute`: adjacent inputs of one port that wait at the same time."""
     most_size: int = 0
-    """Greatest sum of the sizes of the inputs of one call, which has at least one input; 0 for no bound."""
+    """Greatest sum of the sizes of the inputs of one call, unless the call has only one input; 0 for no bound."""
     takes_turns: bool = False
     """True if a call of a parallel pipeline begins only after the previous call has returned or given up its turn."""
     cannot_drain: str = ""

@@ -102,7 +102,7 @@ _garbage: Final = Garbage()
 _residents: dict[tuple[str, int], _Resident] = {}
 """Shards of this worker process; another process may have a newer or an older state of the same shard."""
 _UNUSED_TURNS: Final = 8
-"""A shard has moved to another worker if this number of turns, times the number of shards, were of other shards."""
+"""A shard counts as moved to another worker after this number of turns per shard without one of its own."""
 
 
 def _keep(place: tuple[str, int], resident: _Resident, shards: int) -> None:

@@ -102,7 +102,7 @@ class Consumers:
         return True
 
     def passed(self, newest: int) -> int:
-        """Return the newest epoch that all consumers have committed; the ``newest`` of the log if there are none."""
+        """Return the newest epoch that all consumers have committed; the log's ``newest`` if there are no consumers."""
         return min([newest, *[consumer.epoch for consumer in self.list()]])
 
     def _files(self) -> Sequence[Path]:

@@ -3,8 +3,8 @@
 A position stays valid for ever, because an epoch that was once visible is never cut again differently. However, the
 directory may be that of another log, or an older copy. Each epoch's footer has the checksum of the previous epoch, so
 that a wrong directory is detected at the first epoch that is read, and nothing of that epoch is taken. Each epoch of
-the reading runtime has a cut for every upstream, with the identity and the epoch of its log, and cuts of the upstream's
-feeds (`NAME/feed`).
+the reading runtime has a cut for every upstream, with the identity and the epoch of the upstream's log, and cuts of the
+upstream's feeds (`NAME/feed`).
 """
 
 from __future__ import annotations

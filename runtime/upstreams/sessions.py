@@ -45,7 +45,7 @@ class SessionClaims:
     """Session claims of one system of runtimes. Any number of processes may take claims."""
 
     def __init__(self, system: Path, disk: Disk = LOCAL_DISK) -> None:
-        """Use the claims of a system; ``system`` is the run directory of its main runtime, which need not exist yet."""
+        """Use the claims of a system; ``system`` is its main runtime's run directory, which need not exist yet."""
         self._directory = system / CLAIMS
         self._disk = disk
 

@@ -63,7 +63,7 @@ class ColumnBatch(Batch):
         """Binding of the columns of Arrow tables to the arrays; None until every node of the graph is compiled."""
 
     def place(self, name: str) -> int:
-        """Return the number of the array with a field's values; the next one has its NULL flags."""
+        """Return the number of the array with a field's values; the next array has the field's NULL flags."""
         return self._places[name]
 
     def word_place(self, field: Field) -> int | None:
@@ -92,8 +92,8 @@ class ColumnBatch(Batch):
     def put_room(self, k: KernelSource, count: str, stops: Callable[[int], None]) -> None:
         """Write the lines that check that there is room for ``count`` more rows.
 
-        ``stops`` writes the lines that end the kernel if there is none; its argument is the kernel's status. The batch
-        is then grown, and the kernel called again.
+        ``stops`` writes the lines that end the kernel if there is no room; its argument is the kernel's status. The
+        batch is then grown, and the kernel called again.
         """
         status, meta = k.need(lambda: self.grow(2 * self.room + 2)), k.cells(self, 0)
         with k.block(f"if {meta}[{self.ROWS}] + {count} > {meta}[{self.ROOM}]:"):

@@ -94,7 +94,7 @@ class GraphBuilder:
     ) -> None:
         """Collect nodes for a program.
 
-        ``structures`` are those of the previous program, by identity; those that are needed again are kept.
+        ``structures`` are the structures of the previous program, by identity; those that are needed again are used.
         """
         self.program = program
         self.strings = strings
@@ -356,7 +356,7 @@ class Graph:
         self._sequence.skip(failed)
 
     def run_others(self, failed: Collection[str], errors: dict[str, Exception]) -> None:
-        """Run the units that call DuckDB, after the nodes; add their errors to ``errors``, the errors of the nodes."""
+        """Run the units that call DuckDB, after the nodes; add their errors to ``errors``, to those of the nodes."""
         for other in self._others:
             if other.views <= {*failed, *errors}:
                 continue

@@ -90,7 +90,7 @@ class Strings:
         # A test is dropped with the last kernel that reads its array.
         self._tested: WeakValueDictionary[str | frozenset[str], _Tested] = WeakValueDictionary()
         self._refreshed = 0
-        """Number of strings in all arrays; -1 if there is a new array."""
+        """Number of strings that every array contains; -1 if there is a new array."""
 
     def __len__(self) -> int:
         return len(self._strings)

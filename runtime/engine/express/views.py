@@ -54,7 +54,7 @@ class Filling:
         self._snapshots = snapshots
 
     def read(self, old: Program, new: Program, epoch: int, before: Filled | None = None) -> Filled:
-        """Return the tables for the views of ``new`` missing in ``old``, at an epoch; reuse ``before`` if possible."""
+        """Return the tables, at an epoch, for the views of ``new`` that ``old`` lacks; reuse ``before`` if possible."""
         try:
             return self._read(old, new, epoch, before)
         except EpochLogError:
@@ -289,7 +289,7 @@ class ExpressViews(Pipeline):
         )
 
     def close(self) -> Sections:
-        """Close the epoch and return its changes of each view; the saved state is then as of its end."""
+        """Close the epoch and return each view's changes in it; the state to save is then the state at its end."""
         # Rows that a view published before it failed are part of no result; the Spark lane drops them, too.
         changes = {name: changed for name, changed in self._changes.items() if name not in self._state.failed}
         closed = self._state.close(changes, is_dirty=bool(self._open))

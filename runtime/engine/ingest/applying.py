@@ -80,13 +80,13 @@ class Applying(Pipeline):
     epoch is full, the step itself begins a barrier, in the middle of the result of a formatter. The rest of the result,
     and all input that has arrived meanwhile, is applied when the barrier has completed.
 
-    An origin can fail because of its source, of bytes that cannot be decoded or of a malformed tuple. Then the earlier
-    input of that origin is applied, the other origins continue to their ends, and all of this input is sealed. At last
-    the ingest fails with the reasons, because its input is not complete. An error of an adaptor fails the ingest
-    immediately, because the adaptor's state may be half changed. An origin with `Origin.is_own` is independent of the
-    others: the ingest does not wait for its end, and its failure is only reported to the listener. An `AdaptorError` of
-    such an origin is handled as a failure of the origin, too, because the adaptor raises it before it has changed
-    anything.
+    An origin can fail because of its source, because of bytes that cannot be decoded, or because of a malformed tuple.
+    Then the earlier input of that origin is applied, the other origins continue to their ends, and all of this input is
+    sealed. At last the ingest fails with the reasons, because its input is not complete. An error of an adaptor fails
+    the ingest immediately, because the adaptor's state may be half changed. An origin with `Origin.is_own` is
+    independent of the others: the ingest does not wait for its end, and its failure is only reported to the listener.
+    An `AdaptorError` of such an origin is handled as a failure of the origin, too, because the adaptor raises it before
+    it has changed anything.
 
     A `Turnover`, a change of origins, is made at the cut of its barrier. The input from an upstream consists of whole
     epochs of deltas. They need neither order nor adaptor, and an epoch of this ingest may end after each of them.

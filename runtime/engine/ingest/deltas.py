@@ -83,7 +83,7 @@ class MarkKind(Enum):
     ENDED = "ended"
     """The stream has ended."""
     LOST = "lost"
-    """The connection broke; the origin waits for the position to resume at."""
+    """The connection broke; the origin waits for the position at which to resume."""
     FAILED = "failed"
     """The origin has failed."""
 

@@ -16,7 +16,7 @@ __all__ = ["CODEC_WEIGHT", "Formatting"]
 CODEC_WEIGHT: Final = 8
 """A byte of compressed text counts as this number of bytes, because it decodes to about eight bytes."""
 _CODEC_SHARE: Final = 4
-"""Divisor of a block's size that gives the compressed bytes of a call; these decode to four to eight times as many."""
+"""A block's size divided by this is the most compressed bytes of a call; the text has four to eight times as many."""
 _MOST_BUFFERS: Final = 16_384
 """Greatest number of buffers of a call."""
 

@@ -84,7 +84,7 @@ class SharedOrigins:
             )
 
     def take_symbols(self, origin: str, symbols: tuple[str, ...]) -> None:
-        """Record that these symbols come from an origin; raise `EngineError` if they also come from another."""
+        """Record that these symbols come from an origin; raise `EngineError` if they also come from another origin."""
         for symbol in symbols:
             owner = self._owners.get(symbol)
             if owner is None:

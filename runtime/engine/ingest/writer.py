@@ -382,7 +382,7 @@ class EpochSink(Pipeline):
     only the next start can determine whether the epoch is committed. A barrier with a payload, such as a control
     record, completes when the epoch is durable.
 
-    Only the worker that makes the call accesses the writer and the state here; there is one call at a time.
+    Only the worker that makes the call accesses the writer and the state of the sink; there is one call at a time.
     """
 
     most_inputs = 1024

@@ -254,7 +254,7 @@ def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
 
 
 def wide_array(values: Sequence[int | None]) -> pa.Array:
-    """Return Python integers as decimal128(38, 0), up to 127 bits; raise `OperatorError` past them."""
+    """Return Python integers as decimal128(38, 0), up to 127 bits; raise `OperatorError` for larger integers."""
     try:
         return decimals_of_integers(values)
     except OverflowError:

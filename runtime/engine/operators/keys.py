@@ -23,7 +23,7 @@ Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _ROOM: Final = 2**62
-"""Bound of codes: those of several columns are renumbered before they reach it."""
+"""Bound of codes: the codes of several columns are renumbered before they reach it."""
 _DENSE_LEAST: Final = 1 << 12
 """Number of codes up to which an array with an element for each code is used, however few rows there are."""
 _DENSE_PER_ROW: Final = 4

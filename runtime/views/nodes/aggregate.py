@@ -289,7 +289,7 @@ class _Group:
         k.put(f"copy_words({k.cells(values, hashing.KEY)}, 0, {cells}, {place}, {self._groups.key_words})")
 
     def _put_cursors(self, k: KernelSource, cells: str, place: str) -> None:
-        """Write the lines that move the cursors of a group to their places; its key words begin at ``place``."""
+        """Write the lines that move a group's cursors to their places; the group's key words begin at ``place``."""
         for measure in self._measures.values():
             values = measure.values
             if not measure.quantiles or not isinstance(values, SortedTable):

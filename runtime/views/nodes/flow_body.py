@@ -49,7 +49,8 @@ OPERATORS: Final[dict[type, _Lower]] = {
     TopNode: top.lower,
     WindowNode: window.lower,
 }
-"""Type of record → function that lowers it; the function gets the rows of the inputs, and returns those of the record.
+"""Type of record → function that lowers it; the function gets the rows of the inputs, and returns the rows of the
+record.
 """
 
 

@@ -61,7 +61,7 @@ _STALE: Final = -1
 
 
 class MemberIndex(Members):
-    """Records of a map with weight and sums, found by some of its keys; a given key that is NULL matches nothing."""
+    """Records of a map with weight and sums, found by some of the keys; a given key that is NULL matches nothing."""
 
     def __init__(self, given: Sequence[Field], rest: Sequence[Field], sums: Sequence[str]) -> None:
         self.given = tuple(msgspec.structs.replace(field, nullable=False) for field in given)
@@ -110,9 +110,9 @@ class SortedTable(RecordTable):
     rarely, and the replacement sorts all strings, which costs more than writing the words. If the words were
     numbers of strings, they would never change, but each comparison would have to load the ranks.
 
-    The order is derived from the records. After records were loaded or ranks were replaced it is stale; a kernel that
-    finds it stale stops for `refresh`. Code that loads the groups must also load the records, because groups then have
-    other slots.
+    The order is derived from the records. After records were loaded or ranks were replaced, the order is stale; a
+    kernel that finds it stale stops, so that `refresh` is called. Code that loads the groups must also load the
+    records, because groups then have other slots.
     """
 
     def __init__(

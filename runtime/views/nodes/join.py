@@ -189,7 +189,7 @@ class _Lowering:
     # --- structures
 
     def _sources(self, statement: Statement) -> list[Any]:
-        """Return the structure that each look-up of a statement reads; the first call makes them."""
+        """Return the structure that each look-up of a statement reads; the first call creates the structures."""
         return [self._source(lookup) for lookup in statement.lookups]
 
     def _source(self, lookup: Lookup) -> Any:

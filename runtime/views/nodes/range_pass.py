@@ -170,7 +170,7 @@ class _PassCode:
         k.put(f"{numbers}[{deltas.LENGTH}] = n")
 
     def _put_results(self) -> None:
-        """Write the loop over the added deltas, which multiplies each by the sums around it and adds to the result."""
+        """Write the loop over the added deltas, which adds to the result the product of each and the sums around it."""
         k, index = self._k, self._index
         width = index.entry_words
         groups, values = k.cells(self._deltas, deltas.GROUP), k.cells(self._deltas, deltas.VALUE)

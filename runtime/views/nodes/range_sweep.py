@@ -169,8 +169,8 @@ class Sweep(msgspec.Struct):
     def put_test(self, k: KernelSource, *, is_first: bool) -> None:
         """Write the lines at the beginning of a statement that end its kernel if the step is swept.
 
-        The first statement that has rows decides; the second statement can be that statement only if it reads another
-        map.
+        The first statement that has rows decides. This can be the second statement only if it loops over the rows of
+        another map.
         """
         if is_first or len(self.batches) > 1:
             is_alone = "" if is_first else f" and {k.cells(self.batches[0], 0)}[{ColumnBatch.ROWS}] == 0"
@@ -426,7 +426,8 @@ class _GroupCode:
     def _bounds(self) -> dict[tuple[Expr, bool], str]:
         """Return a dict from each bound to the source of its place.
 
-        A bound is an expression, and True if a key that is equal to it counts as below.
+        A bound is a pair of an expression and a flag, which is True if a key that is equal to the bound counts as
+        below.
 
         If a map is joined with itself and the bound is an entry's own key, the place is the entry's own place.
         """

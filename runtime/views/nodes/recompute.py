@@ -26,7 +26,7 @@ from runtime.views.strings import Strings
 __all__ = ["EVALUATION_S", "Recompute", "lower"]
 
 EVALUATION_S: Final = 30.0
-"""Time limit for one evaluation of a view; a view that takes longer fails, and no other does."""
+"""Time limit for one evaluation of a view; a view that takes longer fails, and other views do not."""
 
 
 class Recompute:

@@ -117,7 +117,7 @@ class _Sums(Structure):
             self.put(place, np.zeros(0, np.int64))
 
     def reserve(self, words: int) -> int:
-        """Make room for this many words of the sums of an index; return where they begin in place 0."""
+        """Make room for this many words of the sums of an index; return their beginning in place 0."""
         begin = len(self.array(0))
         self.extend(0, begin + words)
         return begin
@@ -165,7 +165,7 @@ class Threshold(Node):
     """Computes the whole result of a selected view."""
 
     def __init__(self, source: KernelSource, view: str, feeds: Sequence[Feed]) -> None:
-        """Make the node. ``feeds`` are those of the maps that it reads."""
+        """Make the node. ``feeds`` are the feeds of the maps that the node reads."""
         super().__init__(source, [view], [feed.batch for feed in feeds])
 
     def resolve(self) -> None:

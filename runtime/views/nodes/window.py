@@ -110,7 +110,7 @@ class PartitionTable(SortedTable):
                 self.string_places = (*self.string_places, value)
 
     def make_room(self, records: int = 1) -> None:
-        """Make room for the scratch key, for its place in the order, and for the rows that it makes pending."""
+        """Make room for the scratch key, for its place in the order, and for the rows that its row makes pending."""
         super().make_room(records)
         self.pending.make_room(0)
         self._make_list_room()

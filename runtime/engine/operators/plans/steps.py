@@ -68,15 +68,16 @@ class Step:
 
     @property
     def time(self) -> tuple[str, int] | None:
-        """The event time of the rows that is in the column ``t``, otherwise the first one; None if there is none."""
+        """Event time of the rows: ``t`` if it is among `times`, otherwise the first of `times`; None if there is none.
+        """
         return next((each for each in self.times if each[0] == "t"), next(iter(self.times), None))
 
 
 def fingerprint(last: Step) -> list[str]:
     """Return the properties on which the state of a plan depends, one line for each step.
 
-    The lines have each step's way of taking rows, its columns, types and keys. The state of a step is named by the
-    step's number in the object space, so that only a plan with the same lines may read the state. The line of a step
+    The lines have each step's way of taking rows, its columns, types and keys. In the object space, the state of a step
+    is named by the step's number, so that only a plan with the same lines may read the state. The line of a step
     without state omits its expressions.
     """
     steps = list(in_order(last))
