@@ -68,8 +68,7 @@ class Step:
 
     @property
     def time(self) -> tuple[str, int] | None:
-        """Event time of the rows: ``t`` if it is among `times`, otherwise the first of `times`; None if there is none.
-        """
+        """Event time of the rows: ``t`` if it is in `times`, otherwise the first of `times`; None if there is none."""
         return next((each for each in self.times if each[0] == "t"), next(iter(self.times), None))
 
 
