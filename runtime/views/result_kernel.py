@@ -37,7 +37,7 @@ EDITED_COUNT, GONE_COUNT = 0, 1
 
 @jit_inline
 def note_edit(p: Any, slot: int) -> None:
-    """Record for the next save that a row has changed, or that a saved row was removed."""
+    """Record for the next save that a row has changed, or that it was removed if it was saved."""
     edits, rows = table(p, EDITS), table(p, ROWS)
     marks, counts, cells, width = (
         array(edits, MARKS),
