@@ -54,7 +54,7 @@ class Patience(msgspec.Struct, frozen=True):
     """Timeouts and delays of a change stream."""
 
     silence_s: float = 30.0
-    """Time without any data, even a heartbeat, after which a connection is closed and opened again."""
+    """Time without any data, not even a heartbeat, after which a connection is closed and opened again."""
     reconnect_s: float = 120.0
     """Time without any connection after which the stream fails; it is counted separately for each call of `next`."""
     first_s: float = 0.1

@@ -209,8 +209,7 @@ class Node:
         self.body = body
         self.inputs = inputs
         self.successors: list[tuple[int, int]] = []
-        """Nodes that take the emitted items, each as a pair of index in the plan and port, in the order of their
-        addition.
+        """Pairs of the index in the plan and the port of each successor, in the order in which they were added.
 
         Indices instead of references avoid reference cycles in a plan, so that no part of the plan outlives its last
         user.

@@ -171,7 +171,7 @@ def find_java(environ: Mapping[str, str], *, wheel_java: Path | None = None) -> 
 
 
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a JVM that only moves blobs: it then starts 1 to 2 s sooner, and answers small batches 15 % sooner."""
+"""Options of a JVM that only moves blobs; they make it start 1 to 2 s sooner and answer small batches 15 % sooner."""
 
 
 def archive_path(java: JavaHome, folder: Path | None = None) -> Path:

@@ -33,7 +33,7 @@ _JOINED_TUPLES: Final = 1 << 14
 """Number of tuples up to which batches are joined for an adaptor; copying larger batches costs more than joining
 saves."""
 _GO_ON: Final = "what an epoch's end has left"
-"""Input that the step repeats if it begins a barrier within another input, to continue with the rest of the latter."""
+"""Input that the step repeats if it begins a barrier within another input, to continue with the rest of that input."""
 _DONE: Final = object()
 """Value that `next` returns for an input that is completely applied; another value means that the epoch is full."""
 _TOUCHES: Final = TOUCHES.name

@@ -29,9 +29,7 @@ class Committer(Protocol):
         """Wait until no commit is in progress, and release everything; no commit may follow."""
 
     def beside(self, call: Callable[[], T]) -> Callable[[], T]:
-        """Start ``call`` within a commit; return a function that waits for the call, and then returns or raises as it
-        did.
-        """
+        """Start ``call`` within a commit; return a function that waits for its end, and returns or raises as it did."""
 
 
 class InlineCommitter(Committer):

@@ -16,7 +16,7 @@ __all__ = ["CODEC_WEIGHT", "Formatting"]
 CODEC_WEIGHT: Final = 8
 """A byte of compressed text counts as this number of bytes, because it decodes to about eight bytes."""
 _CODEC_SHARE: Final = 4
-"""A block's size divided by this is the most compressed bytes of a call; the text has four to eight times as many."""
+"""Ratio of a block's size to a call's compressed bytes, because text decodes to four to eight times as many bytes."""
 _MOST_BUFFERS: Final = 16_384
 """Greatest number of buffers of a call."""
 

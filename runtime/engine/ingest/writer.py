@@ -161,8 +161,9 @@ class EpochWriter:
 
         ``now_ns`` is the clock of epochs; ``on_epoch`` is called by the committer with each epoch's footer after its
         commit. Without a ``committer``, epochs are committed by the thread that closes them. ``now_s`` is the clock for
-        the durations of commits. ``store`` is by default ``state.db`` in the directory; closing the writer closes any
-        store. A ``claim`` begins a term greater than the one in the state, and is checked before each commit.
+        the durations of commits. ``store`` is by default ``state.db`` in the directory; closing the writer also closes
+        a store that was passed. A ``claim`` begins a term greater than the one in the state, and is checked before each
+        commit.
         """
         disk.make_directory(directory)
         self._store = store or SqliteStore(directory / "state.db")

@@ -26,7 +26,7 @@ _PASSED: Final = b"passed"
 _LEAST: Final = -(2**63)
 """Time before all others."""
 _PART_ROWS: Final = 1 << 14
-"""Greatest number of rows of a part that is joined from others, or into which stored rows are cut."""
+"""Greatest number of rows of a part that was joined from several parts, or cut from stored rows."""
 
 
 class _Part(NamedTuple):

@@ -256,7 +256,7 @@ class DerivedQuery:
     # Graph of operators
 
     def _given(self, node: _Node, batches: Batches) -> None:
-        """Pass the rows that a node yields to its consumers, or to the output."""
+        """Pass the output of a node on to its consumers, or to the output of the query."""
         for batch in batches:
             if not batch.num_rows:
                 continue
