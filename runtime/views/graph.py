@@ -356,9 +356,7 @@ class Graph:
         self._sequence.skip(failed)
 
     def run_others(self, failed: Collection[str], errors: dict[str, Exception]) -> None:
-        """Run the units that call DuckDB, after the nodes; add their errors to ``errors``, beside those of the
-        nodes.
-        """
+        """Run the units that call DuckDB, after the nodes; add their errors to ``errors``, which has the nodes'."""
         for other in self._others:
             if other.views <= {*failed, *errors}:
                 continue
