@@ -6,7 +6,7 @@ connect ──▶ Client ──▶ View ──▶ CursorPages          one reque
               └──▶ ChangeStream ──▶ Change           endless: reconnects, and resumes exactly where it was
 ```
 
-The client needs pyarrow and msgspec, and of this project only `deltabook.wire`.
+The client needs only pyarrow, msgspec and, from this project, `deltabook.wire`.
 """
 
 from deltabook.wire.catalogue import Changed, ChangedView

@@ -35,7 +35,7 @@ class Change(msgspec.Struct, frozen=True, eq=False):
     kind: Literal["snapshot", "changes", "ended"]
     """``snapshot``: all rows, to replace earlier ones. ``changes``: rows to add. ``ended``: no more changes follow."""
     from_epoch: int
-    """Epoch at which the change before this one ended; with ``by="epoch"``, 0 for a snapshot."""
+    """Epoch at which the previous change ended; with ``by="epoch"``, 0 for a snapshot."""
     to_epoch: int
     """Newest epoch that the change covers."""
     rows: pa.Table
@@ -54,7 +54,7 @@ class Patience(msgspec.Struct, frozen=True):
     """Timeouts and delays of a change stream."""
 
     silence_s: float = 30.0
-    """Silence, without even a heartbeat, after which a connection is closed and opened again."""
+    """Time without any data, not even a heartbeat, after which a connection is closed and opened again."""
     reconnect_s: float = 120.0
     """Time without any connection after which the stream fails; it is counted separately for each call of `next`."""
     first_s: float = 0.1
@@ -69,8 +69,8 @@ class ChangeStream:
     """Iterator over the changes of views; used by one thread at a time.
 
     With ``by="epoch"`` each committed epoch arrives exactly once, across lost connections and restarts of the runtime,
-    even after it was killed: every change begins where the previous one ended. If the runtime no longer has the changes
-    in between, a snapshot with a reason arrives.
+    even after the runtime was killed: every change begins where the previous one ended. If the runtime no longer has
+    the changes in between, a snapshot with a reason arrives.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ChangeStream:
         self._received = at
         self._delivered = dict(at)
         self.run = run
-        """Identity of the run whose epochs these are; known after the first connection."""
+        """Identity of the run to which the stream's epochs belong; known after the first connection."""
         self.connected = 0
         """Number of connections made so far."""
         self._left = set(self._names)
@@ -119,7 +119,7 @@ class ChangeStream:
 
     @property
     def positions(self) -> dict[str, int]:
-        """For each view, the newest epoch whose changes were returned: the ``start`` of a later stream, with `run`."""
+        """Newest epoch whose changes were returned, by view; a later stream takes it as ``start``, with `run`."""
         return dict(self._delivered)
 
     def close(self) -> None:

@@ -88,9 +88,9 @@ class Client:
     def ask(self, sql: str, epoch: int | None = None) -> Asked:
         """Answer a SELECT in DuckDB's SQL over relations and views, all of them at one epoch.
 
-        Without ``epoch`` this is the newest epoch for which everything that the SELECT reads is available; ``AS OF
+        Without ``epoch``, the SELECT reads the newest epoch at which everything that it reads is available; ``AS OF
         EPOCH n`` at the end of ``sql`` also selects an epoch. Raises `RefusedError` for invalid or forbidden SQL, with
-        DuckDB's message and the place of the error, and for a question that exceeds a limit; raises `GoneError` for an
+        DuckDB's message and the place of the error, and for a SELECT that exceeds a limit; raises `GoneError` for an
         epoch that is no longer available.
         """
         data, headers = self._port.ask("POST", ASK_PATH, msgspec.json.encode(Question(sql, epoch)), accept=ARROW)
@@ -168,10 +168,10 @@ class Client:
 
 
 class Asked(msgspec.Struct, frozen=True, eq=False):
-    """Answer to a question: its rows, and the epoch at which they hold."""
+    """Answer to a SELECT: its rows, and their epoch."""
 
     epoch: int
-    """Epoch at whose end the rows hold."""
+    """Epoch at whose end the SELECT has this answer."""
     table: pa.Table
     """The rows, in the order of the SELECT."""
 

@@ -23,7 +23,7 @@ class Ticket:
         self.size = size
         """Size of the input; 0 for a ticket of several inputs."""
         self.parents = parents
-        """Tickets of the inputs, for a ticket of several of them."""
+        """Ticket of each input, if this is a ticket of several inputs."""
         self.count = count
         """Number of items derived from the input that are not executed yet."""
 
@@ -50,12 +50,12 @@ class Window:
 class Admission:
     """Admits inputs within bounds, and resumes refused sources once there is room again.
 
-    An input is in flight until all items derived from it, and from the earlier inputs of its source, have been
-    executed; an input that waits for an earlier one to leave is still in flight. So the engine's inner queues are
-    bounded, and if a worker is stuck, only a bounded number of inputs of its source is admitted. If no input is in
-    flight, the next one is admitted however large it is. Sources that wait for the common bounds are resumed in order,
-    and others queue after them, so that many small inputs never keep a large one out. While the admission is held,
-    nothing is admitted, even if there is room. Thread-safe; `resume` is called without a lock.
+    An input is in flight until all items derived from it, and all items derived from earlier inputs of the same source,
+    have been executed. So the engine's inner queues are bounded: while a worker is stuck with an input of a source,
+    only a bounded number of further inputs of that source is admitted. If no input is in flight, the next one is
+    admitted however large it is. Sources that were refused by the common bounds are resumed in the order of their
+    refusals, and other sources queue after them. So a large input is never kept out by many small inputs. While the
+    admission is held, nothing is admitted, even if there is room. Thread-safe; `resume` is called without a lock.
     """
 
     def __init__(self, inputs: int, size: int, source_inputs: int, source_size: int) -> None:
@@ -90,7 +90,7 @@ class Admission:
         return window
 
     def enter(self, window: Window, size: int, count: int = 1) -> Ticket | None:
-        """Admit an input of ``count`` items; return None if there is no room, and resume the source when there is."""
+        """Admit an input of ``count`` items; return None if there is no room; the source is resumed when there is."""
         with self._lock:
             if window.is_withdrawn:
                 return None
@@ -160,7 +160,7 @@ class Admission:
             call()
 
     def when_empty(self, window: Window, call: Callable[[], None]) -> None:
-        """Call ``call``, without a lock held, once no input of a source is in flight; at once if none is now."""
+        """Call ``call``, without a lock held, once no input of a source is in flight, which may be at once."""
         with self._lock:
             if window.tickets:
                 window.on_empty.append(call)
@@ -181,7 +181,7 @@ class Admission:
             call()
 
     def _is_behind(self, window: Window) -> bool:
-        """Return True if another source has waited for longer, and this one was not resumed."""
+        """Return True if another source has waited for longer, and the source of this window was not resumed."""
         return bool(self._refused) and not window.is_granted and next(iter(self._refused)) is not window
 
     def _subtract(self, tickets: Sequence[Ticket]) -> list[Window]:
@@ -223,7 +223,7 @@ class Admission:
     def _grant(self, calls: list[Callable[[], None]]) -> None:
         """Grant room, in order, to sources that wait for the common bounds.
 
-        The first one gets room in any case if no input is in flight.
+        The first source gets room in any case if no input is in flight.
         """
         inputs, size = self._inputs, self._size
         while self._refused:

@@ -58,7 +58,7 @@ class BarrierFuture:
 
     @property
     def barrier(self) -> Barrier | None:
-        """Barrier that answered the request, perhaps together with other requests; None if it never began."""
+        """Barrier that answered the request, perhaps together with other requests; None if that barrier never began."""
         return self._barrier
 
     def wait(self, timeout_s: float) -> BarrierOutcome | None:
@@ -68,7 +68,7 @@ class BarrierFuture:
             return self._outcome
 
     def when_done(self, call: Callable[[BarrierFuture], None]) -> None:
-        """Call ``call`` at the end of the barrier, on the worker that ends it; at once if the barrier has ended."""
+        """Call ``call`` at the end of the barrier, on the worker that ends it; if it has ended already, at once."""
         with self._changed:
             if self._outcome is None:
                 self._calls.append(call)
@@ -76,7 +76,7 @@ class BarrierFuture:
         call(self)
 
     def settle(self, outcome: BarrierOutcome, barrier: Barrier | None) -> None:
-        """Set the outcome, once, and call the waiting callbacks, whatever they raise; the caller holds no lock."""
+        """Set the outcome, once, and call all waiting callbacks, even if some raise; the caller holds no lock."""
         with self._changed:
             if self._outcome is not None:
                 return

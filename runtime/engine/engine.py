@@ -32,7 +32,7 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Greatest number of inputs of all sources in flight. An input is in flight from its admission until it and all
     items derived from it are executed."""
     admitted_size: int = 32 << 20
-    """Greatest sum of the sizes of these inputs, in the unit of their sources: bytes if the input is raw."""
+    """Greatest sum of the sizes of all inputs in flight, in the unit of their sources: bytes if the input is raw."""
     in_flight: int = 64
     """Greatest number of inputs of one source in flight."""
     in_flight_size: int = 16 << 20
@@ -85,8 +85,8 @@ class QueryEngine:
     def start(self, plan: Plan) -> None:
         """Start a plan; if a query with its id has not ended, ignore the start and notify the listeners.
 
-        Raises PlanError if the plan cannot be executed. A plan is started once, as its pipelines have state; make
-        another one for a further start.
+        Raises PlanError if the plan cannot be executed. A plan can be started only once, because its pipelines have
+        state; another start needs a new plan.
         """
         places = barrier_places(plan)
         query = RunningQuery(
@@ -113,7 +113,7 @@ class QueryEngine:
             self.queue.put(ignored)
 
     def stop(self, query_id: str) -> None:
-        """Stop a query once all input that its pipelines have begun is executed.
+        """Stop a query once all input that its pipelines have begun to execute is executed.
 
         If no query has this id, or it is ending already, ignore the stop and notify the listeners.
         """
@@ -128,11 +128,11 @@ class QueryEngine:
             self._publisher.ignored(query_id, "stop", "the query is ending already")
 
     def request_barrier(self, query_id: str, payload: object = None) -> BarrierFuture:
-        """Request a barrier, by which all earlier input is executed and all pipelines are drained; return its future.
+        """Request a barrier, which executes all earlier input and drains all pipelines; return its future.
 
-        Meanwhile, input waits at the sources, or at the plan's cut points. Requests without a payload share a barrier;
-        see `BarrierCycle`. The future is done at once if the query is not running. Raises BarrierError if a pipeline
-        cannot drain (the error names its node), if all sources have ended, or if too many requests wait.
+        During the barrier, later input waits at the sources, or at the plan's cut points. Requests without a payload
+        share a barrier; see `BarrierCycle`. The future is done at once if the query is not running. Raises BarrierError
+        if a pipeline cannot drain (the error names its node), if all sources have ended, or if too many requests wait.
         """
         with self._lock:
             query = self._queries.get(query_id)
@@ -152,11 +152,12 @@ class QueryEngine:
             self.queue.put(self.admission.resume_held)
 
     def grow(self, query_id: str, part: Plan, into: str) -> bool:
-        """Add to a running query sources and pipelines that lead to one of its cut points, at port 0.
+        """Add sources and pipelines to a running query; their output goes to port 0 of one of its cut points.
 
-        The added parts are started and opened like those of the plan, and each ends when its sources end. Adding them
-        needs no barrier: their items come after the last completed barrier. Return False if the query is not running,
-        or has no cut point of this name with open input; raise PlanError for a part that cannot be executed.
+        The added parts are started and opened like those of the plan, and a part ends when the sources that feed it
+        end. Adding parts needs no barrier: the items of the parts come after the last completed barrier. Return False
+        if the query is not running, or has no cut point of this name with open input; raise PlanError for a part that
+        cannot be executed.
         """
         with self._lock:
             query = self._queries.get(query_id)
@@ -186,13 +187,13 @@ class QueryEngine:
         self.queue.close()
 
     def _ended(self, query: RunningQuery) -> None:
-        """Free the id; delay a query that starts under the same id until the listeners know how this one ended."""
+        """Free the id; delay a query that starts under the same id until the listeners were notified of this end."""
         with self._lock:
             del self._queries[query.query_id]
             self._delayed[query.query_id] = []
 
     def _start_delayed(self, query: RunningQuery) -> None:
-        """Start the queries that waited for the listeners to know how this one ended."""
+        """Start the queries that waited until the listeners were notified of this query's end."""
         with self._lock:
             for task in self._delayed.pop(query.query_id):
                 self.queue.put(task)

@@ -81,7 +81,7 @@ class CallbackReference:
         self._is_held = True  # accessed with the callback's lock held
 
     def copy(self) -> CallbackReference:
-        """Return one more reference; raise EngineError if this one has been released."""
+        """Return one more reference; raise EngineError if this reference has been released."""
         with self._callback.lock:
             if not self._is_held:
                 raise EngineError("expected a reference that was not released, was a released reference")

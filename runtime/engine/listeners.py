@@ -47,7 +47,7 @@ class StatusListener:
     """Listener to the status of queries; every method does nothing unless it is overridden."""
 
     def on_status(self, query_id: str, status: QueryStatus, reason: str) -> None:
-        """Called when a query has a new status; ``reason`` is that of a failure, or of the engine's shutdown."""
+        """Called when a query has a new status; ``reason`` is the cause of a failure, or of the engine's shutdown."""
 
     def on_ignored(self, query_id: str, request: str, reason: str) -> None:
         """Called when a ``request``, "start" or "stop", is ignored, for example because the id is in use or unknown."""
@@ -79,7 +79,7 @@ class TaskEmitted(Event, frozen=True):
     """Event: a call has emitted items, which now wait at the successors."""
 
     node: str
-    """Name of the node that emitted them."""
+    """Name of the node that emitted the items."""
     items: int
     """Number of items."""
     size: int
@@ -94,7 +94,7 @@ class TaskCompleted(Event, frozen=True):
     worker: int
     """The worker's number."""
     inputs: int
-    """Number of inputs that the call has executed, without those to repeat."""
+    """Number of inputs that the call has executed, without the inputs that are to be repeated."""
     size: int
     """Sum of the sizes of these inputs."""
     duration_s: float
@@ -105,7 +105,7 @@ class TaskExpired(Event, frozen=True):
     """Event: inputs, or a start or stop of a pipeline, were skipped, because the query was stopped or has failed."""
 
     node: str
-    """Name of the node where they waited."""
+    """Name of the node at which the inputs waited."""
     inputs: int
     """Number of inputs; 0 for a start or stop."""
 

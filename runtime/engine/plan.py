@@ -31,8 +31,8 @@ class Emitter(Protocol):
 
         Returns False if there is no room or a barrier holds input back. The source then offers the input again after
         `Source.resume`, which another thread may call before this call has returned. After the end of the query the
-        result is False, too, and no `resume` follows. ``size`` counts for the bounds on size: bytes if the input is
-        raw.
+        result is False, too, and no `resume` follows. ``size`` counts towards the bounds on size; it is in bytes if the
+        input is raw.
         """
 
     def put(self, item: object, size: int = 1) -> bool:
@@ -81,7 +81,8 @@ class Source(ABC):
 class Context(ABC):
     """Context of a pipeline's call; valid during the call only, and on its thread only.
 
-    Emitted items become visible to the successors when the call returns, all together, and not at all if it raises.
+    Emitted items become visible to the successors all together when the call returns; if the call raises, they are
+    dropped.
     """
 
     query_id: str
@@ -109,12 +110,13 @@ class Context(ABC):
 
     @abstractmethod
     def repeat(self, inputs: Sequence[object], after_s: float = 0.0) -> None:
-        """Repeat inputs of this call, or the rest of them, in a later call, at least ``after_s`` seconds later.
+        """Pass these objects as inputs to a later call, at least ``after_s`` seconds later.
 
-        The method may be called in `execute` and `end_of_input`. If one call is made at a time (`Pipeline.concurrency`
-        of 1), the repeated inputs precede all other input, which preserves the order. Otherwise they follow the waiting
-        inputs, once another call has executed something or no other call is running. A call that has executed nothing
-        is repeated after the input of other sources.
+        The objects are inputs of this call, or the rest of such an input. The method may be called in `execute` and
+        `end_of_input`. If one call is made at a time (`Pipeline.concurrency` of 1), the repeated inputs precede all
+        other input, which preserves the order. Otherwise they are put after the waiting inputs as soon as another call
+        has executed something, or no other call is running. The repetition of a call that has executed nothing is
+        queued after the input of other sources.
         """
 
     @abstractmethod
@@ -122,8 +124,8 @@ class Context(ABC):
         """Begin a barrier at a cut point, in `execute`, `end_of_input` or `start_drain`, and return it.
 
         When the call returns, the barrier follows everything that was emitted up to then; the pipeline gets no input
-        until the barrier has completed. If ``barrier`` is None, the next requested one begins, or a new one with this
-        payload if none was requested.
+        until the barrier has completed. If ``barrier`` is None, the next requested barrier begins; if none was
+        requested, a new one with this payload begins.
         """
 
     @abstractmethod
@@ -146,18 +148,18 @@ class Pipeline(ABC):
     most_inputs: int = 1
     """Greatest number of inputs of one call of `execute`: adjacent inputs of one port that wait at the same time."""
     most_size: int = 0
-    """Greatest sum of the sizes of the inputs of one call, which has at least one input; 0 for no bound."""
+    """Greatest sum of the sizes of the inputs of one call, unless the call has only one input; 0 for no bound."""
     takes_turns: bool = False
-    """True if a call of a parallel pipeline begins only after the one before has returned or given up its turn."""
+    """True if a call of a parallel pipeline begins only after the previous call has returned or given up its turn."""
     cannot_drain: str = ""
-    """Reason why a barrier on the plan is refused; empty if it is not."""
+    """Reason why barriers of the plan are refused; empty if they are accepted."""
     is_cut_point: bool = False
-    """True if barriers begin here, and not at the sources before it: the pipeline knows where its input may be cut.
+    """True if barriers begin at this pipeline, which knows where to cut its input, instead of at the sources before it.
 
     For each barrier `start_drain` is called as soon as no other call is in progress, even if input waits. The pipeline
     calls `Context.begin_barrier` there or in a later call; it may also begin a barrier that was not requested. If a
-    plan has several cut points, each must begin the barrier in `start_drain`: input that one of them waits for may
-    never arrive while the barrier pauses another. See `Plan`.
+    plan has several cut points, each must begin the barrier in `start_drain`: while the barrier pauses one cut point,
+    input for which another one waits may never arrive. See `Plan`.
     """
 
     def start(self, context: Context) -> None:  # noqa: B027 (many have nothing to set up)
@@ -168,7 +170,7 @@ class Pipeline(ABC):
         """Process inputs of `Context.port`; at least one, at most `most_inputs`."""
 
     def end_of_input(self, port: int, context: Context) -> None:  # noqa: B027
-        """Handle the end of a port, as all producers that fed it have ended. Not called when the query is stopped."""
+        """Handle the end of a port, whose producers have all ended. Not called when the query is stopped."""
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:  # noqa: B027
         """Emit all pending items; when this returns, the barrier is passed to the successors. See `is_cut_point`."""
@@ -184,7 +186,10 @@ class Pipeline(ABC):
 
 
 class Input:
-    """Edge of a plan, from a node to a port of another; written as a pair, or as a node for port 0."""
+    """Edge of a plan, from a node to a port of another node.
+
+    Callers write a pair of node and port, or a node alone for port 0.
+    """
 
     __slots__ = ("node", "port")
 
@@ -194,7 +199,7 @@ class Input:
 
 
 class Node:
-    """Source or pipeline in its place in a plan; created by the plan."""
+    """Source or pipeline with its edges in a plan; created by the plan."""
 
     __slots__ = ("body", "index", "inputs", "name", "successors")
 
@@ -204,10 +209,10 @@ class Node:
         self.body = body
         self.inputs = inputs
         self.successors: list[tuple[int, int]] = []
-        """Nodes that take the emitted items, by index in the plan, each with a port, in the order in which they were
-        added.
+        """Pairs of the index in the plan and the port of each successor, in the order in which they were added.
 
-        Indices instead of references avoid reference cycles in a plan, so that no part of it outlives its last user.
+        Indices instead of references avoid reference cycles in a plan, so that no part of the plan outlives its last
+        user.
         """
 
     @property
@@ -239,7 +244,7 @@ class Plan:
         return self._add(name, source, ())
 
     def add(self, name: str, pipeline: Pipeline, inputs: Sequence[Node | tuple[Node, int]]) -> Node:
-        """Add a pipeline that takes the items of the inputs: nodes, for port 0, or nodes with a port.
+        """Add a pipeline that takes the items of the inputs: each is a node, for port 0, or a pair of node and port.
 
         Raises PlanError if the name is taken, there is no input, or an input is of another plan.
         """

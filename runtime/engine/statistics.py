@@ -47,7 +47,7 @@ class NodeFigures(msgspec.Struct, frozen=True):
     longest_s: float = 0.0
     """Duration of the longest task in seconds."""
     durations: Durations = msgspec.field(default_factory=Durations)
-    """Durations of these calls; the object is shared and continues to count."""
+    """Durations of the calls of `Pipeline.execute`; the object is shared, so that later calls are added to it."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class Figures(msgspec.Struct, frozen=True):
     tasks: int
     """Number of tasks of all queries so far."""
     tuples: int
-    """Number of tuples that their pipelines have emitted so far."""
+    """Number of tuples that the pipelines of all queries have emitted so far."""
     expired: int
     """Number of inputs that were skipped so far."""
     tasks_per_s: float
@@ -72,7 +72,7 @@ class Figures(msgspec.Struct, frozen=True):
     tuples_per_s: float
     """Tuples a second over the window."""
     busiest: NodeFigures | None
-    """The node of a running query whose tasks took the most time; None if there is none."""
+    """The node whose tasks took the most time, among the nodes of running queries; None if no query runs."""
     nodes: tuple[NodeFigures, ...]
     """Figures of the nodes of all queries that have not ended."""
 

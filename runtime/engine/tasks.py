@@ -59,7 +59,7 @@ class TaskCallbacks:
     ) -> None:
         """Set the callbacks.
 
-        ``on_complete`` is called last, also if the task was skipped; the other two are not called then.
+        ``on_complete`` is called last. If the task was skipped, it is the only callback that is called.
         """
         self._on_complete = on_complete
         self._on_success = on_success
@@ -87,7 +87,7 @@ class TaskCallbacks:
 
 
 class EngineTask(ABC):
-    """Task of a query; run once, by the worker that took it, which owns it from then on."""
+    """Task of a query; run once, by the worker that has taken the task and owns it from then on."""
 
     __slots__ = ("callbacks",)
 
@@ -137,7 +137,7 @@ class StopQueryTask(EngineTask):
         self._stop = stop
 
     def run(self) -> bool:
-        """Stop the query that the request named, or have the listeners notified that there is none."""
+        """Stop the query that the request named, or have the listeners notified that no such query exists."""
         self._stop()
         return True
 
@@ -179,7 +179,7 @@ class WorkTask:
         self._call = None if node is None else node.take()
 
     def __call__(self) -> None:
-        """Take the inputs, unless `prepare` has, and make the call."""
+        """Take the inputs, unless `prepare` has taken them, and make the call."""
         call = self._call
         if not self.is_prepared and (node := self._node()) is not None:
             call = node.take()
@@ -233,7 +233,7 @@ class StopPipelineTask(EngineTask):
 
 
 class StopSourceTask(EngineTask):
-    """Task that closes a source; if there are several for one source, all but the first are skipped."""
+    """Task that closes a source; if one source has several such tasks, all but the first are skipped."""
 
     __slots__ = ("_source",)
 

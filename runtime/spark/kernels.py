@@ -7,8 +7,8 @@ driver ──request_kernels──▶ compile process ──▶ cache folder ─
 ```
 
 With a local master the workers are children of the driver's Java, and the driver's compile process is the only one.
-Executors of a cluster may run on other machines with other folders or processors: there a worker has its own compile
-process, which compiles the kernels that the folder lacks. Kernels that are not compiled are interpreted.
+Executors of a cluster may run on other machines with other folders or processors: a worker on such a machine has its
+own compile process, which compiles the kernels that the folder lacks. Kernels that are not compiled are interpreted.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class LoadedKernels:
         """Do nothing, because the driver has requested the sources of its programs."""
 
     def wait(self, sources: Sequence[str], timeout_s: float) -> bool:
-        """Wait until the cache has the kernels of these sources, or for ``timeout_s`` seconds; return True if it has.
+        """Wait until the cache has the kernels of these sources, or ``timeout_s`` seconds; return True if it has them.
 
-        A kernel that was not compiled in time once is not waited for again.
+        A kernel that once was not compiled in time is not waited for again.
         """
         give_up_s = self._clock() + timeout_s
         awaited = [source for source in sources if kernel_name(source) not in self._late]

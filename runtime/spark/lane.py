@@ -2,9 +2,9 @@
 
 A batch is published only when every shard has answered for the same span. It is published by writing a durable result
 segment, before Spark's own commit of the batch. A batch that is run again after a crash keeps the existing segment, and
-its one action brings the shards' state to the same version.
+brings the shards' state to the same version.
 
-A checkpoint may not fit (`runtime.spark.beginning`), because it is lost or was made elsewhere, with another number of
+A checkpoint does not fit (`runtime.spark.beginning`) if it is lost or was made elsewhere, with another number of
 shards, or by another Spark. It is then replaced by a new one that begins after the newest published version. Later
 versions are the same as without the replacement.
 
@@ -14,7 +14,7 @@ batch planned, not run                           Spark's offset: plans the same 
 some shards have written their state             versions that no batch committed: runs from the state before them
 result half written                              a hidden file: removes it, runs the batch again
 result published, Spark's commit missing         result, offset: runs the batch again, the result stays
-committed, the hub not notified                  result: the hub begins with the full result and those after it
+committed, the hub not notified                  result: the hub begins with the full result and later results
 Spark's files not synced, power lost             an older commit: runs from there; retiring counts synced commits alone
 ```
 
@@ -58,7 +58,7 @@ class Published(msgspec.Struct, frozen=True):
     """Published version of all views."""
 
     from_epoch: int
-    """Number of the version before."""
+    """Number of the previous version."""
     to_epoch: int
     """Number of the version."""
     changes: dict[str, pa.Table]
@@ -68,7 +68,7 @@ class Published(msgspec.Struct, frozen=True):
     footer: Footer
     """Footer of the version's last epoch: cuts, time, messages."""
     program: Program | None = None
-    """Catalogue from this version on; None if it is that of the version before."""
+    """Catalogue from this version on; None if it is that of the previous version."""
     seconds: float = 0.0
     """Duration of the batch in seconds, from its first task until its results were durable."""
 
@@ -96,7 +96,7 @@ class SparkLane:
         """Create a lane that is not started.
 
         ``snapshots`` is the directory of the log's relation snapshots; with them, a new view need not read the log from
-        its beginning. ``pace`` determines when batches begin; without it each batch follows the one before at once.
+        its beginning. ``pace`` determines when batches begin; without it each batch follows the previous one at once.
         """
         self._session = session
         self._config = config
@@ -107,7 +107,7 @@ class SparkLane:
         self._log = EpochLogReader(self._epochs)
         self._results = results
         self._on_published = on_published
-        # None after the first batch of a new checkpoint is published.
+        # None again once the first batch of a new checkpoint is published.
         self._published_state: PublishedState | None = None
         self._query: StreamingQuery | None = None
         self._published = threading.Condition()
@@ -132,7 +132,7 @@ class SparkLane:
             self.stop()
 
     def fit_checkpoint(self) -> Beginning:
-        """Return the beginning of the checkpoint; one that does not fit is replaced first. `start` calls this once."""
+        """Replace the checkpoint if it does not fit, and return its beginning; called once, by `start`."""
         here = wanted(self._checkpoint, self._config.shards)
         published = self._results.latest()
         why_not = misfit(self._checkpoint, here, published)
@@ -324,7 +324,7 @@ class BatchPace:
         self._urgent = -1
 
     def listened_to(self, is_listened_to: bool) -> None:
-        """Note whether there are subscribers; until the first call there are assumed to be some."""
+        """Note whether there are subscribers; until the first call it is assumed that there are."""
         with self._changed:
             self._is_listened_to = is_listened_to
             self._changed.notify_all()
@@ -332,7 +332,7 @@ class BatchPace:
     def sealed(self, epoch: int, *, is_awaited: bool) -> None:
         """Note that an epoch is sealed.
 
-        ``is_awaited`` is True if a client waits for its version, such as that of a new view.
+        ``is_awaited`` is True if a client waits for the version of this epoch, for example with a new view.
         """
         with self._changed:
             self._newest = epoch

@@ -5,7 +5,8 @@ these runs are larger than the base, the whole state is written as a new base. A
 it has processed, with the name of the last run that each contains. If the head's chain still has that run, only the
 runs after it are replayed; otherwise the shard is rebuilt from the store. A failed attempt leaves nothing in memory,
 because a shard is removed from memory before it is changed. Every attempt of a batch writes the same runs, whatever its
-worker has in memory, because an attempt that Spark considers lost may still overwrite the files of the one that counts.
+worker has in memory, because an attempt that Spark considers lost may still overwrite the files of the attempt that
+counts.
 
 The first batch of a new program migrates the shard to that program, and writes a base, so that every run of a chain
 belongs to the program that the head names. A shard without a head is at the beginning of the checkpoint: its first
@@ -44,7 +45,7 @@ _DATA: Final = StructType([StructField("data", BinaryType())])
 _PAGE_BYTES: Final = 1024 * 1024
 """Size in bytes of a page of a run."""
 _SMALLEST_BASE_BYTES: Final = 256 * 1024
-"""Size in bytes of all later runs up to which a base is not replaced, however small it is."""
+"""A base is not replaced, however small it is, until the runs after it have more than this number of bytes in total."""
 _MOST_LINKS: Final = 256
 """Greatest number of runs of a shard: the head is written with every batch, and a shard that moves reads every run."""
 
@@ -101,7 +102,7 @@ _garbage: Final = Garbage()
 _residents: dict[tuple[str, int], _Resident] = {}
 """Shards of this worker process; another process may have a newer or an older state of the same shard."""
 _UNUSED_TURNS: Final = 8
-"""A shard that has had no turn for this many turns, times the number of shards, has moved to another worker."""
+"""A shard counts as moved to another worker after this number of turns per shard without one of its own."""
 
 
 def _keep(place: tuple[str, int], resident: _Resident, shards: int) -> None:

@@ -41,7 +41,8 @@ class PublishedState(msgspec.Struct, frozen=True):
     def until(self, full: Mapping[str, pa.Table], program: Program | None) -> dict[str, pa.Table]:
         """Return the changes from this state to the ``full`` rows of each view, without unchanged views.
 
-        ``program`` is the program from the new version on, or None if it is unchanged; views that it lacks are dropped.
+        ``program`` is the program from the new version on, or None if it is unchanged; views that the program lacks are
+        dropped.
         """
         names = set(self.views) if program is None else {view.name for view in program.views} & set(self.views)
         changed: dict[str, pa.Table] = {}

@@ -75,7 +75,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def read(partition: Partition, directory: str, shards: int, *, compiles: bool) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a partition: ticks if it has the span, and payloads of segments or of a backfill, or failures.
+    """Yield the rows of a partition: payloads of segments or of a backfill, or failures; and ticks if there is a span.
 
     ``directory`` is the directory of the epoch log; ``compiles`` is True if this process compiles missing kernels.
     """

@@ -99,9 +99,9 @@ def _own_jvm(niceness: int, output: Path) -> Iterator[None]:
     status lines or in a terminal. No Python code runs between fork and exec, because another thread of the runtime may
     hold any lock at that time.
 
-    The JVM is killed if the block is interrupted, or fails before pyspark has connected to the JVM: such a JVM cannot
-    report its port, because the folder for that was removed, and would never end. After any other error the JVM is
-    kept, because its output has the reason; it ends with this process.
+    The JVM is killed if the block is interrupted, or fails before pyspark has connected to the JVM: such a JVM would
+    never end, because it cannot report its port: the folder for the report was removed. After any other error the JVM
+    is kept, because its output has the reason; it ends with this process.
     """
     launched: list[subprocess.Popen[bytes]] = []
 
@@ -163,7 +163,7 @@ def _ignore_closed_updates(server: socketserver.BaseServer) -> None:
 
 @contextmanager
 def _launching(config: SparkConfig, directory: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    """Set what the JVM needs while it is launched: output, address, and a file with the secret, removed afterwards.
+    """Set what the JVM needs while it is launched: output, address, and the secret in a temporary file.
 
     The Python workers of a local master inherit ``environment`` from the JVM.
     """

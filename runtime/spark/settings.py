@@ -1,8 +1,8 @@
 """Settings of Spark's driver and, through it, of the executors.
 
-Timeouts on a cluster are short, because a batch waits for its slowest task: an executor whose process ends is noticed
-at once by its connections, and a silent one (a machine without power, a stopped process) after `SILENT_SECONDS`. The
-work of such an executor is repeated elsewhere, which costs time and changes no answer.
+Timeouts on a cluster are short, because a batch waits for its slowest task: the end of an executor's process is noticed
+at once, by its connections. A silent executor (a machine without power, a stopped process) counts as lost after
+`SILENT_SECONDS`. The work of such an executor is repeated elsewhere, which costs time and changes no answer.
 """
 
 from __future__ import annotations
@@ -295,8 +295,8 @@ def log4j_properties(
 ) -> str:
     """Return the content of a file that ``-Dlog4j2.configurationFile`` names.
 
-    ``path`` is the log file, which is rotated when it is full, and of which two older files are kept; None means
-    standard error.
+    ``path`` is the log file; None means standard error. The file is rotated when it is full, and two older files
+    remain.
     """
     out = _STANDARD_ERROR if path is None else _FILE.format(path=path, megabytes=_FILE_MEGABYTES, old=_OLD_FILES)
     layout = _json_layout(run_id, role) if json_lines else _TEXT

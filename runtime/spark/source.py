@@ -1,9 +1,9 @@
 """Epoch log as a streaming source of Spark, whose offsets are epochs.
 
 A batch covers the epochs ``(start, end]``; its segments are read on the executors (`runtime.spark.reading`). Every
-shard also gets a row with the span of the batch, so that each of them answers even if nothing has changed for it. The
-first batch of a program also contains the *backfill* of its new views: the rows that their relations had before. The
-first batch of a checkpoint that begins at a later version than 0 contains a backfill of all views.
+shard also gets a row with the span of the batch, so that every shard answers even if nothing has changed for it. The
+first batch of a program also contains the *backfill* of its new views: the rows that the views' relations had before.
+The first batch of a checkpoint that begins at a later version than 0 contains a backfill of all views.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class EpochReader(DataSourceStreamReader):
         self._directory = options["path"]
         self._shards = int(options["shards"])
         self._most_epochs = int(options["max_epochs_per_batch"])
-        # Versions that were published when the query started. A batch that is repeated ends at one of them, where it
-        # ended before, even if Spark has lost its own record of that.
+        # Versions that were published when the query started. A batch that is repeated ends at the same one of these
+        # versions as before, even if Spark has lost its own record of that version.
         results = options.get("results")
         self._published = ResultLog.versions_in(Path(results)) if results else []
         self._snapshots = SnapshotDirectory(Path(options["snapshots"])) if "snapshots" in options else None
@@ -76,7 +76,8 @@ class EpochReader(DataSourceStreamReader):
         give_up = time.monotonic() + _WAIT_SECONDS
         while (latest := self._log.latest()) <= begin and time.monotonic() < give_up:
             time.sleep(_LOOK_SECONDS)
-        # The newest epoch is not read again: one that is sealed from here on may have a program that is not known here.
+        # The newest epoch is not read again: an epoch that is sealed from here on may have a program that was not read
+        # yet.
         looked = max(begin, latest)
         self._look(looked)
         published = next((version for version in self._published if version > begin), None)
@@ -111,7 +112,7 @@ class EpochReader(DataSourceStreamReader):
         """Return the partitions that fill new views, for the batch that begins with epoch ``first``.
 
         The new views are all views if the checkpoint begins with this batch; otherwise, if the epoch has a new program,
-        they are the views that the program before lacks.
+        they are the views that the previous program lacks.
         """
         new = load_program(self._directory, program)
         views = [view.name for view in new.views]

@@ -12,10 +12,10 @@ consumers/18c3f2a9.json     ◀──Consumers.put── newest epoch committed 
 ```
 crash                                            effect
 upstream ends, its epoch not committed           only this origin waits; the upstream reads its feed again
-epoch committed, not read by the reader          its segment is kept until the consumer has passed it
-read by the reader, not committed there          the same: it is read again, after the reader's own cut
-committed by the reader, its file not written    the epoch in the file is too low: more is kept for a while
-reader begins with a log whose beginning is      it begins with the rows of the upstream's snapshot, which is retained
+epoch committed, not read by the reader          its segment remains until the consumer has passed it
+read by the reader, not committed there          the same: the epoch is read again, after the reader's own cut
+committed by the reader, its file not written    the file has an older epoch: more segments remain for a while
+reader begins with a log whose beginning is      the reader begins with the upstream's snapshot, which is retained
 retired                                          from the moment at which the consumer's file is written
 ```
 """

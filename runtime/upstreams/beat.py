@@ -14,7 +14,7 @@ BEAT: Final = "beat"
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """State of a runtime, which it writes every second; not synced to disk, as it is soon outdated."""
+    """State that a runtime writes every second; the file is not synced to disk, because it is soon outdated."""
 
     term: int
     """Term of the runtime's claim on the directory."""

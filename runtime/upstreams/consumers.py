@@ -4,7 +4,8 @@
 consumers/18c3f2a9.json   the consumer whose own log has this identity: the newest epoch that it has committed
 ```
 
-A consumer registers before it looks for the first epoch to read, so that every epoch that it sees then is retained.
+A consumer registers before it looks for the first epoch to read, so that every epoch that exists at that moment is
+retained.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Consumer(msgspec.Struct, frozen=True):
     name: str
     """Name that the consumer uses for this upstream."""
     epoch: int = -1
-    """Newest epoch that it has committed; it reads neither this one nor an earlier one again. -1 for none yet."""
+    """Newest epoch that the consumer has committed, -1 for none; it never reads this or an earlier epoch again."""
     written_ns: int = 0
     """Time of writing, in nanoseconds since the UTC epoch."""
     checksum: int | None = None
@@ -53,7 +54,7 @@ class Consumer(msgspec.Struct, frozen=True):
 
 
 class Consumers:
-    """Register of the consumers of one run directory. Each consumer has one writer and any number of readers."""
+    """Register of the consumers of one run directory. A consumer's file has one writer and any number of readers."""
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
         """Use the register in ``directory``, the run directory of the upstream."""
@@ -91,7 +92,7 @@ class Consumers:
     def forget(self, identity: str) -> bool:
         """Remove a consumer; return False if there was none.
 
-        If epochs that it needs are retired afterwards, it is refused when it registers again.
+        If epochs that the consumer needs are retired afterwards, it is refused when it registers again.
         """
         path = self._path(identity)
         if not self._disk.exists(path):
@@ -101,7 +102,7 @@ class Consumers:
         return True
 
     def passed(self, newest: int) -> int:
-        """Return the newest epoch that all consumers have committed; the ``newest`` of the log if there are none."""
+        """Return the newest epoch that all consumers have committed; the log's ``newest`` if there are no consumers."""
         return min([newest, *[consumer.epoch for consumer in self.list()]])
 
     def _files(self) -> Sequence[Path]:

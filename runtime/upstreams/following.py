@@ -73,7 +73,7 @@ class Follower:
         self._thread: threading.Thread | None = None
 
     def open(self, sink: UpstreamSink) -> None:
-        """Start the thread, which reads after the log's position."""
+        """Start the thread, which reads the epochs after the log's position."""
         self._thread = threading.Thread(
             target=self._follow, args=(sink,), name=f"upstream {self.log.name}", daemon=True
         )

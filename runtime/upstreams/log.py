@@ -1,10 +1,10 @@
-"""Epoch log of another runtime, read as an origin from a position; every epoch is checked against the one before.
+"""Epoch log of another runtime, read as an origin from a position; each epoch is checked against the previous one.
 
 A position stays valid for ever, because an epoch that was once visible is never cut again differently. However, the
-directory may be another one, or an older copy. Each epoch's footer has the checksum of the epoch before, so that a
-wrong directory is detected at the first epoch that is read, and nothing of that epoch is taken. Each epoch of the
-reading runtime has a cut for every upstream, with the identity and the epoch of its log, and cuts of the upstream's
-feeds (`NAME/feed`).
+directory may be that of another log, or an older copy. Each epoch's footer has the checksum of the previous epoch, so
+that a wrong directory is detected at the first epoch that is read, and nothing of that epoch is taken. Each epoch of
+the reading runtime has a cut for every upstream, with the identity and the epoch of the upstream's log, and cuts of the
+upstream's feeds (`NAME/feed`).
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class UpstreamLog:
 
         ``directory`` is the upstream's run directory, ``start`` the position after the last epoch read. If ``start`` is
         None, reading begins with the first epoch, or with the newest snapshot if that epoch is retired. ``on_found`` is
-        called once a log exists, before the first epoch that remains is looked up; a callback that registers the
-        consumer thus prevents the removal of this epoch and all later ones.
+        called once a log exists, before the first remaining epoch is looked up. So a callback that registers the
+        consumer prevents the removal of that epoch and all later ones.
         """
         self.origin_id = origin_id
         self.name = name
@@ -140,7 +140,7 @@ class UpstreamLog:
         return self._log.latest()
 
     def next(self) -> UpstreamEpoch | None:
-        """Return the next epoch, or None if there is none yet, which costs one look-up.
+        """Return the next epoch, or None if there is none yet; a call that returns None costs one look-up.
 
         Raises `EpochLogError`: an `UpstreamError` for a log that does not continue from the position, a
         `TornSegmentError` for an incomplete epoch.
@@ -155,7 +155,7 @@ class UpstreamLog:
         return self._follow(self._log.read(epoch))
 
     def _open(self) -> bool:
-        """Return True if the log exists and continues from the position; raise `UpstreamError` if it never can."""
+        """Return True if the log exists and continues from the position; raise `UpstreamError` if it cannot."""
         newest = self._log.latest()
         if newest < 0:
             return False
@@ -191,7 +191,7 @@ class UpstreamLog:
         return position.checksum in (None, hidden.checksum)
 
     def _first_epoch(self) -> UpstreamEpoch:
-        """Return the first epoch, or if it is retired, the newest snapshot, after which later epochs are read."""
+        """Return the first epoch; if it is retired, return the newest snapshot, after which later epochs are read."""
         if self._log.first() == 0:
             return self._follow(self._log.read(0))
         snapshot = self._snapshots.newest(self._log.latest())
@@ -241,7 +241,7 @@ class UpstreamLog:
     def _named(self, batch: pa.RecordBatch, symbols: list[str]) -> pa.RecordBatch:
         """Return the rows with the names that their symbols have in this runtime.
 
-        Append to ``symbols`` those that were not seen before, if this upstream's symbols are ``own``.
+        Append to ``symbols`` the symbols that were not seen before, if this upstream's symbols are ``own``.
         """
         if self._symbols == "shared":
             return batch

@@ -4,9 +4,8 @@
 claims/8b1f….json   in the run directory of the main runtime: a session, and the log that has its messages
 ```
 
-A runtime that reads the same session into another log would add every message a second time. The claim refuses such a
-runtime as soon as its feed has named the session, and at the latest at the first epoch in which both logs would be
-merged.
+A runtime that reads the same session into another log would add every message a second time. Such a runtime is refused
+as soon as its feed has named the session, and at the latest at the first epoch in which both logs would be merged.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class SessionClaims:
     """Session claims of one system of runtimes. Any number of processes may take claims."""
 
     def __init__(self, system: Path, disk: Disk = LOCAL_DISK) -> None:
-        """Use the claims of a system; ``system`` is the run directory of its main runtime, which need not exist yet."""
+        """Use the claims of a system; ``system`` is its main runtime's run directory, which need not exist yet."""
         self._directory = system / CLAIMS
         self._disk = disk
 

@@ -1,6 +1,7 @@
 """Executor of view programs: turns the deltas of relations into the changes of views.
 
-The host of the executor (the express lane, Spark, a script's run, a backtest) gives it deltas and stores its state.
+The host of the executor (the express lane, Spark, a script's run, a backtest) passes deltas to the executor and stores
+its state.
 
 ```
 segment ──▶ preaggregate ──▶ routing ──payloads──▶ ShardState.step ──▶ changes per view (rows -/+)

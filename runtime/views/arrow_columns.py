@@ -1,8 +1,8 @@
-"""Binds the columns of Arrow tables to the arrays of a batch: 3 µs a table, where pyarrow's objects take 3 µs a column.
+"""Binds the columns of Arrow tables to the arrays of a batch, in 3 µs a table; pyarrow's objects take 3 µs a column.
 
 The columns of a record batch are exported at once, by Arrow's C data interface, and a compiled kernel reads the
 addresses of their values (`library.arrow`). Only columns of 64 bits that a relation declares without NULL are bound;
-the others are converted through numpy, and so are all columns as long as a node of the graph is interpreted.
+the others are converted through numpy. While a node of the graph is interpreted, all columns are converted.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ColumnBinding(Structure):
     def bind(self, batch: pa.RecordBatch) -> tuple[Field, ...] | None:
         """Bind the columns that can be bound; return the other fields, or None if nothing is bound, not even weights.
 
-        The values stay bound, and the record batch in memory, until the next call.
+        The values stay bound, and the record batch stays in memory, until the next call.
         """
         if not batch.schema.equals(self._plan.schema):
             self._choose(batch.schema)

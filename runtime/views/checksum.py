@@ -1,12 +1,12 @@
 """Checksum of a view's rows, by which two lanes find out if their states of the view are equal.
 
-The checksum of a multiset of rows is the sum of their hashes, each times its weight, modulo 2^64. It does not depend on
-the order of the rows, and the checksum of a view at a version is its checksum at the previous version plus that of
-the changes: unchanged rows need not be read. Two different multisets have the same checksum with a probability
-of about 2^-64; the hash does not protect against deliberate collisions.
+The checksum of a multiset of rows is the sum of the rows' hashes, each multiplied by the row's weight, modulo 2^64. It
+does not depend on the order of the rows. The checksum of a view at a version is its checksum at the previous version
+plus the checksum of the changes, so that unchanged rows need not be read. Two different multisets have the same
+checksum with a probability of about 2^-64; the hash does not protect against deliberate collisions.
 
 A hash depends on the values of a row, and not on how they are stored: a nullable column hashes like a non-nullable
-one, a dictionary like plain strings, -0.0 like 0.0, and every NaN like any other.
+column, a dictionary column like a plain string column, -0.0 like 0.0, and every NaN like any other NaN.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _NAN: Final = np.uint64(0x7FF8000000000000)
 def changes_checksum(view: View, changes: pa.Table) -> int:
     """Return the checksum of rows of a view; the weights are the last column.
 
-    The value of a double that DuckDB computes is not hashed, only whether it is NULL: a sum of doubles depends on the
-    order of its terms, so two correct lanes may differ in the last bit.
+    If DuckDB computes a double, the hash depends only on whether the double is NULL. The reason is that a sum of
+    doubles depends on the order of its terms, so two correct lanes may differ in the last bit.
     """
     if not changes.num_rows:
         return 0

@@ -232,7 +232,7 @@ class EventLoop(Structure):
     def run(self, errors: dict[str, Exception]) -> bool:
         """Process events up to one that changes a watched view; return False if there is none.
 
-        After True, the changed rows of the watched views are in the views' batches.
+        If the result is True, the changed rows of the watched views are in the views' batches.
         """
         for batch in self._relations.values():
             batch.lend()

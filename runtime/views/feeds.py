@@ -1,10 +1,10 @@
 """Inputs of nodes: the rows that changed in one step, as the kernel of a node reads them (`Rows`).
 
 The deltas of a map (`Feed`) come in one of two forms. If the shard gets the deltas of relations, a node's kernel
-computes those of the map from the changed rows of its relation (`MapFeed`). If the shard gets payloads, as on Spark,
-the deltas of the map were added up by key before (`ColumnFeed`). A node's kernel is written once for both: `Rows.open`
-writes the loop over the rows, and binds the keys, the weight and the weighted sums of each row to variables. Changes of
-operators are `Rows`, too; see `nodes.flow`.
+computes the map's deltas from the changed rows of the map's relation (`MapFeed`). If the shard gets payloads, as on
+Spark, the map's deltas have been added up by key already (`ColumnFeed`). A node's kernel is written once for both:
+`Rows.open` writes the loop over the rows, and binds the keys, the weight and the weighted sums of each row to
+variables. Changes of operators are `Rows`, too; see `nodes.flow`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ Words = npt.NDArray[np.int64]
 class ColumnBatch(Batch):
     """A batch of rows by column: for each field an array of values, and one of NULL flags if the field is nullable.
 
-    The arrays belong to the batch, so that `append` can add rows, or to an Arrow table (`fill_arrow`) or another owner.
+    The arrays belong to the batch or to another owner, such as an Arrow table (`fill_arrow`). `append` adds rows only
+    to arrays of the batch.
     """
 
     def __init__(self, fields: Sequence[Field], room: int = 64) -> None:
@@ -62,7 +63,7 @@ class ColumnBatch(Batch):
         """Binding of the columns of Arrow tables to the arrays; None until every node of the graph is compiled."""
 
     def place(self, name: str) -> int:
-        """Return the number of the array with a field's values; the next one has its NULL flags."""
+        """Return the number of the array with a field's values; the next array has the field's NULL flags."""
         return self._places[name]
 
     def word_place(self, field: Field) -> int | None:
@@ -91,8 +92,8 @@ class ColumnBatch(Batch):
     def put_room(self, k: KernelSource, count: str, stops: Callable[[int], None]) -> None:
         """Write the lines that check that there is room for ``count`` more rows.
 
-        ``stops`` writes the lines that end the kernel if there is none; its argument is the kernel's status. The batch
-        is then grown, and the kernel called again.
+        ``stops`` writes the lines that end the kernel if there is no room; its argument is the kernel's status. The
+        batch is then grown, and the kernel called again.
         """
         status, meta = k.need(lambda: self.grow(2 * self.room + 2)), k.cells(self, 0)
         with k.block(f"if {meta}[{self.ROWS}] + {count} > {meta}[{self.ROOM}]:"):
@@ -305,9 +306,9 @@ class Rows(ABC):
         """Write the loop over the rows; the caller writes its body. ``names`` are the columns to load, by default all.
 
         The loop begins at the row of the kernel's cursor ``s[0]``; ``e`` is the number of the current row. After the
-        loop the cursor is 0. With ``stays_at_end`` it is the number of rows: a kernel that stops after the loop then
-        skips the loop when it is resumed, and has to set the cursor to 0 itself. A kernel has one such loop. The body
-        must not contain ``continue``; it may end the kernel with `stop`.
+        loop the cursor is 0; with ``stays_at_end`` it is the number of rows. In that case a kernel that stops after the
+        loop skips the loop when it is resumed, and has to set the cursor to 0 itself. A kernel has one such loop. The
+        body must not contain ``continue``; it may end the kernel with `stop`.
         """
         wanted = [field.name for field in self.fields if names is None or field.name in names]
         rows = " + ".join(f"{k.cells(batch, 0)}[{batch.ROWS}]" for batch in self.batches)
@@ -315,7 +316,7 @@ class Rows(ABC):
         with k.block("while e < rows:"):
             with self.row(k, wanted, "e") as row:
                 # All values are loaded here: a value that was loaded within a condition of the caller would be
-                # undefined after it.
+                # undefined after that condition.
                 yield Row({name: Emitter(k).used(row.values[name]) for name in wanted}, row.weight)
             k.put("e += 1")
         k.put("s[0] = e" if stays_at_end else "s[0] = 0")
@@ -323,11 +324,12 @@ class Rows(ABC):
     @abstractmethod
     @contextmanager
     def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[Row]:
-        """Write the lines that bind some columns of a row to variables; ``number`` is the row's number, an identifier.
+        """Write the lines that bind some columns of a row to variables; ``number`` is the identifier of its number.
 
         The lines that the caller writes within the context belong to the row, and are skipped if a condition skips the
-        row. The lines that load a value may be written only when the caller looks up the value; so the caller looks up
-        all values before it opens a block of its own. The caller also marks the values that it uses (`Emitter.used`).
+        row. Some of the lines that load a value are not written until the caller looks up the value. So the caller
+        looks up all values before it opens a block of its own. The caller also marks the values that it uses
+        (`Emitter.used`).
         """
 
     def field(self, name: str) -> Field:
@@ -387,7 +389,7 @@ class Feed(Rows):
         return [field.name for field, name in names if prefix + name in columns]
 
     def named(self, row: Row, prefix: str = "") -> dict[str, Value]:
-        """Return the columns and the weight of a row by the prefix followed by their names in the plan."""
+        """Return the columns and the weight of a row; each key is the prefix followed by the name in the plan."""
         names = dict(zip((field.name for field in self.sum_fields), self.sums, strict=True))
         values = {prefix + names.get(name, name): value for name, value in row.values.items()}
         return {**values, f"{prefix}weight": Value(row.weight, "int64")}
@@ -442,7 +444,7 @@ def _weighted(k: KernelSource, value: Value, weight: str) -> Value:
 
 
 class ColumnFeed(Feed):
-    """Deltas of a map that were added up by key before: keys, weight and sums are columns of the feed's own batch."""
+    """Deltas of a map that have been added up by key: keys, weight and sums are columns of the feed's own batch."""
 
     def __init__(self, keys: Sequence[Field], sums: Sequence[str], room: int = 64) -> None:
         super().__init__(keys, sums, ColumnBatch([*keys, *_sum_fields(sums)], room))

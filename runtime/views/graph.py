@@ -6,8 +6,8 @@ relations, or payloads of maps ──▶ feeds ──▶ for each map in turn:
 ──▶ thresholds, operators, recomputed queries ──▶ show ──▶ one batch of changes per view
 ```
 
-Structures have identities: two views that need the same index over the same map share it, and a new program keeps each
-structure of the previous program whose identity it needs too.
+Structures have identities: two views that need the same index over the same map share it, and a new program keeps the
+structures of the previous program whose identities it needs as well.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class GraphBuilder:
     ) -> None:
         """Collect nodes for a program.
 
-        ``structures`` are those of the previous program, by identity; those that are needed again are kept.
+        ``structures`` are the structures of the previous program, by identity; those that are needed again are used.
         """
         self.program = program
         self.strings = strings
@@ -115,8 +115,8 @@ class GraphBuilder:
         self.ends: list[Runnable] = []
         """Units that run after the nodes of all maps."""
         self.shows: list[tuple[str, Totals, Callable[[bool], Node]]] = []
-        """Tuples of a view, the totals that it shows, and the function that makes its node; the argument of the
-        function is ``settles`` of `Show`.
+        """Tuples of a view, the totals that the view shows, and the function that makes the node; the function's
+        argument is ``settles`` of `Show`.
         """
         self.transient: list[ColumnBatch] = []
         """Batches that are empty again after a step."""
@@ -127,7 +127,7 @@ class GraphBuilder:
 
     @contextmanager
     def of(self, view: View) -> Iterator[None]:
-        """Assign the nodes and structures that are added within the context to this view."""
+        """Assign to this view the nodes and structures that are added within the context."""
         self._view = view.name
         yield
 
@@ -183,7 +183,7 @@ class GraphBuilder:
     def totals(self, view: View, number: int, on: Sequence[str], *, is_result: bool = False) -> Totals:
         """Return the totals of a map by some of its keys.
 
-        Rows in which one of these keys is NULL count only if ``on`` is all keys.
+        Rows in which one of these keys is NULL count only if ``on`` has all keys of the map.
         """
         every = len(on) == len(self.program.maps[number].keys)
 
@@ -307,7 +307,7 @@ class Graph:
 
     @property
     def calls_duckdb(self) -> bool:
-        """True if only DuckDB computes some of the views, so that no kernel runs the whole graph."""
+        """True if some of the views are computed by DuckDB, so that no kernel runs the whole graph."""
         return bool(self._others)
 
     @property
@@ -356,7 +356,7 @@ class Graph:
         self._sequence.skip(failed)
 
     def run_others(self, failed: Collection[str], errors: dict[str, Exception]) -> None:
-        """Run the units that call DuckDB, after the nodes; add their errors to ``errors``, the errors of the nodes."""
+        """Run the units that call DuckDB, after the nodes; add their errors to ``errors``, which has the nodes'."""
         for other in self._others:
             if other.views <= {*failed, *errors}:
                 continue

@@ -33,10 +33,10 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 class ResultRows:
-    """Rows of ``width`` words → multiplicity, which is never 0. Not thread-safe: one owner at a time.
+    """Rows of ``width`` words, each with its multiplicity, which is never 0. Not thread-safe: one owner at a time.
 
-    A checkpoint is a run, with the layout of `runtime.state.columnar.table.KeyedTable`: the rows that changed with
-    their multiplicities, and the rows that were removed.
+    A checkpoint is a run, with the layout of `runtime.state.columnar.table.KeyedTable`: the changed rows with their
+    multiplicities, and the removed rows.
     """
 
     def __init__(self, width: int, *, is_saved: bool = False, kernels: Kernels | None = None) -> None:
@@ -77,7 +77,7 @@ class ResultRows:
         return int(self._numbers[kernel.TOTAL])
 
     def add(self, words: Words, weights: Words) -> tuple[Words, Words]:
-        """Add changes, shapes (n, width) and (n,), whose rows may repeat.
+        """Add changes, of the shapes (n, width) and (n,); a row may occur several times.
 
         Returns the net changes: words and weights of each row whose multiplicity has changed, without duplicates.
         """
@@ -210,7 +210,8 @@ class MaterialisedView:
     """The rows of one view, with their multiplicities. One owner at a time.
 
     If a row is removed before it is added, as in relations whose deletions may arrive first, its multiplicity is below
-    0 until then; it is stored but not shown. Changes are pending until the rows are read or `settle` is called.
+    0 until it is added; such a row is stored but not shown. Changes are pending until the rows are read or `settle` is
+    called.
     """
 
     def __init__(
@@ -247,7 +248,7 @@ class MaterialisedView:
         return self.table.total
 
     def apply(self, changes: pa.Table | None) -> None:
-        """Add a version's changes, or None if there are none, to the pending ones, which a read of the rows applies."""
+        """Add a version's changes, which may be None, to the pending changes; these are applied when rows are read."""
         if changes is not None and changes.num_rows:
             self.changes += changes.num_rows
             self.waiting.add(changes)

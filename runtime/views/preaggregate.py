@@ -6,8 +6,9 @@ This stage reduces the volume: its output is one row per changed key, whatever t
 deltas of a relation ──▶ one batch of columns ──▶ one kernel for all maps with the same keys ──▶ totals ──▶ payloads
 ```
 
-The kernel is the one with which a graph over relations keeps totals (`nodes.totals`), so that sums have the same
-meaning and the same limit in both. Until it is compiled it is interpreted, which takes a few microseconds per row.
+The kernel is the one with which a graph over relations maintains totals (`nodes.totals`), so that sums have the same
+meaning and the same limit here as in a graph. Until it is compiled it is interpreted, which takes a few microseconds
+per row.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from runtime.views.strings import Strings
 __all__ = ["Preaggregation"]
 
 _KEPT_RECORDS: Final = 1 << 15
-"""Number of records up to which a table keeps its room between two batches."""
+"""Greatest number of records of a table that retains its capacity between two batches."""
 _KEPT_STRINGS: Final = 1 << 16
 """Number of strings above which all strings are dropped between two batches."""
 
@@ -44,8 +45,8 @@ Words = npt.NDArray[np.int64]
 class Preaggregation:
     """Adds up the deltas of one relation for its maps. Not thread-safe.
 
-    Maps with the same condition and keys have one table. If one of them fails, each map has a table of its own from
-    then on, so that the others continue.
+    Maps with the same condition and keys have one table. If one of these maps fails, each of them has a table of its
+    own from then on, so that the others continue.
     """
 
     def __init__(self, relation: Relation, maps: Sequence[Map]) -> None:
@@ -111,7 +112,7 @@ class Preaggregation:
         self._tables.remove(table)
         singles = [single for map_ in table.maps for single in self._tables_of([map_])]
         self._tables += singles
-        self._batch.binding = None  # the new kernels are interpreted at first, and then read arrays, not addresses
+        self._batch.binding = None  # the new kernels are interpreted at first: they read arrays, not addresses
         self._fill(deltas)
         results: dict[int, pa.Table | str] = {}
         for single in singles:
@@ -173,7 +174,7 @@ class _KeyTotals:
 
 
 def _effective(payload: pa.Table, words: Words, places: Sequence[int]) -> pa.Table:
-    """Return the rows of a payload whose weight, or one of whose sums at these places, is not 0."""
+    """Return the rows of a payload in which the weight, or a sum at one of these places, is not 0."""
     stays = words[0] != 0
     for place in places:
         if stays.all():

@@ -1,9 +1,9 @@
 """Placement of the parts of a view program in shards, and routing of segments of deltas to the shards that need them.
 
 A view is spread over all shards if each of its maps has a key by which matching rows are in the same shard. For a
-linear view, this key is all keys of its map together. For a join, it is a key that the join compares for equality; for
-a graph of operators, a key that all of the operators preserve. Any other view lives in one shard, together with all
-maps that it reads. A new view is filled with the rows that its relations had before (`fill_of`).
+linear view, this key is all keys of its map together. For a join, it is a key that the join compares for equality. For
+a graph of operators, it is a key that all operators preserve. Any other view is in one shard, together with all maps
+that the view reads. A new view is filled with the rows that its relations had before (`fill_of`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Part(msgspec.Struct, frozen=True, order=True):
     map: int
     """Map id."""
     whole: bool
-    """True if the shard keeps all keys of the map; False if it keeps only those that are assigned to it."""
+    """True if the shard keeps all keys of the map; False if it keeps only the keys that are assigned to it."""
     column: int = -1
     """Number of the key that determines the shard of a row; -1 if all keys together do."""
 
@@ -105,12 +105,12 @@ def part_of(program: Program, view: View, number: int) -> Part:
 
 
 def is_spread(program: Program, view: View) -> bool:
-    """Return True if every shard keeps the part of a view that belongs to its keys."""
+    """Return True if a view is spread over all shards, each of which keeps the rows of its keys."""
     return _keys(program, view) is not None
 
 
 def _keys(program: Program, view: View) -> Mapping[int, int | None] | None:
-    """Return map → number of the key that determines its shard (see `Body.shard_keys`), or None for one shard."""
+    """Return map → number of the key that determines a row's shard (see `Body.shard_keys`), or None for one shard."""
     keys = _shard_keys(program)[view.name]
     if keys is None:
         return None
@@ -119,12 +119,12 @@ def _keys(program: Program, view: View) -> Mapping[int, int | None] | None:
 
 
 def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
-    """Return the views that a shard keeps, wholly or in part; a view that lives in one shard stays in this shard."""
+    """Return the views that a shard keeps: a part of each spread view, and the views that are in this shard alone."""
     return [view for view in program.views if is_spread(program, view) or view.home % shards == shard]
 
 
 def parts_of_map(program: Program, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
-    """Return for each map its parts, each with the shards that keep it.
+    """Return the parts of each map, each part with the shards that keep it.
 
     If a part is not whole, each of these shards keeps the keys that are assigned to it.
     """
@@ -155,7 +155,7 @@ class Delivery(msgspec.Struct, frozen=True):
 def deliveries(
     program: Program, segments: Sequence[Segment], shards: int, kernels: Kernels | None = None
 ) -> Iterator[Delivery]:
-    """Return the deliveries to each shard of the sum of these segments' deltas, without maps that do not change."""
+    """Return the deliveries to each shard for the sum of these segments' deltas; unchanged maps are left out."""
     tables: dict[str, pa.Table] = {}
     for relation in program.relations:
         parts = [rows for s in segments if (rows := s.rows(relation.name)) is not None]
@@ -167,7 +167,7 @@ def deliveries(
 def deliveries_of(
     program: Program, tables: Mapping[str, pa.Table], shards: int, kernels: Kernels | None = None
 ) -> list[Delivery]:
-    """Return the deliveries of these deltas, by relation, to each shard, without maps that do not change.
+    """Return the deliveries to each shard for these deltas, given by relation; unchanged maps are left out.
 
     Without ``kernels`` the kernels of maps are interpreted.
     """
@@ -198,7 +198,7 @@ def fill_of(
     shards: int,
     kernels: Kernels | None = None,
 ) -> Iterator[Delivery]:
-    """Yield the deliveries to each shard that fill these views, which are new in the program.
+    """Yield the deliveries, to each shard, that fill these views, which are new in the program.
 
     ``tables`` maps relations to all of their rows before the view's first version: columns, then ``weight``. Equal rows
     must have been added up, so that a row that was removed before the view was added cannot make the view fail.
@@ -269,9 +269,10 @@ def _spread(map_: Map, part: Part, deltas: pa.Table, shards: int) -> Iterator[De
 
 
 def shard_of(map_: Map, deltas: pa.Table, shards: int, keys: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
-    """Return the shard of each row by all keys of the map, or by ``keys``; the same in every process, at every time.
+    """Return the shard of each row by all keys of the map, or by ``keys``.
 
-    Checkpoints depend on this function: if it changes, the format in `runtime.spark.beginning` must change as well.
+    The result is the same in every process, at every time. Checkpoints depend on this function: if it changes, the
+    format in `runtime.spark.beginning` must change as well.
     """
     mixed = np.full(deltas.num_rows, 0x9E3779B97F4A7C15, np.uint64)
     for name in [key.name for key in map_.keys] if keys is None else keys:

@@ -139,7 +139,7 @@ def changes_of(
 
 
 def _added_up(batches: Sequence[ColumnBatch], count: int) -> tuple[Sequence[memoryview], int]:
-    """Return the arrays of batches of few rows with equal rows added up, as by `consolidate`, and the number of rows.
+    """Add up the equal rows of batches of few rows, as `consolidate` does; return arrays and the number of rows.
 
     Equal rows have equal words: the words of a NULL are 0, strings are interned, and there is one NaN and one zero.
     """

@@ -1,12 +1,11 @@
 """A shard of a view program: its graph, its strings, and one step per version.
 
 The same class serves every host. Spark's state workers pass payloads to it, which are deltas added up by key for the
-shard; the express lane, a script's run and a backtest pass the deltas of relations. A shard is deterministic: the
-same rows within a version give the same changes, whatever their order, and whether its kernels are interpreted or
-compiled.
+shard; the express lane, a script's run and a backtest pass the deltas of relations. A shard is deterministic: the same
+rows within a version give the same changes, in any order, and with interpreted or compiled kernels.
 
 A checkpoint of a shard is a *run*: either a *base*, which has the whole state, or the rows that were processed since
-the run before. A restored shard loads a base and then processes the rows of the later runs again.
+the previous run. A restored shard loads a base and then processes the rows of the later runs again.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ Words = npt.NDArray[np.int64]
 _Delivered = Iterable[tuple[Part, pa.Table | str]]
 
 _SPARE_STRINGS: Final = 4096
-"""A base renumbers the strings if there are this many more of them than twice the strings in use."""
+"""A base renumbers the strings if their number exceeds this number plus twice the number of strings in use."""
 _WORD_BYTES: Final = 8
 """Assumed size of a value in bytes, for `ShardState.taken_bytes`."""
 
@@ -386,8 +385,8 @@ class ShardState:
     def migrate(self, program: Program) -> None:
         """Switch to another program, before its first version; a base must be saved after that version.
 
-        Views that stay keep their state. A structure is kept only if a view that has not failed uses it, because a
-        failure may have left a structure without some of its rows.
+        Views that are the same in both programs keep their state. A structure is kept only if a view that has not
+        failed uses it, because a failure may have left a structure without some of its rows.
         """
         stays = {
             view.name
@@ -426,7 +425,8 @@ class ShardState:
     def _filled(self, fillers: Mapping[str, Any]) -> Step:
         """Fill each new view in a state of its own, and take over the structures of that state.
 
-        ``fillers`` maps a view to a function that puts its rows into that state, or to the reason why it fails.
+        ``fillers`` maps a view to a function that puts the view's rows into that state, or to the reason why the view
+        fails.
         """
         if not fillers:
             return Step({}, {})
@@ -521,7 +521,7 @@ class ShardState:
         return np.flatnonzero(is_used)
 
     def _in_order(self, chosen: Words) -> tuple[list[str], Words]:
-        """Return the strings with these numbers in ascending order, and an array from number to place among them."""
+        """Return the strings with these numbers in ascending order, and an array from number to place."""
         texts = [self._strings.text(number) for number in chosen.tolist()]
         order = sorted(range(len(texts)), key=texts.__getitem__)
         numbers = np.zeros(max(1, len(self._strings)), np.int64)

@@ -123,7 +123,7 @@ class TakenIn(msgspec.Struct, frozen=True):
     taken: Sequence[tuple[str, pa.Table | pa.RecordBatch]]
     """Relation or code of a part, with its rows, in the order of arrival."""
     columns: Mapping[str, frozenset[str]] | None
-    """Relation → columns that are read; rows that are equal in these are added up. None for payloads of maps."""
+    """Relation → columns that are read; rows equal in these columns are added up. None for payloads of maps."""
     results: Mapping[str, Sequence[pa.Table]]
     """Recomputed view → changes of its rows."""
 

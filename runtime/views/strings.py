@@ -28,13 +28,11 @@ _LEAST: Final = 64
 _GAP: Final = 1 << 32
 """Distance of the ranks of neighbours after all strings were ranked."""
 _FEW: Final = 64
-"""Number of values up to which they are converted one by one, because calls of Arrow may release the interpreter
-lock.
-"""
+"""Greatest number of values that are converted one by one, because calls of Arrow may release the interpreter lock."""
 _STRING: Final = pa.string()
 _MANY: Final = 8
-"""All strings are ranked again, and not each new one by itself, if there are fewer than this many known strings for
-each new one.
+"""New strings are ranked one by one if this many strings per new one are ranked already; otherwise all are ranked
+again.
 """
 
 
@@ -92,7 +90,7 @@ class Strings:
         # A test is dropped with the last kernel that reads its array.
         self._tested: WeakValueDictionary[str | frozenset[str], _Tested] = WeakValueDictionary()
         self._refreshed = 0
-        """Number of strings in all arrays; -1 if there is a new array."""
+        """Number of strings that every array contains; -1 if there is a new array."""
 
     def __len__(self) -> int:
         return len(self._strings)
@@ -102,7 +100,7 @@ class Strings:
         return list(self._strings)
 
     def number(self, text: str) -> int:
-        """Return the number of a string; after a new one, `refresh` must be called before a kernel runs."""
+        """Return the number of a string; after a new string, `refresh` must be called before a kernel runs."""
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = len(self._strings)
@@ -181,7 +179,7 @@ class Strings:
         return tested
 
     def refresh(self) -> None:
-        """Add the strings that are new since the last call to all arrays."""
+        """Add to all arrays the strings that are new since the last call."""
         count = len(self._strings)
         if count == self._refreshed:
             return

@@ -1,7 +1,7 @@
 """Rows as tuples of Python values: functions, generated for the fields of a batch, that write and read its cells.
 
 A row of a few columns takes 0.3 µs to write and 0.5 µs to read; loops over descriptions of columns take three times as
-long. The source of a function contains nothing of a program but the types and places of fields.
+long. The only data of a program in the source of a function are the types and places of fields.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from runtime.views.emission.values import Field
 __all__ = ["Column", "RowReader", "RowWriter", "columns_of", "row_reader", "row_writer"]
 
 Column = tuple[str, bool, int, int]
-"""A column of a batch: type, whether it may be NULL, its number in a row, and the place of its values, after which
-its NULL flags follow.
+"""A column of a batch: type, whether it may be NULL, its number in a row, and the place of its values; its NULL flags
+are at the place after that.
 """
 RowWriter = Callable[[Any, int, Sequence[Any], Callable[[str], int]], None]
 RowReader = Callable[[str, Any, Callable[[int], str]], list[tuple[str, tuple[Any, ...], int]]]

@@ -10,7 +10,7 @@ apply ──Deltas──▶ ExpressViews ──▶ ShardState: the state that is
 ```
 
 Versions that are published between two barriers are ahead of the committed epochs. After a crash the state is that of
-the last epoch, and the feed is read again from its cut, so that the same messages give the same views.
+the last epoch, and the feed is read again from the cut of that epoch, so that the same messages give the same views.
 """
 
 from runtime.engine.express.state import ExpressState

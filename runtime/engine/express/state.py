@@ -39,7 +39,7 @@ class _Run(msgspec.Struct, frozen=True, array_like=True):
     first_string: int
     """Number of the first of the strings."""
     strings: list[str]
-    """Strings that were added to the pool of the results."""
+    """Strings that were added to the string pool of the results."""
     results: dict[str, bytes]
     """Runs of the views' results, by view."""
 
@@ -93,7 +93,7 @@ class ExpressState:
         self._is_new = self.dirty = True
 
     def close(self, changes: Mapping[str, PendingChanges], *, is_dirty: bool = True) -> Closed:
-        """Close an epoch with these changes of views; ``is_dirty`` is True if rows were added in it."""
+        """Close an epoch with these changes of views; ``is_dirty`` is True if rows were added in that epoch."""
         self.dirty = self.dirty or is_dirty or bool(changes)
         return self.results.close(changes)
 
@@ -165,7 +165,7 @@ class ExpressState:
 
 
 _SPARE_STRINGS: Final = 4096
-"""Number of strings above which a base rebuilds the pool, in addition to twice the number that the rows can contain."""
+"""A base rebuilds the pool if it has more strings than this number plus twice as many as the rows can contain."""
 
 
 class ResultsRun(msgspec.Struct, frozen=True):
@@ -180,7 +180,7 @@ class ResultsRun(msgspec.Struct, frozen=True):
 
 
 class Closed:
-    """Changes of views in an epoch; the first use consolidates them and adds them to the views' results."""
+    """Changes of views in an epoch; the first call of `rows` consolidates them and adds them to the results."""
 
     def __init__(self, changes: Mapping[str, PendingChanges], results: Results) -> None:
         self._changes, self._results = dict(changes), results

@@ -1,8 +1,8 @@
-"""Pipeline of the express lane's views in an ingest: it publishes a version for each step, and a section per epoch.
+"""Pipeline of the express lane's views in an ingest: it publishes each step's version, and emits each epoch's changes.
 
 New views are filled from a relation snapshot, the segments since then, and the deltas of the open epoch. A separate
-thread can read most of these rows before the barrier at which the views begin. The barrier then adds only the few
-epochs since, so that filling a view hardly delays the feed.
+thread can read most of these rows before the barrier at which the views begin. At this barrier only the few epochs
+since then are added, so that filling a view hardly delays the feed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Filled(msgspec.Struct, frozen=True, eq=False):
     epoch: int
     """The last epoch whose rows are included."""
     columns: Mapping[str, Collection[str]]
-    """Columns that are read of each relation."""
+    """Columns of each relation that are read."""
     tables: Mapping[str, pa.Table | None]
     """Rows of each relation in these columns (at least one) and ``weight``; None if the relation never had a row."""
 
@@ -54,7 +54,7 @@ class Filling:
         self._snapshots = snapshots
 
     def read(self, old: Program, new: Program, epoch: int, before: Filled | None = None) -> Filled:
-        """Return the tables for the views of ``new`` missing in ``old``, at an epoch; reuse ``before`` if possible."""
+        """Return the tables, at an epoch, for the views of ``new`` that ``old`` lacks; reuse ``before`` if possible."""
         try:
             return self._read(old, new, epoch, before)
         except EpochLogError:
@@ -96,8 +96,8 @@ def _together(base: pa.Table | None, rows: pa.Table | None) -> pa.Table | None:
 _MOST_DELTAS: Final = 1024
 """Greatest number of `Deltas` that a call takes."""
 ANEW: Final = "anew/"
-"""Prefix of an attribute of an epoch, followed by a view's name: the view existed already, and its section has all its
-rows in place of changes."""
+"""Prefix of an attribute of an epoch; a view's name follows it. The attribute states that the view existed before, and
+that its section contains all rows of the view instead of changes."""
 
 
 class Update(msgspec.Struct, frozen=True, eq=False):
@@ -114,13 +114,13 @@ class Update(msgspec.Struct, frozen=True, eq=False):
     failed: Mapping[str, str]
     """Reason for the failure of each view that failed in this version."""
     program: Program | None = None
-    """Program of the lane from this version on; None if it is that of the version before."""
+    """Program of the lane from this version on; None if it is that of the previous version."""
     closes: bool = False
     """True if the views are now as of the end of ``epoch``; later changes belong to the next epoch."""
     applied_s: float = 0.0
     """Time at which the last of the messages was applied, in seconds of the ingest's clock; 0 without messages."""
     stepped_s: float = 0.0
-    """Time at which the views had processed the messages, on the same clock."""
+    """Time at which the views had processed the messages, in seconds of the ingest's clock."""
 
 
 class ExpressViews(Pipeline):
@@ -243,7 +243,7 @@ class ExpressViews(Pipeline):
         context.emit(self.close())
 
     def _change_over(self, record: Program, prepared: Filled | None) -> Update:
-        """Change to this lane's views of another catalogue, as of the end of the epoch that closes."""
+        """Change to the views that a new catalogue has for this lane, as of the end of the epoch that closes."""
         old, new = self._state.program, lane_program(record, "express")
         names = new_views(old, new)
         gone = {view.name for view in old.views} - {view.name for view in new.views}
@@ -289,8 +289,8 @@ class ExpressViews(Pipeline):
         )
 
     def close(self) -> Sections:
-        """Close the epoch and return its changes of each view; the saved state is then as of its end."""
-        # Rows that a view published before it failed belong to no result, as in the Spark lane.
+        """Close the epoch and return each view's changes in it; the state to save is then the state at its end."""
+        # Rows that a view published before it failed are part of no result; the Spark lane drops them, too.
         changes = {name: changed for name, changed in self._changes.items() if name not in self._state.failed}
         closed = self._state.close(changes, is_dirty=bool(self._open))
 

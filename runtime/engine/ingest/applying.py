@@ -33,20 +33,20 @@ _JOINED_TUPLES: Final = 1 << 14
 """Number of tuples up to which batches are joined for an adaptor; copying larger batches costs more than joining
 saves."""
 _GO_ON: Final = "what an epoch's end has left"
-"""Input that the step repeats if it begins a barrier in the middle of another input, to continue after the barrier."""
+"""Input that the step repeats if it begins a barrier within another input, to continue with the rest of that input."""
 _DONE: Final = object()
 """Value that `next` returns for an input that is completely applied; another value means that the epoch is full."""
 _TOUCHES: Final = TOUCHES.name
 _SEALED_TIMES: Final = {TRADES.name: MARKET_TIMES[TRADES.name]}
-"""Relations whose watermarks are sealed, for runtimes that read the log."""
+"""Relations whose watermarks are sealed for runtimes that read the log, each with its time column."""
 _ON_DEMAND: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
-"""Relations that derived streams receive only if one of them reads them."""
+"""Relations that the node of the derived streams receives only if a stream reads them."""
 _LARGE_ROWS: Final = 1 << 16
 """Number of rows at which the gathered deltas are emitted before more are added."""
 
 
 class StreamsNode(Pipeline):
-    """Node of the derived streams, with the relations that it reads; these change only while it drains."""
+    """Node of the derived streams, with the relations that it reads; these relations change only during a drain."""
 
     @property
     @abstractmethod
@@ -80,15 +80,16 @@ class Applying(Pipeline):
     epoch is full, the step itself begins a barrier, in the middle of the result of a formatter. The rest of the result,
     and all input that has arrived meanwhile, is applied when the barrier has completed.
 
-    An origin can fail because of its source, of bytes that cannot be decoded or of a malformed tuple. Then its earlier
-    input is applied, the other origins continue to their ends, and all of that is sealed; at last the ingest fails with
-    the reasons, because its input is not complete. An error of an adaptor fails the ingest immediately, because the
-    adaptor's state may be half changed. An origin with `Origin.is_own` is independent of the others: the ingest does
-    not wait for its end, and its failure is only reported to the listener. An `AdaptorError` of such an origin is
-    handled as its failure, too, because the adaptor raises it before it has changed anything.
+    An origin can fail because of its source, because of bytes that cannot be decoded, or because of a malformed tuple.
+    Then the earlier input of that origin is applied, the other origins continue to their ends, and all of this input is
+    sealed. At last the ingest fails with the reasons, because its input is not complete. An error of an adaptor fails
+    the ingest immediately, because the adaptor's state may be half changed. An origin with `Origin.is_own` is
+    independent of the others: the ingest does not wait for its end, and its failure is only reported to the listener.
+    An `AdaptorError` of such an origin is handled as a failure of the origin, too, because the adaptor raises it before
+    it has changed anything.
 
-    A `Turnover`, a change of origins, is made at the cut of its barrier. The input from an upstream is whole epochs of
-    deltas: they are neither ordered nor adapted, and an epoch of this ingest may end after each of them.
+    A `Turnover`, a change of origins, is made at the cut of its barrier. The input from an upstream consists of whole
+    epochs of deltas. They need neither order nor adaptor, and an epoch of this ingest may end after each of them.
 
     All state, including that of origins and adaptors, belongs to the worker that makes the call; there is one call at a
     time.
@@ -138,7 +139,7 @@ class Applying(Pipeline):
         self._emit(self._open.take(), context)
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:
-        """Cut here; an empty epoch is not closed, unless the barrier has a payload."""
+        """Cut the open epoch; an empty epoch is not closed, unless the barrier has a payload."""
         context.begin_barrier(barrier)
         if self._open.holds_any or barrier.payload is not None:
             self._cut(context, barrier)
@@ -156,7 +157,7 @@ class Applying(Pipeline):
             raise EngineError("; ".join(self._failures))
 
     def _emit(self, deltas: Deltas | None, context: Context) -> None:
-        """Emit deltas to views and the epoch sink; emit to derived streams the relations that they may read."""
+        """Emit deltas to views and the epoch sink; derived streams get the relations that they may read."""
         if deltas is None:
             return
         if self._streams is None:
@@ -177,7 +178,7 @@ class Applying(Pipeline):
             context.emit(deltas, successor, size=deltas.messages)
 
     def _switch_touches(self) -> None:
-        """Switch the adaptors' TOUCHES on or off if the relations that the streams read have changed."""
+        """Make the adaptors compute the relation TOUCHES only while a derived stream reads it."""
         if self._streams is None or self._given is (reads := self._streams.reads):
             return
         self._given = reads
@@ -336,12 +337,13 @@ class Applying(Pipeline):
     def _may_have_delayed(self, origin: Origin) -> bool:
         """Return True if the sealed watermark of the trades may move because the origin has ended.
 
-        The watermark is not computed here: that visits all origins, and ten thousand of them may end at once.
+        The watermark itself is not computed here: its computation visits all origins, and ten thousand of them may end
+        at once.
         """
         return fills_trades(origin) and len(self._table.origins) + len(self._table.upstreams) > 1
 
     def _reconnect(self, origin: Origin) -> None:
-        if not origin.source.replays:  # input that no epoch has yet could not be read again
+        if not origin.source.replays:  # input that is in no epoch yet could not be read again
             self._open.set_aside(*origin.cut_at_end())
         origin.reconnect()
 
@@ -384,7 +386,7 @@ def _parts(batches: Sequence[FormattedBatch]) -> Iterator[Sequence[FormattedBatc
 
 
 class OpenEpoch:
-    """Content of the open epoch: counts of the whole epoch, and the deltas applied since the last `Deltas`.
+    """Content of the open epoch: counts of the whole epoch, and the deltas applied since `Deltas` were last taken.
 
     Batches of a relation are joined when the deltas are taken. At most 10,000 malformed tuples of an epoch have a
     description.
@@ -415,7 +417,7 @@ class OpenEpoch:
 
     @property
     def is_large(self) -> bool:
-        """True if pending rows are to be emitted before more are added, because they have reached the limit."""
+        """True if the pending rows have reached the limit, so that they are emitted before more are added."""
         return self._rows >= _LARGE_ROWS
 
     def add(self, deltas: Mapping[str, pa.RecordBatch], messages: int) -> None:

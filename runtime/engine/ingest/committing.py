@@ -20,7 +20,7 @@ class Committer(Protocol):
     """Runner of commits, one at a time; not thread-safe."""
 
     def begin(self, commit: Commit) -> None:
-        """Make a commit, now or on another thread; the commit before must have ended."""
+        """Make a commit, now or on another thread; the previous commit must have ended."""
 
     def settle(self) -> None:
         """Wait until no commit is in progress. Not to be called on the committer's thread."""
@@ -29,7 +29,7 @@ class Committer(Protocol):
         """Wait until no commit is in progress, and release everything; no commit may follow."""
 
     def beside(self, call: Callable[[], T]) -> Callable[[], T]:
-        """Start ``call`` within a commit; return a function that waits for its result, or raises its exception."""
+        """Start ``call`` within a commit; return a function that waits for its end, and returns or raises as it did."""
 
 
 class InlineCommitter(Committer):

@@ -40,7 +40,7 @@ class _Line(msgspec.Struct, frozen=True):
     total: int
     """Number of malformed tuples up to the end of the epoch, those without a letter included."""
     origin_id: int
-    """See `DeadLetter`, as for all other fields."""
+    """See `DeadLetter`, which has this field and all that follow."""
     sequence_number: int
     byte_offset: int
     row: int
@@ -79,7 +79,7 @@ class EpochDeadLetters:
         """Open the file, and cut it off at its committed length.
 
         ``committed`` is the `mark` of the last committed epoch, and ``counted`` the number of malformed tuples up to
-        it. If ``committed`` is None, as for epochs of earlier releases, the whole file counts as committed.
+        that epoch. If ``committed`` is None, as for epochs of earlier releases, the whole file counts as committed.
         """
         self._path = path
         self._disk = disk

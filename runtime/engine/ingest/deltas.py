@@ -34,7 +34,7 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     """
 
     relations: Mapping[str, pa.RecordBatch]
-    """Changed rows of each relation, at least one, with their column ``weight``; other relations are left out."""
+    """Changed rows (at least one) of each relation, with their column ``weight``; unchanged relations are left out."""
     messages: int = 0
     """Number of well-formed messages in these deltas."""
     cuts: Mapping[str, Cut] = {}
@@ -51,18 +51,18 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     sealed_watermarks: Mapping[str, int] = {}
     """Watermarks that are sealed, see `Footer.watermarks`; only in the last deltas of an epoch."""
     watermarks: Mapping[str, int] = {}
-    """Time of each relation, in nanoseconds, before which it will have no further row, for derived streams; only in the
-    last deltas of an epoch. A relation that has had no row is left out."""
+    """For derived streams: the time of each relation, in nanoseconds, before which the relation will have no further
+    row; only in the last deltas of an epoch. A relation that has had no row is left out."""
     ended: frozenset[str] = frozenset()
-    """Relations that will have no further row while the runtime runs, for derived streams; only in the last deltas of
-    an epoch."""
+    """For derived streams: the relations that will have no further row while the runtime runs; only in the last deltas
+    of an epoch."""
 
 
 class Sections(msgspec.Struct, frozen=True, eq=False):
-    """Output of a view's pipeline for the epoch that closes, emitted once, while it drains, after its last `Deltas`.
+    """Output of a view's pipeline for the epoch that closes, emitted once, in the drain after the last `Deltas`.
 
-    The sections become part of the epoch's segment, and are committed with the edits that the pipeline's objects in the
-    object space have by then.
+    The sections become part of the epoch's segment, and are committed with the edits that the pipeline has made to its
+    objects in the object space until then.
     """
 
     epoch: int
@@ -83,13 +83,13 @@ class MarkKind(Enum):
     ENDED = "ended"
     """The stream has ended."""
     LOST = "lost"
-    """The connection broke; the origin waits for the position to resume at."""
+    """The connection broke; the origin waits for the position at which to resume."""
     FAILED = "failed"
     """The origin has failed."""
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Marker in an origin's stream, delivered after all its earlier input is formatted and applied."""
+    """Marker in an origin's stream, delivered after all earlier input of the stream is formatted and applied."""
 
     origin_id: int
     """Number of the origin."""
@@ -109,4 +109,4 @@ class Completed(msgspec.Struct, frozen=True, eq=False):
     failed: tuple[tuple[int, str], ...] = ()
     """Origins whose bytes could not be formatted, each with the reason."""
     marks: tuple[Mark, ...] = ()
-    """Marks among the inputs; tuples completed by the end of a stream are in the batches."""
+    """Marks among the inputs; a tuple that the end of a stream completes is in the batches."""

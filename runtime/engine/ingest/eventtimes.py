@@ -1,7 +1,7 @@
-"""Event time: the progress of each relation that derived streams read, and the time of each epoch, sealed with it.
+"""Event time: the progress of each relation that derived streams read, and the time that is sealed with each epoch.
 
-The time of an epoch is the only row of the relation `epoch_time`, over which a view's `now()` is a subquery. If a view
-is spread over shards, every shard has that whole relation.
+The relation `epoch_time` has one row, the time of the epoch, and `now()` in a view is a subquery over this relation. If
+a view is spread over shards, every shard has the whole relation.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _SCHEMA: Final = pa.schema(
 class EventTimes:
     """Latest time of each origin, by relation; owned by the applying step.
 
-    The latest time of a market's feed is the largest of its messages of any kind, so that a quiet relation does not
-    hold back the others. The latest time of any other relation is the largest time of its rows.
+    The latest time of a market's feed is the largest time of its messages of any kind, so that a quiet relation does
+    not hold back the others. The latest time of any other relation is the largest time of its rows.
     """
 
     def __init__(self) -> None:
@@ -83,10 +83,10 @@ class EventTimes:
     ) -> tuple[dict[str, int], frozenset[str]]:
         """Return the watermark of each relation, and the relations that have ended.
 
-        The watermark of a relation is the smallest of the times that its origins and upstreams have reached; it is left
-        out if one of them has reached no time. An origin that has ended without a failure does not count. If all have
-        so ended, the relation has ended, too; its watermark is then the smallest time that they have reached, and not
-        later, because a restart may find more rows.
+        The watermark of a relation is the smallest of the times that its origins and upstreams have reached; a relation
+        is left out if one of these has reached no time. An origin that has ended without a failure does not count. If
+        all have ended without a failure, the relation has ended, too. Its watermark is then still the smallest time
+        that they have reached, because a restart may find more rows.
         """
         reached: dict[str, list[int | None]] = {name: [] for name in times}
         reached_at_end: dict[str, list[int | None]] = {name: [] for name in times}
@@ -157,9 +157,9 @@ def largest_time(column: pa.Array) -> int | None:
 class EpochTime:
     """Largest event time that was applied; owned by the applying step.
 
-    It is the largest time of any message of a market's feed, any epoch of an upstream, and any value in the time
-    columns of other relations that advance it. It never decreases, and does not advance without input. Its value at the
-    last cut is in the object space, so that a restart resumes with it.
+    It is the largest time of any message of a market's feed, any epoch of an upstream, and any row of the other
+    relations that advance it. It never decreases, and does not advance without input. Its value at the last cut is in
+    the object space, so that a restart resumes with it.
     """
 
     def __init__(self, space: ObjectSpace, times: Mapping[str, str]) -> None:

@@ -14,9 +14,9 @@ from runtime.formats import FormatError, Formatted, FormattedBatch, InputFormatt
 __all__ = ["CODEC_WEIGHT", "Formatting"]
 
 CODEC_WEIGHT: Final = 8
-"""Number of bytes as which a byte of compressed text counts, because it decodes to about eight bytes."""
+"""A byte of compressed text counts as this number of bytes, because it decodes to about eight bytes."""
 _CODEC_SHARE: Final = 4
-"""Divisor of a block's size that gives the compressed bytes of a call; text decodes to four to eight times as much."""
+"""Ratio of a block's size to a call's compressed bytes, because text decodes to four to eight times as many bytes."""
 _MOST_BUFFERS: Final = 16_384
 """Greatest number of buffers of a call."""
 
@@ -29,7 +29,7 @@ class Formatting(Pipeline):
     repeated later. An origin whose bytes cannot be decoded fails alone: its later buffers are dropped.
 
     A stream that is compressed as a whole has its own formatter, which ``takes_turns``: one worker at a time decodes,
-    and the next one decodes the following buffers while the first one parses. Otherwise one worker would decode all
+    and the next worker decodes the following buffers while the first one parses. Otherwise one worker would decode all
     buffers while the others are idle.
 
     `_repeats` is changed with `_lock` held; an origin is put into `_failed` by any worker, and never taken out.
@@ -89,7 +89,7 @@ class Formatting(Pipeline):
     def _end(self, mark: Mark, batches: list[FormattedBatch]) -> Mark:
         """Return the mark to emit; at the end of a stream, append its last tuple to ``batches`` first.
 
-        The last tuple may have no delimiter. If the stream is incomplete, the returned mark is one of failure.
+        The last tuple may have no delimiter. If the stream is incomplete, the returned mark reports a failure.
         """
         if mark.kind is not MarkKind.ENDED:
             return mark

@@ -43,7 +43,7 @@ __all__ = ["Ingest", "IngestConfig", "IngestListener"]
 
 
 class GuardedView(Pipeline):
-    """Pipeline that passes every call on to a view's pipeline until one raises, and then drops its input.
+    """Pipeline that passes every call on to a view's pipeline until a call raises, and drops all input from then on.
 
     The epoch in which the view fails has the attribute ``express/failed/NAME`` in its segment. The state is owned by
     the worker that makes the call; there is one call at a time.
@@ -162,7 +162,7 @@ class IngestListener:
         """Called when an origin has failed; the ingest continues with the others, and fails once they have ended."""
 
     def on_failed_view(self, name: str, reason: str) -> None:
-        """Called when a view's pipeline has raised; the ingest continues without it."""
+        """Called when a view's pipeline has raised; the ingest continues without the view."""
 
     def on_lost(self, origin_id: int, reason: str) -> None:
         """Called when an origin's connection broke; the origin reconnects once its earlier input is applied."""
@@ -180,8 +180,8 @@ MakeWorkers = Callable[[TaskQueue, int, Callable[[BaseException], None]], Crew]
 class Ingest:
     """Plan that formats the input, puts it in order, applies it to relations and cuts it into epochs.
 
-    Every method may be called from any thread. `_ended`, `_is_running` and `_early` are accessed with `_lock` held;
-    `_engine` is set by `start`; all other attributes are never changed.
+    Every method may be called from any thread; for `stop`, any thread except a worker. `_ended`, `_is_running` and
+    `_early` are accessed with `_lock` held; `_engine` is set by `start`; all other attributes are never changed.
     """
 
     def __init__(
@@ -201,11 +201,12 @@ class Ingest:
     ) -> None:
         """Build the plan.
 
-        ``upstreams`` follow the logs of other runtimes from their `kept_position`; their ids differ from those of
-        origins. ``views`` are pipelines by name, which take `Deltas` and emit `Sections` at the barrier. ``streams`` is
-        the node of the derived streams: it takes the relations that they read, and emits `Deltas` at the barrier before
-        the barrier reaches the views. ``times`` has the time column of each relation whose rows advance the time of
-        epochs, as messages of a market's feed do. ``statistics``, ``now_s`` and ``workers`` are for the `QueryEngine`.
+        ``upstreams`` follow the logs of other runtimes from their `kept_position`; the ids of upstreams differ from
+        those of origins. ``views`` are pipelines by name, which take `Deltas` and emit `Sections` at the barrier.
+        ``streams`` is the node of the derived streams: it takes the relations that they read, and at a barrier it emits
+        `Deltas`, which reach the views before the barrier. ``times`` has the time column of each relation whose rows
+        advance the time of epochs, as messages of a market's feed do. ``statistics``, ``now_s`` and ``workers`` are for
+        the `QueryEngine`.
         """
         self._writer = writer
         self._config = config
@@ -313,7 +314,7 @@ class Ingest:
     def seal_control(self, record: bytes, on_sealed: OnSealed) -> None:
         """Close the epoch now, empty or not, with a control record in it.
 
-        A record that is given before the ingest runs is sealed when it runs.
+        A record that is passed before the ingest runs is sealed once the ingest runs.
         """
         self._seal(record, on_sealed)
 

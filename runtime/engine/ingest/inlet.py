@@ -1,4 +1,4 @@
-"""Inlets, through which origins' buffers enter the plan; each is a source of the engine that its owner may shut."""
+"""Inlets: sources of the engine, each of which offers the buffers of an origin and can be shut by its owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Inlet"]
 
 
 class Inlet(Source, BufferSink):
-    """Connection of a source of raw buffers to the engine, which admits or refuses its buffers.
+    """Connection of a source of raw buffers to the engine, which admits or refuses the source's buffers.
 
     While the inlet is shut it refuses all offers, even if the engine has room: the source pauses, and is resumed when
     the inlet is opened again. A mark, such as the end of the stream, enters the plan after all earlier buffers of the
@@ -99,7 +99,7 @@ class Inlet(Source, BufferSink):
     # Called by the engine
 
     def open(self, emit: Emitter) -> None:
-        """Open the origin's source, on its own thread, unless it is held."""
+        """Open the origin's source, on the source's own thread, unless the inlet is held."""
         with self._lock:
             self._emit = emit
             is_over, is_held = self._is_over, self._is_held

@@ -149,15 +149,18 @@ class Origin:
         return self._order.add(batches)
 
     def counted_on(self, letter: DeadLetter) -> DeadLetter:
-        """Return the letter with its row counted from the origin's first tuple, not from where it was opened."""
+        """Return the letter with its row counted from the origin's first tuple.
+
+        The formatter counts rows from the position at which the source was last opened.
+        """
         before = self._tuples_before
         return msgspec.structs.replace(letter, row=letter.row + before) if before else letter
 
     def passed(self, end_offset: int) -> tuple[tuple[DeadLetter, ...], int]:
         """Return the descriptions and the number of the malformed tuples that start before this offset.
 
-        Each tuple is reported once. Until the cut has passed the last of them, the adaptor tolerates as many missing
-        messages.
+        Each tuple is reported once. Until the cut has passed the last of them, the adaptor tolerates that number of
+        missing messages.
         """
         passed = self._bad.passed(end_offset)
         if not passed.count:

@@ -5,8 +5,8 @@ Follower ──UpstreamEpoch──▶ UpstreamInlet ──▶ Applying        no
 ```
 
 An epoch of this runtime contains all of an upstream's epoch or none of it, so the number of the newest upstream epoch
-is the whole position. This number is in the cuts, with the cuts of the upstream's own origins. The transaction that
-commits the cuts also stores it in the object space, with the checksum that the next epoch must follow.
+is the complete position. This number is in the cuts, with the cuts of the upstream's own origins. The transaction that
+commits the cuts also stores the number in the object space, with the checksum that the next epoch must follow.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class SharedOrigins:
         self._sessions: dict[str, str] = {}
 
     def take_session(self, origin: str, cut: Cut) -> None:
-        """Record that an origin, given as its path, reads the session of the cut, if it reads an exchange's feed.
+        """Record that an origin, given as its path, reads the cut's session, if the origin is an exchange's feed.
 
         Raise `EngineError` if another origin reads the same session.
         """
@@ -84,7 +84,7 @@ class SharedOrigins:
             )
 
     def take_symbols(self, origin: str, symbols: tuple[str, ...]) -> None:
-        """Record that these symbols come from an origin; raise `EngineError` if they also come from another one."""
+        """Record that these symbols come from an origin; raise `EngineError` if they also come from another origin."""
         for symbol in symbols:
             owner = self._owners.get(symbol)
             if owner is None:

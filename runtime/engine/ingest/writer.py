@@ -3,8 +3,8 @@
 The commit has the order of `runtime.epochs.log`: the segment is written and synced; one transaction stores the
 operators' edits, the cuts and the segment's checksum; then the segment is renamed. A crash before the transaction
 leaves nothing of the epoch; a crash after it leaves all of it. The edits were captured at the barrier and do not depend
-on the segment, so they are encoded while it is written and synced; but not before the sections have been computed,
-because these may use the same objects.
+on the segment, so they are encoded while the segment is written and synced. The sections are computed before that,
+because they may use the same objects as the edits.
 
 Closing an epoch detaches its content; a committer may make it durable while the next epoch fills. There is at most one
 commit at a time: an epoch is closed only when the previous epoch is durable.
@@ -47,7 +47,7 @@ __all__ = ["EpochSink", "EpochWriter", "Recovered"]
 
 _TABLE: Final = "epochs"
 _TERM: Final = 1
-"""Key of the claim's term in the same table; the epoch's record has key 0."""
+"""Key of the claim's term in the table of epochs; the epoch's record has key 0."""
 TERM: Final = "term"
 """Attribute of a segment with the term of the directory in which it was written."""
 _JOINED_BATCHES: Final = 64
@@ -138,11 +138,11 @@ class _RelationRows:
 
 
 class EpochWriter:
-    """Owner of a runtime's state database, object space and epoch log; the database's lock allows one for a directory.
+    """Owner of a runtime's state database, object space and epoch log; a directory's database allows one owner only.
 
-    Not thread-safe: one owner at a time. While an ingest runs, the owner is its sink; other threads may then only call
-    `settle`, and read `recovered`, `epoch` and `dead_letters`. If a commit fails, the writer must be closed and opened
-    again, which finds out whether the epoch is committed.
+    Not thread-safe: one owner at a time. While an ingest runs, the owner is the ingest's sink; other threads may then
+    only call `settle`, and read `recovered`, `epoch` and `dead_letters`. If a commit fails, the writer must be closed
+    and opened again, which finds out whether the epoch is committed.
     """
 
     def __init__(
@@ -161,8 +161,9 @@ class EpochWriter:
 
         ``now_ns`` is the clock of epochs; ``on_epoch`` is called by the committer with each epoch's footer after its
         commit. Without a ``committer``, epochs are committed by the thread that closes them. ``now_s`` is the clock for
-        the durations of commits. ``store`` is by default ``state.db`` in the directory; closing the writer closes it in
-        either case. A ``claim`` begins a term greater than the one in the state, and is checked before each commit.
+        the durations of commits. ``store`` is by default ``state.db`` in the directory; closing the writer also closes
+        a store that was passed. A ``claim`` begins a term greater than the one in the state, and is checked before each
+        commit.
         """
         disk.make_directory(directory)
         self._store = store or SqliteStore(directory / "state.db")
@@ -349,7 +350,7 @@ class EpochWriter:
         return max(self._now_ns(), self.recovered.time_ns if self.recovered else 0)
 
     def _begin_term(self, claim: DirectoryClaim) -> None:
-        """Record the term in the state, so that a writer with an older term is detected even without the file."""
+        """Record the term in the state, so that a writer with an older term is detected even without the claim."""
         known = self._store.get(_TABLE, _TERM)
         term = claim.begin(int.from_bytes(known, "little") if known else 0)
         self._store.commit([Edit(_TABLE, _TERM, term.to_bytes(8, "little"))])
@@ -382,7 +383,7 @@ class EpochSink(Pipeline):
     only the next start can determine whether the epoch is committed. A barrier with a payload, such as a control
     record, completes when the epoch is durable.
 
-    Only the worker that makes the call accesses the writer and the state here; there is one call at a time.
+    Only the worker that makes the call accesses the writer and the state of the sink; there is one call at a time.
     """
 
     most_inputs = 1024

@@ -4,13 +4,13 @@
 rows ──▶ Cells: a row per group ──▶ WindowAggregation: added to the open groups, yielded when their window has ended
 ```
 
-Cells are ordinary Arrow columns with a value for each group. They are computed from rows, or from other cells of the
-same groups, so that incomplete groups are ordinary batches. SUM and AVG have two cells, a total and the number of
-values in it; COUNT has a number, and MIN, MAX, FIRST and LAST have one of the values.
+Cells are Arrow columns with a value for each group, so that incomplete groups are ordinary batches. Cells are computed
+from rows, or merged from other cells of the same groups. SUM and AVG have two cells: a total, and the number of values
+in it. COUNT has one cell with a number; MIN, MAX, FIRST and LAST have one cell with one of the values.
 
 Integer sums are exact: int64 while nothing can pass 64 bits, Python integers (dtype object) from then on. numpy has the
-same operations for both, so that code over such columns is written once. `fit` is called before values are added: it
-returns them in a type in which their sum cannot wrap.
+same operations for both types, so that code over such columns is written once. `fit` is called before values are added:
+it returns them in a type in which their sum cannot wrap.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def _added(column: pa.Array, codes: Integers, groups: int) -> pa.Array:
 
 
 def _picked(kind: str, column: pa.Array, codes: Integers, groups: int) -> pa.Array:
-    """Return one value of each group, NULL for a group without one; FIRST and LAST take a row's value, NULL or not."""
+    """Return one value of each group, NULL if it has none; FIRST and LAST return the value of a row, NULL or not."""
     rows = len(column)
     places = np.full(groups, -1, np.int64)
     if kind == "first":
@@ -291,7 +291,7 @@ def _result(part: WindowAggregate, cells: Sequence[pa.Array], field: pa.Field, s
 def _quotients(total: pa.Array, count: pa.Array, unit: int) -> pa.Array:
     """Return the averages: exact integers are divided once, and only then rounded.
 
-    ``unit`` is the total of one value of 1.
+    ``unit`` is the integer that represents the number 1 in the totals.
     """
     counts = count.to_numpy(zero_copy_only=False)
     is_wide = pa.types.is_decimal(total.type)
@@ -329,10 +329,11 @@ class WindowAggregation(Operator):
 
     A group is stored as its *cells*, a row of partial aggregates in the object space. The rows of a batch are added to
     the cells of their groups, and only the cells of groups that changed are written. `advance` yields the groups of
-    windows that end at or before the bound, in the order of the end, then the keys, and deletes their cells. Rows of
-    one group are added in their order, so that even sums of floats do not depend on how rows are cut into batches.
+    windows that end at or before the bound, ordered by the window's end and then by the keys, and deletes their cells.
+    Rows of one group are added in their order, so that even sums of floats do not depend on how rows are cut into
+    batches.
 
-    For COUNT(DISTINCT …), the values of each open group are in a table of their own.
+    Each COUNT(DISTINCT …) has a table of its own, with the values of all open groups.
     """
 
     keeps = "the cells of each open window"

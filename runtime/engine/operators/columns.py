@@ -1,9 +1,9 @@
-"""Columns of operators: their Arrow types, the SQL types of these, and exact integers of any size.
+"""Columns of operators: their Arrow types, the corresponding SQL types, and exact integers of any size.
 
 The columns of a plan have one of these types: bool, int64, float64, string, date32, timestamp without a zone, list,
 struct, and decimal128(38, scale) for numbers that may pass 64 bits or have decimals. Inside operators such a decimal is
-its unscaled integer: int64 if all integers of a batch fit, which is the usual case, otherwise decimal128(38, 0), whose
-values are read as Python integers.
+represented by its unscaled integer: int64 if all integers of a batch fit, which is the usual case, otherwise
+decimal128(38, 0). The values of a decimal128(38, 0) are read as Python integers.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def take(columns: Iterable[pa.Array], rows: Integers) -> list[pa.Array]:
 
 
 def stacked(first: pa.Array, second: pa.Array) -> pa.Array:
-    """Return both columns as one; integers of different widths are converted to the wider type."""
+    """Return one column with the rows of both; integers of different widths are converted to the wider type."""
     if not first.type.equals(second.type):
         first, second = (each.cast(WIDE) for each in (first, second))
     return pa.concat_arrays([first, second])
@@ -214,13 +214,14 @@ def ticks_of(column: pa.Array) -> Integers:
 MOST_SPAN: Final = 1 << 62
 """Bound of the magnitude of times, and of lengths of time, with which operators compute; see `checked_ticks`."""
 MOST_DAYS: Final = 1 << 30
-"""The same bound for dates, which are days of 32 bits."""
+"""The corresponding bound for dates, which are numbers of days in 32 bits."""
 
 
 def checked_ticks(column: pa.Array) -> Integers:
-    """Return `ticks_of` a column without NULLs, whose sums and differences with a length of time fit its type.
+    """Return `ticks_of` a column without NULLs, all within the bound.
 
-    Raise `OperatorError` for a time beyond the bound.
+    So the sum or difference of such a time and a length of time fits the type of the column. Raise `OperatorError` for
+    a time beyond the bound.
     """
     ticks = ticks_of(column)
     most = MOST_DAYS if pa.types.is_date32(column.type) else MOST_SPAN

@@ -1,4 +1,4 @@
-"""Operators that count all their input rows: limit and row number. Their counters stay across barriers."""
+"""Operators that count all their input rows: limit and row number. Their counters continue across barriers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["Counter", "Limit", "RowNumber"]
 class Counter:
     """Number in the object space, owned by one operator.
 
-    It is written when the operator advances, so that a checkpoint has the number as of its barrier; the committer reads
-    the space after the barrier.
+    The number is written when the operator advances, so that a checkpoint has the number as of its barrier; the
+    committer reads the space after the barrier.
     """
 
     def __init__(self, name: str, space: ObjectSpace) -> None:

@@ -1,8 +1,8 @@
 """Evaluation of expressions over Arrow columns.
 
-Integers are computed with overflow checks on int64, a batch at a time. If that overflows, the batch is computed again
-with Python integers, which is slow but exact, and rarely needed. In comparisons a NaN is equal to itself and greater
-than every other float, as in DuckDB.
+Integers are computed with overflow checks on int64, a batch at a time. If a result overflows, the batch is computed
+again with Python integers, which is slow but exact, and rarely needed. In comparisons a NaN is equal to itself and
+greater than every other float, as in DuckDB.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _least(*args: Any) -> Any:
 
 def _greatest(*args: Any) -> Any:
     values = _alike(args)
-    greatest = pc.max_element_wise(*values, skip_nulls=True)  # it treats NaN as missing
+    greatest = pc.max_element_wise(*values, skip_nulls=True)  # this function treats NaN as missing
     for value in values:
         if pa.types.is_floating(value.type):
             greatest = pc.if_else(pc.fill_null(pc.is_nan(value), False), value, greatest)
@@ -201,7 +201,7 @@ def _like(text: Any, pattern: Any) -> Any:
 
 
 def _with_digits(value: Any, most: Any) -> Any:
-    """Return integers; raise `OperatorError` if one has more decimal digits than the constant."""
+    """Return the integers unchanged; raise `OperatorError` if one has more than ``most`` decimal digits."""
     limits = pc.min_max(pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value)
     for limit in (limits["min"].as_py(), limits["max"].as_py()):
         if limit is not None and abs(limit) >= 10 ** most.as_py():
@@ -254,7 +254,7 @@ def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
 
 
 def wide_array(values: Sequence[int | None]) -> pa.Array:
-    """Return Python integers as decimal128(38, 0), up to 127 bits; raise `OperatorError` past them."""
+    """Return Python integers as decimal128(38, 0), up to 127 bits; raise `OperatorError` for larger integers."""
     try:
         return decimals_of_integers(values)
     except OverflowError:

@@ -18,7 +18,7 @@ __all__ = ["KeyedRows"]
 Words = npt.NDArray[np.int64]
 
 _SPARE_STRINGS: Final = 4096
-"""The pool is rebuilt if its strings exceed twice the number that live rows can contain by more than this number."""
+"""The pool is rebuilt if it has more strings than this number plus twice as many as live rows can contain."""
 
 
 class KeyedRows:

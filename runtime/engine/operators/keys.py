@@ -1,7 +1,8 @@
 """Keys of one or several columns as single integers: equal for equal keys, and in the order of the keys.
 
-The order is that of `ORDER BY` with NULL last: numbers by size (NaN above all, -0.0 equal to 0.0), strings by their
-code points, several columns one after the other. Codes are valid within one call only.
+The order is that of `ORDER BY` with NULL last. Numbers are ordered by size, with NaN above all and -0.0 equal to 0.0;
+strings are ordered by their code points; several columns are compared one after the other. Codes are valid within one
+call only.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _ROOM: Final = 2**62
-"""Bound of codes: those of several columns are renumbered before they reach it."""
+"""Bound of codes: the codes of several columns are renumbered before they reach it."""
 _DENSE_LEAST: Final = 1 << 12
 """Number of codes up to which an array with an element for each code is used, however few rows there are."""
 _DENSE_PER_ROW: Final = 4

@@ -7,7 +7,8 @@ RunningQuery ──▶ RunningSource ──Edge──▶ RunningNode ──Edge�
                                            passed the barrier       (calls, context: the worker's, without locks)
 ```
 
-Locks are taken in the order query, source, node, queue or admission; none is held while the user's code runs.
+Locks are taken in the order query, source, node, and last the queue's or the admission's; none is held while the user's
+code runs.
 """
 
 from runtime.engine.running.places import barrier_places

@@ -140,7 +140,7 @@ def stop(node: RunningNode) -> bool:
 
 
 def discard(node: RunningNode) -> None:
-    """Make a call of `discard`; log an exception that it raises, since the query already has its cause."""
+    """Make a call of `discard`; log an exception that it raises, since the query has already failed."""
     try:
         node.pipeline.discard()
     except Exception as error:  # noqa: BLE001 (whatever user code raises must not keep the query from ending)

@@ -51,10 +51,10 @@ class Edge:
 class Gate:
     """Gate of a node, which calls all methods with its lock held.
 
-    A pipeline drains when every producer that has not ended has passed the barrier on, and the inbox is empty: as no
-    producer emits anything until the barrier is over, all inputs that wait are before it. A cut point does not wait for
-    producers: its `start_drain` is called once for each barrier. From the beginning of the barrier to its end, the cut
-    point *rests*: it takes no input.
+    A pipeline drains when every producer that has not ended has passed the barrier on, and the inbox is empty. No
+    producer emits anything more until the barrier is over, so all inputs that wait come before the barrier. A cut point
+    does not wait for producers: its `start_drain` is called once for each barrier. From the beginning of the barrier to
+    its end, the cut point *rests*: it takes no input.
     """
 
     __slots__ = ("barrier", "is_asked", "is_cut_point", "is_resting", "open", "open_ports", "tokens")
@@ -101,7 +101,7 @@ class Gate:
         self.barrier, self.is_asked = barrier, True
 
     def called(self, barrier: Barrier | None) -> None:
-        """Note that a call that drained for this barrier, or began it, has returned."""
+        """Note the return of a call that drained for this barrier or began the barrier."""
         if barrier is None or self.barrier is not barrier:
             return
         if self.is_cut_point:

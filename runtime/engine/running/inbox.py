@@ -77,7 +77,7 @@ class Inbox:
         return self._waiting.popleft()[0]
 
     def take(self) -> tuple[list[Entry], int]:
-        """Take the next inputs, at least one and all of one port; return them and the sum of their sizes."""
+        """Take the next inputs (at least one, and all from one port); return them and the sum of their sizes."""
         waiting, most_size = self._waiting, self._most_size
         first = waiting.popleft()
         entries, size, port = [first], first[2], first[0]

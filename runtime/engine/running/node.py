@@ -25,8 +25,8 @@ class RunningNode(Consumer):
     """Node of a query: a pipeline with its inbox, gate and successors.
 
     A worker takes a call with the lock held and makes it without the lock; only that worker accesses the state of the
-    call. All other mutable state is accessed with `_lock` held. Locks are taken in the order query, source, node, queue
-    or admission; none is held while user code runs.
+    call. All other mutable state is accessed with `_lock` held. Locks are taken in the order query, source, node, and
+    last the queue's or the admission's; none is held while user code runs.
     """
 
     def __init__(
@@ -84,14 +84,16 @@ class RunningNode(Consumer):
         return self._first_reference.copy()
 
     def joined(self, port: int) -> tuple[CallbackReference, CallbackReference] | None:
-        """Add a producer at a port while the query runs; return its reference, and one of the query's end.
+        """Add a producer at a port while the query runs; return its references to this node and to the query's end.
 
-        Return None if the node is ending, or would have no more input at that port without this producer.
+        The node and the query cannot end before these references are released. Return None if the node is ending, or if
+        all other producers of that port have ended.
         """
         with self._lock:
             if self._is_over or self._is_stopping or not self._gate.open_ports.get(port):
                 return None
-            # The port has a producer that has not ended, so neither reference can be released while this lock is held.
+            # The port has a producer that has not ended, so neither the node nor the query can end while this lock is
+            # held.
             self._gate.add(port)
             return self._owner.refer(), self._termination.copy()
 
@@ -320,7 +322,7 @@ class RunningNode(Consumer):
         self.query.queue.put(StopPipelineTask(self))
 
     def quiesce(self) -> None:
-        """Prepare for the stop of the query: a node that only sources feed skips its inputs, others execute theirs."""
+        """Prepare for the stop of the query: nodes that only sources feed skip their inputs, others execute theirs."""
         with self._lock:
             self._is_stopping = True
             skipped = self._inbox.clear() if self.is_first else []

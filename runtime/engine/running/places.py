@@ -26,7 +26,7 @@ class BarrierPlaces(msgspec.Struct, frozen=True):
 
 
 BEFORE_CUT_POINT: Final = BarrierPlaces(frozenset(), frozenset(), frozenset(), "")
-"""Places of a plan whose output leads to the cut point of another: no barrier begins in it or passes it."""
+"""Barrier places of a plan that is added before a cut point: no barrier begins in the plan or passes its nodes."""
 
 
 def barrier_places(plan: Plan) -> BarrierPlaces:

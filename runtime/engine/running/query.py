@@ -67,8 +67,8 @@ class RunningQuery:
     """Execution of a plan; one instance for each start. It ends once, and notifies the listeners once.
 
     Workers call its methods; any thread may call `request_barrier`, `grow` and `counters`. All mutable state is
-    accessed with `_lock` held. The query lists its nodes until they have ended, but does not keep them from ending: the
-    producers that feed a node have references to it, and a node ends when the last reference is released.
+    accessed with `_lock` held. The query's list of nodes that have not ended does not keep a node from ending: the
+    producers that feed the node have references to it, and the node ends when the last of these references is released.
     """
 
     def __init__(
@@ -300,7 +300,7 @@ class RunningQuery:
             return future
 
     def begin_barrier(self, node: RunningNode, barrier: Barrier | None, payload: object) -> Barrier:
-        """Begin at a cut point the requested barrier, or a new one, and return it.
+        """Begin the requested barrier, or a new one, at a cut point; return the barrier.
 
         Raise `BarrierError` if the plan cannot drain.
         """
@@ -320,7 +320,7 @@ class RunningQuery:
             return current
 
     def _spread(self, barrier: Barrier, beginner: RunningNode | None = None) -> None:
-        """Begin the barrier at all places but ``beginner``, where it has begun. The caller holds the lock."""
+        """Begin the barrier at all places but ``beginner``, where it has begun already. The caller holds the lock."""
         self._remaining = {node for node in self._nodes if node.is_behind}
         for node in self._nodes:
             if node.is_cut_point and node is not beginner:

@@ -30,8 +30,8 @@ class _State(Enum):
 class RunningSource(Emitter):
     """Source of a query. The emitter's methods are called by the source's threads, the others by workers.
 
-    All mutable state is accessed with `_changed` held. It is also held while an input is put into the inboxes of the
-    successors, so that the inputs are there in order, and before a later barrier or the end.
+    All mutable state is accessed with `_changed` held. The lock is also held while an input is put into the inboxes of
+    the successors, so that inputs arrive in order, and before a later barrier or the end of the stream.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class RunningSource(Emitter):
         return self._has_ended or self._is_silent
 
     def hold(self, barrier: Barrier) -> None:
-        """Begin a barrier here: it follows all earlier input, and input is held until its end."""
+        """Begin a barrier at this source: hold later input until the barrier ends."""
         with self._changed:
             if self._has_ended or self._is_silent:
                 return

@@ -18,9 +18,9 @@ queue of runs under `stream/NAME`; both are committed with the epoch.
 The node runs on one thread, and rows are not exchanged by key between several threads. This was measured with the feed
 of `bench.flow`, at a million messages a second and epochs of 100 ms. The five shipped streams take 0.29 µs a message, a
 third of the ingest's processor time (formatting takes 0.17, applying 0.33, saving 0.09). At a barrier they take 15 ms
-for any number of messages, in thousands of small calls that hold the interpreter lock, and 0.14 µs a message more, in
-kernels that do not hold it. With two partitions, each of which makes those calls, a barrier of 100,000 messages would
-take 36 ms instead of 29; a second thread would be faster only from 200,000 messages an epoch on.
+for any number of messages, in thousands of small calls that hold the interpreter lock, plus 0.14 µs a message, in
+kernels that do not hold the lock. With two partitions, each of which makes those calls, a barrier of 100,000 messages
+would take 36 ms instead of 29; a second thread would be faster only from 200,000 messages an epoch on.
 """
 
 from runtime.engine.streams.declaring import explain_stream, with_streams

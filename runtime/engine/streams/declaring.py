@@ -34,11 +34,11 @@ def with_streams(
 ) -> Program:
     """Return the program with the declared streams added; raise `SqlError` for the first that cannot be added.
 
-    A declaration with the name, SELECT and clauses of a stream of the program adds nothing.
+    A declaration that equals a stream of the program in name, SELECT and clauses adds nothing.
 
     ``inputs`` are the relations that streams may read besides earlier streams, and ``taken`` are names that no stream
-    may have. ``missing`` has the inputs that would never have rows, each with the reason for which a stream that reads
-    it is refused.
+    may have. ``missing`` has the inputs that would never have rows, each with the reason for refusing a stream that
+    reads it.
     """
     known = {each.relation.name: each for each in inputs}
     known |= {stream.name: DerivedInput(stream.relation, stream.time) for stream in program.streams}

@@ -41,7 +41,7 @@ _NAME: Final = "streams"
 _MOST_PENDING_ROWS: Final = 1 << 14
 """Number of rows that are gathered before the queries are called; a call costs as much as a hundred rows."""
 _LOWEST: Final = -(1 << 62)
-"""Watermark up to which the watermark of a stream counts as unknown."""
+"""Greatest number that, as the watermark of a stream, counts as unknown."""
 _WARNING_SHARE: Final = 0.8
 """Share of `most_held` from which a warning is logged."""
 
@@ -63,7 +63,7 @@ class StreamFigures(msgspec.Struct, frozen=True):
     rows: int = 0
     """Number of rows of the stream."""
     waiting_rows: int = msgspec.field(default=0, name="held")
-    """Number of rows of its inputs, and of groups of open windows, that wait for event time."""
+    """Number of input rows, and of groups of open windows, that wait for event time."""
     state_rows: int = msgspec.field(default=0, name="state")
     """Number of rows of tables that the stream looks up, and of keys whose last row it keeps."""
     late: int = 0
@@ -71,7 +71,7 @@ class StreamFigures(msgspec.Struct, frozen=True):
     watermark: int | None = None
     """Time in nanoseconds before which the stream has no further row; None before the first watermark."""
     failed: str = ""
-    """Reason for its failure; empty if it has not failed."""
+    """Reason for the failure of the stream; empty if it has not failed."""
 
 
 class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
@@ -88,7 +88,7 @@ class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """Saved state besides that of the queries and the rows of the streams."""
+    """Saved state other than the state of the queries and the rows of the streams."""
 
     watermarks: dict[str, int] = {}
     """Watermarks of the relations that streams read, as of the last epoch."""
@@ -147,7 +147,7 @@ class _Running:
         return ENDED if ticks >= ENDED // unit else ticks * unit
 
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
-        """Add rows of an input with their weights; deleted rows count for tables only."""
+        """Add rows of an input with their weights; deletions are ignored, except those of tables."""
         if self.query is None or not rows.num_rows:
             return
         if relation in self.tables:
@@ -207,8 +207,8 @@ class DerivedStreams:
     """Derived streams of a catalogue. One owner at a time: the worker that runs the pipeline.
 
     A stream whose query raises fails, and with it the streams that read it; others continue. The rows of a failed
-    stream stay until it is dropped; the saved state of its query is deleted. `reads`, `times` and `figures` are
-    replaced as a whole, and any thread may read them.
+    stream remain until the stream is dropped; the saved state of its query is deleted. `reads`, `times` and `figures`
+    are replaced as a whole, and any thread may read them.
     """
 
     _log = Logger()
@@ -248,7 +248,7 @@ class DerivedStreams:
         inputs = [each for running in self._running.values() for each in running.stream.inputs]
         own = [each for each in inputs if each.relation.name not in self._running]
         self.reads: frozenset[str] = frozenset(each.relation.name for each in own)
-        """Names of the relations that streams read, except streams."""
+        """Names of the relations that streams read and that are not streams themselves."""
         self.times: Mapping[str, str] = {each.relation.name: each.time for each in own if each.time}
         """Time column of each relation that has one."""
         self.figures: Mapping[str, StreamFigures] = self._figures()
@@ -299,8 +299,8 @@ class DerivedStreams:
     def close(self, watermarks: Mapping[str, int], ended: Collection[str] = ()) -> ClosedStreams:
         """Close an epoch at these watermarks of relations that are not streams; return the changes of the streams.
 
-        ``ended`` are relations for which no further row is expected; no row waits for them. The end is not saved,
-        because a restart may find rows that were appended to a file.
+        ``ended`` are relations for which no further row is expected; rows of other relations do not wait for rows of
+        these. The end is not saved, because a restart may find rows that were appended to a file.
         """
         self._give_pending()
         if not self._running:
@@ -479,7 +479,7 @@ _NO_ORIGIN: Final = -1
 
 
 def late_letters(stream: str, late: list[tuple[str, pa.RecordBatch]]) -> tuple[DeadLetter, ...]:
-    """Return letters for the first of these late rows; ``late`` is pairs of relation and rows.
+    """Return letters for the first of these late rows; ``late`` has pairs of relation and rows.
 
     Arrow formats the times, because Python has none outside of the years 1 to 9999.
     """

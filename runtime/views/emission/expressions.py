@@ -2,9 +2,10 @@
 
 Integers are exact: a value that may pass 64 bits is computed in 128, and one that may pass 126 bits is checked. Two
 conditions belong to a value: that it is NULL, and that it is out of range. If one of them is true, the value is
-undefined but harmless, so that all branches of an expression are computed without jumps. A value that is out of range
-sets the kernel's variable ``bad``, with which the node fails, only if the value is used. A value in a branch of CASE or
-COALESCE that is not taken is not used; nor is an operand of AND if the other is false, or of OR if the other is true.
+undefined but harmless, so that all branches of an expression are computed without jumps. If a value that is out of
+range is used, it sets the kernel's variable ``bad``, with which the node fails. A value in a branch of CASE or COALESCE
+that is not taken is not used; nor is an operand of AND if the other operand is false, or of OR if the other operand is
+true.
 """
 
 from __future__ import annotations
@@ -308,8 +309,8 @@ class Emitter:
         left, right = (self._cast(v, "bool") for v in (left, right))
         if all(each is None for each in (left.null, right.null, left.overflow, right.overflow)):
             return Value(w.assign("b", f"({left.text}) {op} ({right.text})"), "bool")
-        # There are three outcomes: one operand decides; otherwise NULL if either operand is NULL; otherwise the
-        # opposite. An operand that is out of range does not decide.
+        # There are three outcomes: the value of an operand that decides (false for AND, true for OR); otherwise NULL if
+        # either operand is NULL; otherwise the opposite value. An operand that is out of range does not decide.
         decides = "not " if op == "and" else ""
         settled = []
         for value in (left, right):
@@ -347,7 +348,8 @@ class Emitter:
     def _choice(self, values: Sequence[Value], tests: Sequence[str | None], overflows: Sequence[str | None]) -> Value:
         """Return the first value whose test holds; the last has no test.
 
-        ``overflows`` has for each test the condition that the test is out of range; it counts if no earlier test holds.
+        ``overflows`` has for each test the condition that the test is out of range; this condition counts if no earlier
+        test holds.
         """
         w = self._w
         values = self._alike(values)

@@ -1,8 +1,8 @@
 """A kernel under construction: its source, and the structures that it reaches through its table.
 
-Arrays that the body of a kernel uses are declared at its head, so that a kernel that is called again after a structure
-was enlarged sees the new arrays. Place 0 of the kernel's table is the array ``s`` of the kernel's own numbers. The
-first of them is the cursor: 0, or the place at which the kernel resumes.
+Arrays that the body of a kernel uses are declared at the kernel's head. So if a kernel is called again after a
+structure was enlarged, it uses the new arrays. Place 0 of the kernel's table is the array ``s`` of the kernel's own
+numbers. The first of them is the cursor: 0, or the place at which the kernel resumes.
 
 A program arrives over the network as data, and none of its text becomes text of the source. Identifiers are generated
 here, and of a program's constants only numbers and truth values are written out. Strings reach a kernel as interned
@@ -22,7 +22,7 @@ from runtime.views.strings import Strings
 __all__ = ["KernelSource"]
 
 Room = Callable[[], None]
-"""Function that makes room for a kernel that has stopped for lack of it."""
+"""Function that makes room for a kernel that has stopped for lack of room."""
 
 _HEADER = '''"""Generated: {title}."""
 

@@ -10,7 +10,8 @@ string      its rank (`runtime.views.strings`)
 ==========  =======================================================================
 
 ``DESC`` inverts all bits. Each word of a NULL is the least or the greatest word. If a value can have that word too, one
-more word distinguishes NULL from the value. It comes last, so that the first word still distinguishes most values.
+more word distinguishes NULL from the value. This word comes last, so that the first word still distinguishes most
+values.
 """
 
 from __future__ import annotations

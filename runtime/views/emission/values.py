@@ -12,7 +12,8 @@ date        int64, days            one
 timestamp   int64, microseconds    one
 ==========  =====================  ======================================================
 
-A nullable field has one more word, before the others: 1 where it is NULL; then the others are 0.
+A nullable field has one more word, before the others: 1 if the value is NULL, otherwise 0. The other words of a NULL
+are 0.
 """
 
 from __future__ import annotations
@@ -172,5 +173,5 @@ def string_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
 
 
 def may_be_direct(keys: Sequence[Field]) -> bool:
-    """Return True if a key can be a direct index into its table: it is one word, an integer that may be dense."""
+    """Return True if a key can be a direct index into its table: it has one word, an integer that may be dense."""
     return len(keys) == 1 and not keys[0].nullable and keys[0].type in ("int64", "string", "date", "bool")

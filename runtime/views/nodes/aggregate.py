@@ -1,20 +1,21 @@
 """Aggregate: the group operator of a flow, with COUNT, SUM, MIN, MAX, DISTINCT aggregates and quantiles of one input.
 
-Algebra: the number of rows, the number of values that are not NULL, and their sum are linear: a row of weight w adds w
-times its values. A distinct value is present while its count is positive: COUNT and SUM of distinct values change if a
-value appears or disappears, and MIN and MAX are the first and the last of the present values (Gupta, Mumick:
-*Maintenance of Materialized Views*, 1995). A quantile is the value at a place among the present values, each repeated
-by its count; a cursor follows this place (`library.quantiles`). The row of a group is a function of these numbers: for
-each group that a step has touched, the operator emits the old row (-1) and the new row (+1), if they differ.
+Algebra: the number of rows, the number of values that are not NULL, and the sum of the values are linear: a row of
+weight w adds w times its values. A distinct value is present while its count is positive: COUNT and SUM of distinct
+values change if a value appears or disappears, and MIN and MAX are the first and the last of the present values (Gupta,
+Mumick: *Maintenance of Materialized Views*, 1995). A quantile is the value at a certain place in the order of the
+present values, in which each value is repeated as often as it is counted; a cursor follows this place
+(`library.quantiles`). The row of a group is a function of these numbers: for each group that a step has touched, the
+operator emits the old row (-1) and the new row (+1), if they differ.
 
-State: the table ``groups``. A record has the key's words, the number of rows, and for each aggregated column what its
-aggregates need (`_Measure`); the table remembers the groups as they were before the step. For each column whose
-distinct values are needed, a table ``values NUMBER`` maps the key's words and a value's words to the value's count; for
-MIN, MAX and quantiles it is in order (`SortedTable`). A group without rows of the input has no row in the result,
-except that without keys the result always has one row.
+State: the table ``groups``. A record has the key's words, the number of rows, and for each aggregated column the words
+that its aggregates need (`_Measure`); the table remembers the groups as they were before the step. For each column
+whose distinct values are needed, a table ``values NUMBER`` maps the key's words and a value's words to the value's
+count; for MIN, MAX and quantiles this table is in order (`SortedTable`). A group without rows of the input has no row
+in the result, except that without keys the result always has one row.
 
-Code: one kernel. Its first loop adds up the rows of the input; its second loop emits the rows of the touched groups,
-for all of which room is made before it begins.
+Code: one kernel. Its first loop adds up the rows of the input; its second loop emits the rows of the touched groups.
+Room for all of these rows is made before the second loop begins.
 """
 
 from __future__ import annotations
@@ -288,7 +289,7 @@ class _Group:
         k.put(f"copy_words({k.cells(values, hashing.KEY)}, 0, {cells}, {place}, {self._groups.key_words})")
 
     def _put_cursors(self, k: KernelSource, cells: str, place: str) -> None:
-        """Write the lines that move the cursors of a group to their places; its key words begin at ``place``."""
+        """Write the lines that move a group's cursors to their places; the group's key words begin at ``place``."""
         for measure in self._measures.values():
             values = measure.values
             if not measure.quantiles or not isinstance(values, SortedTable):

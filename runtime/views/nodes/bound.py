@@ -1,18 +1,20 @@
 """Bound: rows whose value is on one side of a bound that moves, such as the temporal filter ``t > now() - …``.
 
 Algebra: the filter is linear in its rows L. For the condition value > b, the change of the result is ΔL where value >
-b; if b moves from b1 up to b2, the rows of L + ΔL with b1 < value <= b2 are removed, and if it moves from b2 down to b1
-they are added (McSherry et al.: *Temporal filters*, materialize.com, 2021, have only `now()` as the bound and expect it
-to rise; here the bound is the row of any input and moves both ways). Both inputs are read as they are at the end of the
-step, so that a bound that does not move costs nothing, and one that moves costs O(log n) and the rows that it passes.
-A NULL value never passes; without a bound, or with NULL as the bound, no row passes.
+b. If b moves up from b1 to b2, the rows of L + ΔL with b1 < value <= b2 are removed; if b moves down from b2 to b1,
+these rows are added. (In McSherry et al.: *Temporal filters*, materialize.com, 2021, the only bound is `now()`, and it
+rises; here the bound is the row of any input and moves both ways.) Both inputs are read as they are at the end of the
+step, so that a bound that does not move costs nothing. A move costs O(log n) plus the number of rows that the bound
+passes. A NULL value never passes; without a bound, or with NULL as the bound, no row passes.
 
-If a bound never falls, like `now()`, the outcome for the values that it has passed is final: below a lower bound rows
-are removed permanently, and below an upper bound rows pass as they arrive. So only rows above the bound are stored.
+If a bound never falls, like `now()`, the outcome for the values that the bound has passed is final: below a lower bound
+rows are removed permanently, and below an upper bound rows pass as they arrive. So only rows above the bound are
+stored.
 
 State: ``rows``, a `SortedTable` of the left rows with their weights, of any sign, in the order of the value. It has all
-left rows, because the bound may move back; if the bound only rises, it has only the rows above it. ``bound`` has the
-weights of the right input's rows, from which the range of values that pass is derived (`library.bounded`).
+left rows, because the bound may move back; if the bound only rises, the table has only the rows above the bound.
+``bound`` has the weights of the right input's rows, from which the range of values that pass is derived
+(`library.bounded`).
 
 Code: one kernel per input. The kernel of the left input compares rows with the bound as it was before the step. The
 kernel of the right input has two loops: over its rows (``s[0]``), and over the records between the old and the new
@@ -115,7 +117,7 @@ def lower(node: BoundNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
             f"expected integers of 64 bits, dates or timestamps to be compared with a bound of their type, was "
             f"{value.name} {value.type} with {bound.name} {bound.type}"
         )
-    # Rows whose value is NULL never pass and are not kept.
+    # Rows whose value is NULL never pass and are not stored.
     kept = [Field(field.name, field.type, field.nullable and field is not value) for field in rows.fields]
     place = dict(zip([field.name for field in kept], places_of(kept), strict=True))[value.name]
     key = OrderKey(next(field for field in kept if field.name == value.name), place)

@@ -2,7 +2,7 @@
 
 ```
 scan, select, union      no kernel: they are `Rows` that the kernels of their consumers compute
-joins, bound             one kernel per input, both of which append to one batch of changes
+joins, bound             one kernel per input; both append to one batch of changes
 sets, group, top, window one kernel, which appends to a batch of changes
 the view's rows          one kernel that adds up equal rows, where the last operator does not do so
 ```
@@ -130,8 +130,8 @@ class FlowContext(msgspec.Struct, frozen=True):
     def add(self, k: KernelSource, rows: Rows, *, runs_first: bool = False) -> None:
         """Run a kernel in each step that has rows for it, after the kernels that were added before it.
 
-        With ``runs_first`` the kernel must run in the first step even without rows; it then runs in every step, and
-        sets its number `BEGUN` to 1 to know that it has run.
+        With ``runs_first`` the kernel runs in every step, because it must run in the first one even without rows. It
+        sets its number `BEGUN` to 1 to record that it has run.
         """
         inputs = () if runs_first else rows.batches
         self.builder.ends.append(Node(k, [self.view.name], inputs))

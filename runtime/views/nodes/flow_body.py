@@ -1,7 +1,7 @@
 """Flow: a view as a graph of operators on changes of rows.
 
 Plan record: `Flow`. Its records are lowered in their order, each by the function of its kind; the rows of the last
-record are those of the view. State, algebra and code are those of the operators.
+record are the rows of the view. State, algebra and code are those of the operators.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ OPERATORS: Final[dict[type, _Lower]] = {
     TopNode: top.lower,
     WindowNode: window.lower,
 }
-"""Type of record → function that lowers it; the function gets the rows of the inputs, and returns those of the record.
+"""Type of record → function that lowers it; the function gets the rows of the inputs, and returns the rows of the
+record.
 """
 
 
@@ -78,7 +79,7 @@ def _show(view: View, rows: Rows, ctx: FlowContext) -> None:
 
 
 def _copied(rows: Rows, ctx: FlowContext) -> ColumnBatch:
-    """Add a kernel to the graph that copies rows to a batch; return the batch."""
+    """Add to the graph a kernel that copies rows to a batch; return the batch."""
     batch = ColumnBatch(rows.fields)
     k = ctx.kernel("copies rows to a view")
     k.begin()

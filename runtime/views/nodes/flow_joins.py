@@ -1,7 +1,8 @@
 """Joins of a flow: inner, semi and anti, over the rows of each side by the key of the join.
 
-State of a side: `JoinRows`. A record is the words of the key, in types that have the values of both sides, then the
-words of the other columns, and the row's weight, which may be negative for a while. The key of a record is never NULL.
+State of a side: `JoinRows`. A record has the words of the key, the words of the other columns, and the row's weight,
+which may be negative for a while. The key of a record is never NULL, and its types can represent the values of both
+sides.
 
 **Inner join** (`lower_inner_join`)
 
@@ -12,7 +13,7 @@ row with NULL in its key is neither stored nor joined.
 State: one `JoinRows` per side.
 
 Code: one kernel per side. It finds or adds a row's record, reads the other side's list of the key, and then adds the
-row's weight to the record. If the batch has no room, it stops within the list (``s[2]``: the next record + 1).
+row's weight to the record. If the batch has no room, the kernel stops within the list (``s[2]``: the next record + 1).
 
 **Semi and anti join** (`lower_semi_join`)
 
@@ -64,7 +65,7 @@ _PADDING: Final = Field("padding", "int64")
 
 
 def join_keys(left: Rows, right: Rows, on: Sequence[tuple[str, str]]) -> tuple[Field, ...]:
-    """Return the key of a join: columns without NULL, in types that have the values of both sides."""
+    """Return the key of a join: columns without NULL, in types that can represent the values of both sides."""
     return tuple(
         Field(f"k{place}", wider(left.field(mine), right.field(theirs)).type) for place, (mine, theirs) in enumerate(on)
     )
@@ -248,7 +249,7 @@ def _add_right_kernel(
 def _add_left_kernel(
     ctx: FlowContext, left: JoinSide, right_keys: Totals, batch: ColumnBatch, *, is_anti: bool
 ) -> None:
-    """Add the kernel that passes on changes of the left input with a match; for an anti join, those without one."""
+    """Add the kernel that passes on changes of the left input with a match; for an anti join, those without a match."""
     k = ctx.kernel("passes on rows that the right input does not have" if is_anti else "passes on rows with a match")
     left_rows = left.row_table("left")
     k.use("hashing", "find")

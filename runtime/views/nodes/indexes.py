@@ -1,6 +1,6 @@
 """Indexes that nodes share: records by a part of their key or in an order, and weights and sums by ranges of a key.
 
-Algebra: SUM and COUNT are linear, as for `totals`, so the index of a delta is added to the index.
+Algebra: SUM and COUNT are linear, as for `totals`, so the index of a delta is added to the index of the map.
 
 `MemberIndex` finds records by a part of their key. A record whose weight and sums are all 0 is removed. State:
 `native.indexes.Members`; a record has the words of the given keys, of the other keys, the weight, and two words for
@@ -61,7 +61,7 @@ _STALE: Final = -1
 
 
 class MemberIndex(Members):
-    """Records of a map with weight and sums, found by some of its keys; a given key that is NULL matches nothing."""
+    """Records of a map with weight and sums, found by some of the keys; a given key that is NULL matches nothing."""
 
     def __init__(self, given: Sequence[Field], rest: Sequence[Field], sums: Sequence[str]) -> None:
         self.given = tuple(msgspec.structs.replace(field, nullable=False) for field in given)
@@ -110,9 +110,9 @@ class SortedTable(RecordTable):
     rarely, and the replacement sorts all strings, which costs more than writing the words. If the words were
     numbers of strings, they would never change, but each comparison would have to load the ranks.
 
-    The order is derived from the records. After records were loaded or ranks were replaced it is stale; a kernel that
-    finds it stale stops for `refresh`. Code that loads the groups must also load the records, because groups then have
-    other slots.
+    The order is derived from the records. After records were loaded or ranks were replaced, the order is stale; a
+    kernel that finds it stale stops, so that `refresh` is called. Code that loads the groups must also load the
+    records, because groups then have other slots.
     """
 
     def __init__(
@@ -281,8 +281,8 @@ def _added_to_cell(
 ) -> Iterator[None]:
     """Write the lines that add a weight and sums to a cell and its block; `finish` does the rest.
 
-    Lines written within the context run for rows not added this way. As the numbers do not pass through memory, a batch
-    takes a fifth less time than with `add`.
+    Lines written within the context run for rows that are not added this way. As the numbers do not pass through
+    memory, a batch takes a fifth less time than with `add`.
     """
     weight, sums = row
     base, beyond, window = (

@@ -11,9 +11,9 @@ for each map, in order:   statements of its first occurrence     ▶ batches ▶
                           statements of its second occurrence    ▶ batches ▶ indexes over auxiliary maps
 ```
 
-A statement is a node: a loop over the rows of the map's feed, which look up (`lookups`), multiply, and add to the
-result or append to a batch of deltas of an auxiliary map. A row reads the new state of the maps before its own, and the
-old state of the others, so every pair of changes is counted once.
+A statement is a node. It loops over the rows of the map's feed, looks up values for each row (`lookups`), multiplies
+them, and adds the product to the result or appends it to a batch of deltas of an auxiliary map. A row reads the new
+state of the maps before its own map, and the old state of the maps after it, so every pair of changes is counted once.
 
 State: the result, `Totals`; for each look-up of an auxiliary map an index over it; none for auxiliary maps themselves.
 
@@ -189,7 +189,7 @@ class _Lowering:
     # --- structures
 
     def _sources(self, statement: Statement) -> list[Any]:
-        """Return the structure that each look-up of a statement reads; the first call makes them."""
+        """Return the structure that each look-up of a statement reads; the first call creates the structures."""
         return [self._source(lookup) for lookup in statement.lookups]
 
     def _source(self, lookup: Lookup) -> Any:
@@ -323,7 +323,7 @@ def _lower_square(view: View, body: Joined, builder: GraphBuilder) -> bool:
         is_whole = sorted(lookup.on) == sorted(zip(keys, own, strict=True))
         if lookup.auxiliary or lookup.binds or lookup.ranges or not is_whole:
             return False
-    # All aliases stand for the same record.
+    # All aliases refer to the same record.
     aliases = (statement.occurrence, *(lookup.name for lookup in statement.lookups))
     local: dict[str, Expr] = {f"{alias}.{name}": Col(name) for alias in aliases for name in (*keys, "weight", *sums)}
     terms = {"weight": (statement.weight,), **dict(zip(result.sums, statement.sums, strict=True))}

@@ -271,7 +271,7 @@ def _put_range(scope: Scope, index: MapOrder, group: str, part: Range, columns: 
 
 
 def key_of_bound(k: KernelSource, bound: Value, *, is_inclusive: bool) -> tuple[str, str]:
-    """Return the key of an index nearest to a bound, and whether it counts among the keys below the bound.
+    """Return the index key nearest to a bound, and whether this key counts among the keys below the bound.
 
     Writes lines if the bound has 128 bits.
     """
@@ -304,7 +304,7 @@ _KINDS: Final[dict[tuple[bool, bool], LookupKind]] = {
     (True, False): _MemberLookup(),
     (False, True): _RangeLookup(),
 }
-"""Kinds, by whether a look-up finds keys and whether it has ranges."""
+"""Kinds of look-ups, by whether a look-up finds keys and whether it has ranges."""
 
 
 def kind_of(lookup: Lookup) -> LookupKind:

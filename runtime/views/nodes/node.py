@@ -69,7 +69,7 @@ class Node:
                 self.attend(status)
 
     def call(self, _: object = None) -> int:
-        """Call the kernel once; return its status, which must be given to `attend` unless it is 0."""
+        """Call the kernel once; return its status, which must be passed to `attend` unless it is 0."""
         try:
             return self.kernel(self._argument)
         except Exception as error:  # noqa: BLE001 (an interpreted kernel has a mistake: `attend` raises it)

@@ -1,4 +1,4 @@
-"""Range pass: a join of a map with itself by a range of one key, in one pass over changed rows, one search per delta.
+"""Range pass: a join of a map with itself by a range of one key, in one pass over changed rows with a search per delta.
 
 ```
 rows ──sort by group and key, add up──▶ deltas ──add to the index──▶ index
@@ -7,11 +7,12 @@ rows ──sort by group and key, add up──▶ deltas ──add to the index�
 
 Algebra: the deltas of both occurrences for one row are ``Δx ⋈ y`` with the state before the row and ``x' ⋈ Δy`` with
 the state after it. If every bound is the row's own key, both deltas need the same sums: of the entries below the key,
-of the key's entry, and of all entries; for the second delta, the row itself is added to the last two. The rows with the
-same group and key are therefore added up to one delta, and the deltas are processed in any order, as separate batches.
+of the key's entry, and of all entries; for the second delta, the row itself is added to the last two of these sums. The
+rows with the same group and key are therefore added up to one delta, and the deltas are processed in any order, as
+separate batches.
 
-A batch of 10,000 rows on 20,000 entries takes 0.65 ms. When rows were added one by one, in the order of the batch, it
-took 1.2 ms, because every row searched three levels of a tree for a leaf that was not in the nearest cache.
+A batch of 10,000 rows on 20,000 entries takes 0.65 ms. When rows were added one by one, in the order of the batch, the
+batch took 1.2 ms, because every row searched three levels of a tree for a leaf that was not in the nearest cache.
 
 State: an index of its own, `nodes.indexes.MapOrder`, which no other node may change.
 """
@@ -40,8 +41,8 @@ from runtime.views.strings import Strings
 __all__ = ["can_pass", "pass_node"]
 
 _CHOSEN, _RESULT = 2, 3
-"""Places in the kernel's numbers: a flag that is 1 once the kernel has chosen, for the whole step, whether to sweep;
-and 1 + the number of the next delta whose result is to be added, or 0 while deltas are added to the index.
+"""Places in the kernel's numbers: a flag that is 1 once the kernel has chosen whether to sweep in this step; and 1 +
+the number of the next delta whose result is to be added, or 0 while deltas are added to the index.
 """
 
 
@@ -169,7 +170,7 @@ class _PassCode:
         k.put(f"{numbers}[{deltas.LENGTH}] = n")
 
     def _put_results(self) -> None:
-        """Write the loop over the added deltas, which multiplies each by the sums around it and adds to the result."""
+        """Write the loop over the added deltas, which adds to the result the product of each and the sums around it."""
         k, index = self._k, self._index
         width = index.entry_words
         groups, values = k.cells(self._deltas, deltas.GROUP), k.cells(self._deltas, deltas.VALUE)

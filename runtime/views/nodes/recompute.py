@@ -1,8 +1,8 @@
 """Recompute: DuckDB evaluates a view over maintained maps; its change is the difference to the last result.
 
-Plan record: `Reevaluated`. The cost of a step is that of sorting the whole state. All queries that generated code
-cannot compute are recomputed, and `explain` reports them. State: totals of the maps by all of their keys, and the rows
-of the last result.
+Plan record: `Reevaluated`. A step costs as much as sorting the whole state. All queries that generated code cannot
+compute are recomputed, and `explain` reports them. State: totals of the maps by all of their keys, and the rows of the
+last result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from runtime.views.strings import Strings
 __all__ = ["EVALUATION_S", "Recompute", "lower"]
 
 EVALUATION_S: Final = 30.0
-"""Time limit for one evaluation of a view; a view that takes longer fails, and no other does."""
+"""Time limit for one evaluation of a view; a view that takes longer fails, and other views do not."""
 
 
 class Recompute:
@@ -111,8 +111,8 @@ def _expanded(table: Totals, strings: Strings) -> pa.Table:
     """Return the keys as a table in which each row is repeated by its weight, in the order of all columns.
 
     Slots and numbers of strings depend on the history of the state, but the order of the rows that DuckDB gets depends
-    on the rows alone. As DuckDB runs on one thread, so does its answer where SQL permits several: for rows that ORDER
-    BY does not distinguish, for MODE, and for sums of floats.
+    on the rows alone. DuckDB runs on one thread, so its answer depends on the rows alone even where SQL permits several
+    answers: for rows that ORDER BY does not distinguish, for MODE, and for sums of floats.
     """
     records = table.dump()
     records = records[records[:, table.key_words] > 0]

@@ -1,22 +1,22 @@
-"""The operators of a flow without state (selection, projection, union), and sets: DISTINCT, EXCEPT and INTERSECT.
+"""Stateless operators of a flow (selection, projection, union), and sets: DISTINCT, EXCEPT and INTERSECT.
 
 **Selection, projection, union** (`SelectedRows`, `UnionRows`)
 
-Algebra: selection, projection and union of multisets are linear, so they apply to a change as to a multiset (Budiu,
-Chajed, McSherry, Ryzhyk, Tannen: *DBSP*, 2023, section 4). The consumer's kernel computes them for each row while it
-reads the input.
+Algebra: selection, projection and union of multisets are linear, so they are applied to a change as they are to a
+multiset (Budiu, Chajed, McSherry, Ryzhyk, Tannen: *DBSP*, 2023, section 4). The consumer's kernel computes them for
+each row while it reads the input.
 
 **Sets** (`lower_distinct`, `lower_set`)
 
 Algebra: a row's weight in the result is a function of its weights in the inputs, so that the change is the function of
-the new weights less that of the old ones (Griffin, Libkin: *Incremental Maintenance of Views with Duplicates*, SIGMOD
-1995). A negative weight counts as 0.
+the new weights less the function of the old weights (Griffin, Libkin: *Incremental Maintenance of Views with
+Duplicates*, SIGMOD 1995). A negative weight counts as 0.
 
 State: a table of rows that remembers their weights before the step; a record is a row's words and its weight in each
 input. So each row is emitted at most once in a step, however often it changes within the step.
 
 Code: one kernel. Its first loop adds up the rows of the inputs, one input after the other; ``s[0]`` is the row at which
-a stopped kernel resumes. Its second loop emits the touched rows; room for all of them is made before it begins.
+a stopped kernel resumes. Its second loop emits the touched rows; room for all of them is made before this loop begins.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _flag(value: Value) -> str:
 
 
 def wider(left: Field, right: Field) -> Field:
-    """Return the left column in a type that has the values of both columns; nullable if either is.
+    """Return the left column in a type that can represent the values of both columns; nullable if either is.
 
     Raise `ViewError` unless they have one type or are both integers.
     """
@@ -262,7 +262,7 @@ def lower_set(node: SetNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
 
 
 def consolidated(rows: Rows, ctx: FlowContext) -> Rows:
-    """Add a kernel to the graph that adds up equal rows of a step and keeps nothing between steps; return its rows."""
+    """Add to the graph a kernel that adds up equal rows of a step, without state between steps; return its rows."""
     return _lowered("sum", RecordTable(rows.fields, 1, is_result=True), rows, ctx)
 
 

@@ -1,8 +1,8 @@
 """Show: derives the rows that a view removes and adds from the groups that a step has touched.
 
-Algebra: a view over totals is a function of each group, so its change is, for every touched group, the row of the group
-before the step (-1) and after it (+1); equal rows cancel. A group of weight 0 or less has no row; without GROUP BY the
-empty group has the row of an empty aggregate.
+Algebra: a view over totals is a function of each group, so its change has, for every touched group, the row of the
+group before the step (-1) and the row after the step (+1); equal rows cancel. A group of weight 0 or less has no row;
+without GROUP BY the empty group has the row of an empty aggregate.
 
 State: only whether the node has run before: a new view emits all of its rows in its first step.
 """
@@ -42,7 +42,7 @@ class Shape(msgspec.Struct, frozen=True):
     empty: tuple[int | float | str | bool | None, ...] | None = None
     """Without GROUP BY, the row that is shown while the group is empty."""
     is_bag: bool = False
-    """True if a group stands for ``weight`` equal rows."""
+    """True if a group represents ``weight`` equal rows."""
 
     def shows_keys(self, keys: Sequence[Field]) -> bool:
         """Return True if every key is a column, so that rows of different groups are never equal."""
@@ -50,7 +50,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def output_fields(columns: Sequence[Column]) -> tuple[Field, ...]:
-    """Return a view's columns as fields of a batch, named by number: names may be repeated or reserved."""
+    """Return a view's columns as fields of a batch, named by number because names may be repeated or reserved."""
     return tuple(Field(f"c{place}", column.type, True) for place, column in enumerate(columns))
 
 

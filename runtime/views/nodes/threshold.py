@@ -1,25 +1,26 @@
 """Threshold: sums over the part of relations that conditions on aggregates select, such as VWAP, MST and PSP.
 
 Plan record: `Selected`. A condition compares a value of an ordered key, or sums over one side of the key, with totals.
-Computing the delta of such a view is as much work as recomputing the view: a row far from the threshold moves it. So
-after the indexes of all maps are updated, the node finds which interval of the key each factor's conditions select, and
-computes the sums over the interval from prefix sums of the indexes (Koch et al., *DBToaster: Higher-order Delta
-Processing for Dynamic, Frequently Fresh Views*, VLDB Journal 23, 2014, also maintain sums by key for such queries, but
-loop over the keys).
+Computing the delta of such a view is as much work as recomputing the view: even a row far from the threshold moves the
+threshold. So after the indexes of all maps are updated, the node finds which interval of the key each factor's
+conditions select, and computes the sums over the interval from prefix sums of the indexes (Koch et al., *DBToaster:
+Higher-order Delta Processing for Dynamic, Frequently Fresh Views*, VLDB Journal 23, 2014, also maintain sums by key for
+such queries, but loop over the keys).
 
 The interval is narrowed by one test after the other. For each nested sum that may be NULL, a test checks that there are
 rows to add up; along the key this test is first false and then true, or the reverse. Within the interval where all such
 tests are true, every condition changes its truth at most once (`Factor.monotone`). A test is first evaluated where its
-truth changed at the last step: two evaluations if that place has not moved, else a search from there in steps that
-double (Bentley and Yao, *An almost optimal algorithm for unbounded searching*, Information Processing Letters 5, 1976).
-These places are hints and do not affect the result. Conditions that may change their truth more often, and all
-conditions while a weight or a sum that they read is negative for a key, are evaluated for every key.
+truth changed at the last step. Two evaluations suffice if that place has not moved; otherwise the new place is searched
+from there, in steps that double (Bentley and Yao, *An almost optimal algorithm for unbounded searching*, Information
+Processing Letters 5, 1976). These places are hints and do not affect the result. Some conditions are evaluated for
+every key: those that may change their truth more often, and all conditions while a weight or a sum that they read is
+negative for a key.
 
-The result is a table of the groups of the product of all factors. Each step sets its records again, and `show` reads
-it.
+The result is a table of the groups of the product of all factors. Each step sets the records of this table again, and
+`show` reads the table.
 
-State: the result. The sums of indexes are computed in each step, and the sums of each factor by group in each step that
-changes a map on which they depend.
+State: the result. The sums of indexes are computed in each step. The sums of a factor by group are computed in each
+step that changes a map on which they depend.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ from runtime.views.nodes.totals import Totals
 __all__ = ["Threshold", "lower"]
 
 _IS_VALID, _BAD, _LOW, _HIGH, _HINTS = 2, 3, 4, 5, 6
-"""Places in the kernel's numbers: flag that the sums of factors are those of the last step, flag that an expression
-passed its limit, the interval that is being narrowed, and from ``_HINTS`` on the key at which each test changed
-its truth.
+"""Places in the kernel's numbers: a flag that the sums of factors are those of the last step; a flag that an expression
+passed its limit; the two ends of the interval that is being narrowed; and, from ``_HINTS`` on, the key at which each
+test changed its truth.
 """
 
 _RESTRICT: Final = f"""\
@@ -116,7 +117,7 @@ class _Sums(Structure):
             self.put(place, np.zeros(0, np.int64))
 
     def reserve(self, words: int) -> int:
-        """Make room for this many words of the sums of an index; return where they begin in place 0."""
+        """Make room for this many words of the sums of an index; return their beginning in place 0."""
         begin = len(self.array(0))
         self.extend(0, begin + words)
         return begin
@@ -128,7 +129,7 @@ class _Sums(Structure):
 
 
 class _FactorPlan(msgspec.Struct, frozen=True):
-    """A factor with the structures that it is read from."""
+    """A factor with the structures from which it is read."""
 
     place: int
     """Number of the factor."""
@@ -164,7 +165,7 @@ class Threshold(Node):
     """Computes the whole result of a selected view."""
 
     def __init__(self, source: KernelSource, view: str, feeds: Sequence[Feed]) -> None:
-        """Make the node. ``feeds`` are those of the maps that it reads."""
+        """Make the node. ``feeds`` are the feeds of the maps that the node reads."""
         super().__init__(source, [view], [feed.batch for feed in feeds])
 
     def resolve(self) -> None:
@@ -463,7 +464,7 @@ class _Lowering:
     def _put_groups(self, place: int, bound: dict[str, Value], words: list[str]) -> None:
         """Write the loops over the groups of a factor, and within each over the groups of the later factors.
 
-        ``bound`` and ``words`` have the weights and sums, and the words of the keys, of the earlier factors.
+        ``bound`` has the weights and sums of the earlier factors, and ``words`` has the words of their keys.
         """
         if place == len(self._plans):
             self._put_record(bound, words)

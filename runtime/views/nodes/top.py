@@ -1,15 +1,16 @@
 """Top: ORDER BY … LIMIT … OFFSET of a flow: a window of the sorted rows.
 
 Algebra: the window is a function of the whole multiset. Adding or removing a row at or before a boundary of the window
-moves one row across that boundary; so a step costs O(log n) for each change, and for each row that enters or leaves the
-window because of it (Yi, Yu, Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*, ICDE 2003, keep some
-more rows than k for the same purpose; here all rows are sorted).
+moves one row across that boundary; so a step costs O(log n) for each change, and O(log n) for each row that enters or
+leaves the window as a result. (For the same purpose, Yi, Yu, Yang, Xia, Chen: *Efficient Maintenance of Materialized
+Top-k Views*, ICDE 2003, store some more rows than k; here all rows are sorted.)
 
 State: ``rows``, a `SortedTable` that remembers its records as they were before the step. A record is a row's words, its
-count, and how many of its equal rows are before the window and in it. The window (`library.window`) is derived.
+count, the number of its copies before the window, and the number in the window. The window (`library.window`) is
+derived.
 
 Code: one kernel. Its first loop counts the rows of the input; its second loop emits, for each touched row, the change
-of its number in the window. Room for all of them is made before it begins.
+in the number of its copies in the window. Room for all of these changes is made before the second loop begins.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from runtime.views.strings import Strings
 __all__ = ["WindowTable", "lower"]
 
 _UNLIMITED: Final = 1 << 62
-"""Limit of a window that has none."""
+"""Number that represents the limit of a window without a limit."""
 
 
 class WindowTable(SortedTable):

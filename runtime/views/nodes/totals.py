@@ -1,8 +1,8 @@
-"""Totals: a table of keys with weight and sums, kept by adding up the deltas of a map.
+"""Totals: a table of keys with weight and sums, maintained by adding up the deltas of a map.
 
 Algebra: SUM and COUNT are linear, so the totals of a sum of multisets are the sum of their totals; a delta of weight w
-adds w times its values. A table that is kept as a result (`is_result`) remembers each group as it was before the step,
-and `show` derives from this the rows that a view removes and adds (Gupta, Mumick: *Maintenance of Materialized Views*,
+adds w times its values. A table that is a result (`is_result`) remembers each group as it was before the step, and
+`show` derives from this the rows that a view removes and adds (Gupta, Mumick: *Maintenance of Materialized Views*,
 1995).
 
 State: `HashTable`; a record is the key's words, the weight, and two words a sum.
@@ -32,7 +32,7 @@ from runtime.views.strings import Strings
 __all__ = ["RecordTable", "Totals", "put_add", "put_key", "put_locate", "put_slot", "put_touch", "totals_node"]
 
 _PREFETCHED_ROWS: Final = 8
-"""Number of rows ahead of the current one whose index cell is prefetched."""
+"""Distance, in rows, from the current row to the later row whose index cell is prefetched."""
 
 
 class RecordTable(HashTable):

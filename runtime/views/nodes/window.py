@@ -2,26 +2,27 @@
 
 Algebra: the results of a row are a function of the state of the row before it, of its own values, and of rows at fixed
 distances. Rankings and sums that run from the first row of the partition are chained: the state of a row follows from
-that of the row before it, so that a change passes on from row to row as long as states differ, and no further. A sum
-over a frame of rows is that of the row before, less the value that leaves the frame, plus the value that enters it. LAG
-and LEAD read a row at a distance. So an added row becomes *pending*, and so does the row after a removed one; the rows
-before them whose functions look far enough ahead become pending as well. Pending rows are evaluated in order. Each is
-followed by the rows after it whose functions look far enough back, and then by further rows until a state is unchanged.
-Under a limit this ends at the first row beyond it; so a step costs O(log n) for each change, plus the evaluation of the
-rows between the first change and the limit (Yi, Yu, Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k
-Views*, ICDE 2003). An aggregate without a frame is the same for all peers, which get it from the last peer.
+the state of the previous row, so that a change is propagated from row to row until a state is unchanged. A sum over a
+frame of rows is the sum of the previous row, less the value that leaves the frame, plus the value that enters the
+frame. LAG and LEAD read a row at a distance. So an added row becomes *pending*, and so does the row after a removed
+row. The rows before these whose functions look far enough ahead become pending as well. Pending rows are evaluated in
+order. After each of them, the later rows whose functions look far enough back are evaluated, and then further rows
+until a state is unchanged. With a limit, the evaluation ends at the first row beyond the limit; so a step costs O(log
+n) for each change, plus the evaluation of the rows between the first change and the limit (Yi, Yu, Yang, Xia, Chen:
+*Efficient Maintenance of Materialized Top-k Views*, ICDE 2003). An aggregate without a frame is the same for all peers,
+which copy it from the last peer.
 
 State: ``rows``, a `SortedTable` that remembers its records as they were before the step. The order words are those of
 the partition, of the criteria, and of all other columns. Each of n equal rows has a record, distinguished by a last key
-word, because each has results of its own; under a limit on ROW_NUMBER there are only as many records as may be shown. A
+word, because each has results of its own; with a limit on ROW_NUMBER there are only as many records as may be shown. A
 record has a count, a flag that is set if the record is shown, and the state: rankings, then the words of each function.
-The count is the number of equal rows in the first of their records, and 1 in the others. A value is preceded by a word
-that is 1 if there is a value. Order and pending rows (`library.partitions`) are derived; between steps no row is
-pending.
+The first record of equal rows has their number as its count; the count of the other records is 1. A value is preceded
+by a word that is 1 if there is a value. Order and pending rows (`library.partitions`) are derived; between steps no row
+is pending.
 
 Code: one kernel. Its first loop adds and removes rows, its second loop evaluates pending rows, and its third loop
-emits, for each touched row, its row before the step (-1) and after it (+1). Room for all of them is made before it
-begins.
+emits, for each touched record, the row before the step (-1) and the row after it (+1). Room for all of these rows is
+made before the third loop begins.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class PartitionTable(SortedTable):
                 self.string_places = (*self.string_places, value)
 
     def make_room(self, records: int = 1) -> None:
-        """Make room for the scratch key, for its place in the order, and for the rows that it makes pending."""
+        """Make room for the scratch key, for its place in the order, and for the rows that its row makes pending."""
         super().make_room(records)
         self.pending.make_room(0)
         self._make_list_room()
@@ -176,9 +177,9 @@ class _Layout:
         for function in node.functions:
             self.functions[function.name] = self._place(function)
         self.is_chained = node.limit is not None or any(f.kind not in ("lag", "lead") for f in node.functions)
-        """True if the state of a row follows from that of the row before it."""
+        """True if the state of a row follows from that of the previous row."""
         self.own_words = self.words
-        """Number of words of a state that follow from the row before; the later ones come from the last peer."""
+        """Number of words of a state that follow from the previous row; later words come from the last peer."""
         for function in node.functions:
             is_own = not function.has_peers
             self.results[function.name] = self.functions[function.name] if is_own else self._place(function)
@@ -408,8 +409,8 @@ class _Window:
     def _put_extreme(self, k: KernelSource, function: WindowFunction, where: tuple[str, str, str]) -> None:
         """Write the lines that find the least or greatest value of a frame.
 
-        The whole frame is searched only for the first row of a partition, and if the result of the row before is equal
-        to the value that leaves the frame.
+        The whole frame is searched only for the first row of a partition, and if the result of the previous row is
+        equal to the value that leaves the frame.
         """
         window, cells, scratch = where
         at, width = self._layout.functions[function.name], self._layout.width(function)
@@ -455,7 +456,7 @@ class _Window:
         return self._layout.places[function.column]
 
     def _put_total(self, k: KernelSource, function: WindowFunction, where: tuple[str, str, str], at: int) -> None:
-        """Write the lines that add up the values of a frame, starting from the sum of the row before."""
+        """Write the lines that add up the values of a frame, starting from the sum of the previous row."""
         window, cells, scratch = where
         first, end = function.frame if function.frame is not None else (None, 0)
         with k.block("if before >= 0:"):

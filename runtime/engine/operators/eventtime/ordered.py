@@ -127,8 +127,8 @@ class Deduplicate(Operator):
     """Operator that yields the first row of each key; NULL is equal to NULL.
 
     The keys that had a row are in the object space. One of the key columns is a time: a key is deleted once event time
-    is ``span`` past the key's time, when no further row can have the key. The end of the input deletes no key, because
-    rows may be appended to the input.
+    is ``span`` past the key's time, because no further row can then have the key. The end of the input deletes no key,
+    because rows may be appended to the input.
     """
 
     keeps = "each key until event time has passed it"

@@ -26,7 +26,7 @@ _PASSED: Final = b"passed"
 _LEAST: Final = -(2**63)
 """Time before all others."""
 _PART_ROWS: Final = 1 << 14
-"""Number of rows up to which parts are joined, and of the parts into which stored rows are cut."""
+"""Greatest number of rows of a part that was joined from several parts, or cut from stored rows."""
 
 
 class _Part(NamedTuple):
@@ -54,13 +54,13 @@ def _part(rows: pa.RecordBatch, times: Integers) -> _Part:
 class Sequencer:
     """Rows of one input that wait for the watermark, in the order in which they arrived.
 
-    They are in parts of some ten thousand rows. `release` reads only the parts that the bound divides, so that its cost
-    depends on the rows that arrive and leave, not on the rows that wait.
+    The rows are in parts of some ten thousand rows. `release` reads only the parts that the bound divides, so that the
+    cost depends on the rows that arrive and are released, not on the rows that wait.
 
-    A run of the object space has the rows that arrived since the run before it and still wait, and the time before
-    which rows of earlier runs have been returned; rows that arrive and leave between two checkpoints are not stored.
-    The end of the input is not stored as such a time, because rows may be appended to the input after a restart.
-    Instead, the next run is then a base. Not thread-safe: owned by the query's thread.
+    A run of the object space has the rows that arrived since the previous run and still wait, and a time: all rows of
+    earlier runs before this time have been returned. Rows that arrive and are returned between two checkpoints are not
+    stored. The end of the input is not stored as a time, because rows may be appended to the input after a restart.
+    Instead, the run after the end is a base. Not thread-safe: owned by the query's thread.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class Sequencer:
     ) -> None:
         """Restore the rows that wait from the object space.
 
-        ``keys`` are columns by which rows of equal times are ordered, before their arrival. Raise `PlanError` for a
-        nested column.
+        Rows of equal times are ordered by the columns ``keys``, and then by arrival. Raise `PlanError` for a nested
+        column.
         """
         for field in schema:
             if pa.types.is_nested(field.type):
@@ -166,7 +166,7 @@ class Sequencer:
             self._append(self._stored, batch)
 
     def _append(self, parts: list[_Part], rows: pa.RecordBatch) -> None:
-        """Append rows as a part; join it with the parts before that are at most twice as large, so that few remain."""
+        """Append rows as a part; join it with preceding parts of at most twice its size, so that few remain."""
         part = _part(rows, ticks_of(rows.column(self._time)))
         while parts and len(parts[-1].times) <= min(2 * len(part.times), _PART_ROWS - len(part.times)):
             part = _joined([parts.pop(), part], self._schema)

@@ -56,8 +56,9 @@ class Windows(Operator):
 class Sessions(Operator):
     """Operator that appends the start of the session that contains a row, as last column.
 
-    A session of a key continues while each row is less than ``gap`` after the row before. The times of the first and
-    last row of every open session are in the object space; those of a session that event time has ended are deleted.
+    A session of a key continues while each row is less than ``gap`` after the previous row. The times of the first and
+    last row of every open session are in the object space; the times of a session that event time has ended are
+    deleted.
     """
 
     keeps = "start and last row of each open session"

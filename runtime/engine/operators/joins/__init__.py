@@ -1,4 +1,4 @@
-"""Joins: of two inputs on equal times, of a row with the latest row before it, and with a table.
+"""Joins: of two inputs on equal times, of each row with the last row that is not later, and with a table.
 
 ```
 rows of both inputs, sorted ──▶ merge: six kinds of joins        asof: the last row of each key, in the object space

@@ -24,15 +24,15 @@ _SWEEP_FACTOR: Final = 4
 
 
 class AsofJoin(Operator):
-    """Operator that joins each row of port 0 with the row of port 1 that has the greatest time not above its own.
+    """Operator that joins each row of port 0 with the last row of port 1 that is not later.
 
     ``by`` has pairs of columns, and only rows in which these are equal match; NULL is equal to nothing. Of several
     right rows at the same time the last one matches. ``tolerance`` is the greatest difference to the time of a match,
     in the unit of the times. ``outer`` is True if left rows without a match are yielded, too, with NULL. Output is in
     the order of the left input.
 
-    The last right row of each key is in the object space, and a barrier reads those that its left rows need. When a
-    quarter of the held rows are new, all held rows are searched for those past the tolerance, which are deleted.
+    The last right row of each key is in the object space; at a barrier, the rows with the keys of the new left rows are
+    read. When at least a quarter of the held rows are new, all held rows past the tolerance are deleted.
     """
 
     ports = 2

@@ -69,7 +69,7 @@ class TableIndex:
         self._sorted = None
 
     def look_up(self, keys: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Integers, Integers]:
-        """Return the rows of the table, grouped by key, and for each of ``keys`` its first row and number of rows."""
+        """Return the table's rows, grouped by key, and the first row and the number of rows of each of ``keys``."""
         rows = self._indexed()
         codes = self._coded(keys, len(keys[0]))
         starts = np.searchsorted(self._codes, codes, side="left")
@@ -162,8 +162,8 @@ LOOKUP_KINDS: Final = ("inner", "left", "semi", "anti")
 class LookupJoin(Operator):
     """Operator that joins the rows of port 0 with their matches in a table; port 1 takes the deltas of the table.
 
-    A row is joined with the table as it is when the row is added. The plan adds rows at a barrier, after all deltas
-    before it, so that they are joined with the table as of that barrier. Output is in the order of the rows; the
+    A row is joined with the table as it is when the row is added. The plan adds rows at a barrier, after all earlier
+    deltas, so that the rows are joined with the table as of that barrier. Output is in the order of the rows; the
     matches of one row are ordered by the table's columns. A NULL in the key matches nothing.
     """
 

@@ -103,7 +103,7 @@ _KEEPS_RIGHT: Final = frozenset(("right", "full"))
 
 
 def join_schema(kind: JoinKind, left: pa.Schema, right: pa.Schema) -> pa.Schema:
-    """Return the columns of a join: those of both sides, or of the left one.
+    """Return the columns of a join: those of both sides, or of the left side alone.
 
     Raise `PlanError` if both sides share a name.
     """

@@ -1,4 +1,4 @@
-"""Construction of steps that follow others: checks of their inputs, and the times and order of their output."""
+"""Construction of steps that take the output of other steps: checks of the inputs, times and order of the output."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def aggregated(
 
 
 def joined(left: Step, right: Step, on: On, kind: JoinKind) -> Step:
-    """Return a sort-merge join on equal columns; raise `PlanError` unless the times of both sides are among them."""
+    """Return a sort-merge join on equal columns; raise `PlanError` unless these include the times of both sides."""
     _check_on(left, right, on)
     lags = dict(left.times), dict(right.times)
     times = next((pair for pair in on if pair[0] in lags[0] and pair[1] in lags[1]), None)
@@ -218,7 +218,7 @@ def looked_up(step: Step, table: Step, on: On, kind: LookupKind) -> Step:
 
 
 def unnested(step: Step, lists: Sequence[str], *, outer: bool, ordinality: str) -> Step:
-    """Return a step with a row for each element of the lists; raise `PlanError` without lists, or for another type."""
+    """Return a step with a row for each element of the lists; raise `PlanError` without lists, or for other columns."""
     if not lists:
         raise PlanError("expected a list to unnest, was none")
     fields = list(step.schema)
@@ -269,7 +269,10 @@ def united(steps: Sequence[Step]) -> Step:
 
 
 def limited(step: Step, count: int, offset: int) -> Step:
-    """Return a step with ``count`` rows after the first ``offset`` in time order; raise `PlanError` if one is < 0."""
+    """Return a step with ``count`` rows, in time order, after the first ``offset`` rows.
+
+    Raise `PlanError` if one of the numbers is negative.
+    """
     if count < 0 or offset < 0:
         raise PlanError(f"expected a limit and an offset from 0, were {count} and {offset}")
     time, lag = _expected_time(step, "LIMIT")
@@ -304,7 +307,7 @@ def _expected_time(step: Step, what: str) -> tuple[str, int]:
 
 
 def _checked_time(step: Step, time: str) -> int:
-    """Return the lag of a column that must be an event time; raise `PlanError` if it is none."""
+    """Return the lag of a column that must be an event time; raise `PlanError` if it is not an event time."""
     lags = dict(step.times)
     if time not in lags:
         known = ", ".join(name for name in lags if name in step.schema.names) or "none"

@@ -62,7 +62,7 @@ class StreamInput(msgspec.Struct, frozen=True):
     time: str = ""
     """Name of the time column: int64 (nanoseconds), timestamp or date; empty for a table."""
     is_table: bool = False
-    """True if rows are inserted and deleted: they are looked up, and `DerivedQuery.add` takes them with a last column
+    """True for a table: its rows are looked up and may be deleted, and `DerivedQuery.add` takes them with a last column
     ``weight``."""
 
 
@@ -71,8 +71,8 @@ class DerivedQuery:
 
     Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut. Only
     lookups in a table depend on the epochs: they read the table as of the end of an epoch. All state is in the object
-    space, under names that begin with the query's; the owner of the space commits it after `close`. A query created
-    over a restored space resumes after that commit.
+    space, under names that begin with the query's name; the owner of the space commits this state after `close`. A
+    query created over a restored space resumes after that commit.
     """
 
     def __init__(  # noqa: PLR0917 (the parts of a stream's declaration; the last two are mostly passed by name)
@@ -256,7 +256,7 @@ class DerivedQuery:
     # Graph of operators
 
     def _given(self, node: _Node, batches: Batches) -> None:
-        """Pass the rows that a node yields on to its consumers, or to the output."""
+        """Pass the output of a node on to its consumers, or to the output of the query."""
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -455,7 +455,7 @@ def _names(tree: exp.Expr, tables: set[str]) -> Iterator[str]:
 
 
 def drawn(last: Step) -> str:
-    """Return the plan that ends with this step as text: a line for each operator, and another line for its state."""
+    """Return the text of the plan that ends with this step: a line for each operator, and one for the state of each."""
     return "\n".join(_lines(last, "", set()))
 
 

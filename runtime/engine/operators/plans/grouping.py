@@ -64,7 +64,7 @@ class Grouping:
 
 
 def window_bound(name: str) -> exp.Column:
-    """Return the start or end of the window of GROUP BY, even if the rows have a column of that name."""
+    """Return the column with the start or end of GROUP BY's window, even if the rows have a column of that name."""
     return exp.column(name, table=HIDDEN, quoted=True)
 
 

@@ -49,7 +49,7 @@ _CLAUSES: Final = frozenset(
 """Clauses that a SELECT may have; ORDER BY is refused with a reason of its own."""
 _WINDOWS: Final = "TUMBLE(t, INTERVAL '1' SECOND), HOP(t, slide, size) or SESSION(t, gap)"
 _MOST_LIMIT: Final = 2**62
-"""Greatest number of rows in LIMIT and OFFSET, and the limit of an OFFSET alone."""
+"""Greatest number of rows in LIMIT and OFFSET, and the limit of an OFFSET without LIMIT."""
 _MOST_WINDOWS: Final = 10_000
 """Greatest number of hopping windows that may contain a row: each of them is a row for the aggregation."""
 _STARTS: Final = frozenset(("window_start", "tumble_start", "hop_start", "session_start"))
@@ -181,7 +181,7 @@ class _Selection:
         self._scope = sources.scope
         self._scope.tables.setdefault(HIDDEN, {})
         self._known_before: dict[tuple[str, tuple[str, ...], str], str] = {}
-        """Name of the column with the value that a column has in the row before, by time, keys and column."""
+        """Name of the column with the previous row's value of another column, by time, keys and that other column."""
 
     def planned(self, node: exp.Select) -> Step:
         """Return the step with the rows that the SELECT yields."""
@@ -304,7 +304,7 @@ class _Selection:
         return self._before(window, time, keys, [self._column(value) for value in values])
 
     def _before(self, node: exp.Expr, time: str, keys: Sequence[str], columns: Sequence[str]) -> list[exp.Column]:
-        """Return columns with the values of the row before."""
+        """Return columns with the values of the previous row."""
         named: list[tuple[str, str]] = []
         for column in columns:
             if (time, tuple(keys), column) in self._known_before:

@@ -110,7 +110,7 @@ class SqlScope:
 
 
 def column_names(query: Query, step: Step, source: exp.Expr) -> list[str]:
-    """Return the names of a source's columns in lower case, the first of them replaced by those of its alias.
+    """Return the names of a source's columns in lower case; the names in its alias replace the first of them.
 
     Raises `SqlError` for more names than columns, and for equal names.
     """

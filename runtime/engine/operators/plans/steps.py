@@ -14,9 +14,10 @@ from runtime.state import ObjectSpace
 __all__ = ["Place", "Port", "Step", "StepKind", "earlier", "fingerprint", "in_order"]
 
 StepKind = Literal["stream", "table", "arrival", "barrier", "ordered", "complete"]
-"""Way in which a step takes rows. "stream" and "table" take them from outside, "arrival" takes them as they arrive, and
-"barrier" takes all of them at the barrier. "ordered" takes them in order of time, up to and including the watermark.
-"complete" takes them in the same order, but only those before the least watermark of its ports."""
+"""Way in which a step takes rows. A "stream" or "table" step takes rows from outside, an "arrival" step takes rows as
+they arrive, and a "barrier" step takes all rows at the barrier. An "ordered" step takes rows in order of time, up to
+and including the watermark. A "complete" step takes rows in the same order, but only those before the least watermark
+of its ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Place:
     name: str
     """Name of the operator, unique in the plan, and of its state in the object space."""
     space: ObjectSpace
-    """Object space of its state."""
+    """Object space with the operator's state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +68,16 @@ class Step:
 
     @property
     def time(self) -> tuple[str, int] | None:
-        """Event time of the rows: the column ``t`` if it is one, otherwise the first; None if there is none."""
+        """Event time of the rows: ``t`` if it is in `times`, otherwise the first of `times`; None if there is none."""
         return next((each for each in self.times if each[0] == "t"), next(iter(self.times), None))
 
 
 def fingerprint(last: Step) -> list[str]:
     """Return the properties on which the state of a plan depends, one line for each step.
 
-    The lines have each step's way of taking rows, its columns, types and keys. State in the object space is named by
-    the number of its step, so that only a plan with the same lines may read it. The line of a step without state omits
-    its expressions.
+    The lines have each step's way of taking rows, its columns, types and keys. In the object space, the state of a step
+    is named by the step's number, so that only a plan with the same lines may read the state. The line of a step
+    without state omits its expressions.
     """
     steps = list(in_order(last))
     numbers = {id(step): number for number, step in enumerate(steps)}
@@ -98,7 +99,7 @@ def earlier(watermark: int, lag: int) -> int:
 
 
 def in_order(last: Step) -> Iterator[Step]:
-    """Yield all steps that lead to this one, itself included, each after the steps that feed it."""
+    """Yield this step and all steps that lead to it, each after the steps that feed it."""
     done: set[int] = set()
 
     def visit(step: Step) -> Iterator[Step]:
