@@ -27,8 +27,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Configuration of a live runtime; immutable."""
 
     directory: Path
-    """Run directory, which has state, epochs, results, checkpoint and logs; a runtime that is started on it again
-    resumes from them."""
+    """Run directory with state, epochs, results, checkpoint and logs. A runtime that is started again on the same
+    directory resumes from these files."""
     feed: tuple[str, int] | None = None
     """Host and port of the exchange's feed; None if this runtime does not read it."""
     feed_attempts: int = 20
@@ -42,9 +42,9 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pg_port: int | None = None
     """Port for clients of PostgreSQL on the same interface; 0 for any free port, None for no such port."""
     security: PortSecurity = PortSecurity()
-    """Access control of both ports."""
+    """Access control of the HTTP port and of the PostgreSQL port."""
     limits: SiteLimits = SiteLimits()
-    """Limits of each port."""
+    """Limits of each of these two ports."""
     cursors: CursorLimits = CursorLimits()
     """Limits of cursors, which page through results."""
     asking: AskLimits = AskLimits()
@@ -52,7 +52,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hub: HubConfig = HubConfig()
     """Limits of subscribers to changes."""
     epoch_ms: int = 100
-    """Interval in milliseconds at which an epoch that is not empty is closed; it is longer while Spark is busy."""
+    """Interval in milliseconds after which an epoch that is not empty is closed. The interval is longer while Spark is
+    busy; without Spark it is longer if the closing of an epoch takes long."""
     mode: Literal["sql", "dbtoaster"] = "sql"
     """Dialect of SQL: SUM of no rows is NULL in ``sql`` and 0 in ``dbtoaster``."""
     ingest: IngestConfig = IngestConfig()
@@ -73,8 +74,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     upstreams: tuple[UpstreamConfig, ...] = ()
     """Other runtimes whose epochs are read."""
     system: Path | None = None
-    """Run directory of the runtime that reads this one and others as upstreams; a feed is refused if another of these
-    upstreams reads its session. None for no such check."""
+    """Run directory of a downstream runtime that reads this runtime and others as upstreams. The feed of this runtime
+    is refused if another of those upstreams reads the same session. None for no such check."""
     upstream_symbols: Symbols = "own"
     """Naming of the symbols of upstreams."""
     reader_directories: tuple[Path, ...] = ()

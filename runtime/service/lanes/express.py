@@ -1,7 +1,7 @@
 """Lanes that run in the process of the runtime: express views, and derived streams.
 
-Both have their state in the object space, are a pipeline in the plan of the ingest, and pass their results as of the
-newest epoch to the hub at the start.
+Each lane has its state in the object space and is a pipeline in the plan of the ingest. At the start, it passes its
+results as of the newest epoch to the hub.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transaction block of a session, with its status, the version that it reads, and its savepoints.
+"""Transaction block of a session: its status, its savepoints, and the version that its questions read.
 
 ```
 IDLE ──BEGIN──▶ IN_BLOCK ──error──▶ FAILED ──ROLLBACK TO──▶ IN_BLOCK

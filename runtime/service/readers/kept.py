@@ -81,7 +81,8 @@ class KeptReaders(msgspec.Struct, frozen=True):
         )
 
     def relations(self) -> tuple[Relation, ...]:
-        """Return the relations that views may use: the market's, those of readers, and those whose rows stay."""
+        """Return the relations that views may use: those of the market, of readers, and of dropped readers whose rows
+        stay."""
         own = [own_relation(reader.wanted) for reader in self.readers if not reader.is_leaving]
         stayed = [left.relation for left in self.left if left.stays]
         known = {relation.name: relation for relation in (*MARKET_RELATIONS, *stayed, *own) if relation is not None}
@@ -111,7 +112,7 @@ class KeptReaders(msgspec.Struct, frozen=True):
 
 
 def own_relation(wanted: NewReader) -> Relation | None:
-    """Return the relation that a reader alone fills; None for a feed, which fills the market's."""
+    """Return the relation that a reader alone fills; None for a feed, which fills the relations of the market."""
     if wanted.adaptor == FEED_ADAPTOR:
         return None
     columns = tuple(Column(each.name, each.type, each.nullable, each.scale) for each in wanted.columns)

@@ -1,10 +1,10 @@
 """Service that adds and drops readers of a running runtime, each at a cut of all inputs, and reports all inputs.
 
-The list of readers is in the object space (`runtime.service.readers.kept`). It changes in the barrier that also begins
-or ends the origin, so that one epoch has both or neither. A reader is dropped with its rows in two steps. At a first
-cut it stops reading, and SQL can no longer use its relation. Then the relation's rows, which no reader changes any
-more, are read from the log and deleted at a second cut; very many rows need several cuts. If the process is killed in
-between, the next start continues with the second step.
+The list of readers is in the object space (`runtime.service.readers.kept`). The list changes in the barrier that also
+begins or ends the origin, so that an epoch has both changes or neither. A reader is dropped with its rows in two steps.
+At a first cut the reader stops reading, and SQL can no longer use its relation. Then the relation's rows, which no
+reader changes any more, are read from the log and deleted at a second cut; very many rows need several cuts. If the
+process is killed between the two steps, the next start continues with the second step.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ReaderService:
         for reader in self.kept.readers:
             if not reader.is_leaving:
                 name = reader.wanted.name
-                if name in inputs.names:  # both would share one cut
+                if name in inputs.names:  # the input and the reader would share one cut
                     raise ServiceError(
                         f"expected another name for the upstream, was {name}, the name of a reader in "
                         f"{config.directory}"
@@ -351,7 +351,8 @@ class ReaderService:
 
 
 _TRIES: Final = 3
-"""Number of attempts to read the log, whose first epochs may be retired meanwhile; each uses the newest snapshot."""
+"""Number of attempts to read the log, whose first epochs may be retired during an attempt. Each attempt begins with the
+newest snapshot."""
 
 
 def rows_that_leave(
