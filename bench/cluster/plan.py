@@ -11,19 +11,19 @@ __all__ = ["FULL", "ONE_SHARD", "QUICK", "VIEWS", "Plan", "Point"]
 VIEWS: Final = ("book_depth", "vwap_book", "best_quote", "imbalance", "broker_volume", "trades_1s")
 """Views that are distributed over the shards by keys that contain the symbol."""
 ONE_SHARD: Final = "vwap"
-"""A view over all symbols: it lives in one shard, however many there are. It is only measured without Spark."""
+"""View over all symbols, which is in one shard, whatever the number of shards. It is measured without Spark only."""
 
 
 class Point(msgspec.Struct, frozen=True):
     """A layout of the system."""
 
     workers: int
-    """Number of workers of a standalone cluster, with a core each; 0: Spark in the runtime's own process,
+    """Number of workers of a standalone cluster, with a core each; 0 for Spark in the runtime's own process,
     ``local[2]``.
     """
     runtimes: int
-    """Number of runtimes that read a feed. 1: the runtime with the views reads all symbols; 2: two upstreams read one
-    half each, a third runtime has the views.
+    """Number of runtimes that read a feed. With 1, the runtime with the views reads all symbols; with 2, two upstreams
+    read one half each, and a third runtime has the views.
     """
     shards: int = 4
     """Number of shards of the view program."""
@@ -44,7 +44,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Amounts of a run."""
 
     points: tuple[Point, ...]
-    """Points in their order; an interrupted run lacks those at the end."""
+    """Points in the order of measurement; an interrupted run lacks the last ones."""
     symbols: int
     """Number of symbols, half of them in each feed."""
     live_orders: int

@@ -21,7 +21,7 @@ class Version(msgspec.Struct, frozen=True):
     """A published version of all views."""
 
     from_epoch: int
-    """Epoch of the version before."""
+    """Epoch of the previous version."""
     to_epoch: int
     """Epoch of the version."""
     published_ns: int
@@ -64,7 +64,8 @@ class Versions:
 
 
 def covered_ns(versions: Sequence[Version], last: Mapping[str, int]) -> int | None:
-    """Return when the first version was published that has each origin's messages up to `last`; None if none has."""
+    """Return when the first version with each origin's messages up to `last` was published; None if there is no such
+    version."""
     for version in versions:
         if all(version.cuts.get(name, 0) >= number for name, number in last.items()):
             return version.published_ns
@@ -72,7 +73,7 @@ def covered_ns(versions: Sequence[Version], last: Mapping[str, int]) -> int | No
 
 
 def lags_ms(versions: Sequence[Version], origin: str, stamps: Sequence[tuple[int, int]]) -> tuple[Floats, Floats]:
-    """Return the milliseconds from the sending of each piece to the first version that contains it, and its number of
+    """Return for each piece the milliseconds from its sending to the first version that contains it, and its number of
     messages.
 
     Pieces that are in no version are left out.

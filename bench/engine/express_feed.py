@@ -91,7 +91,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _heartbeat(last: int) -> bytes:
-    """Return a heartbeat: it states that all requests so far are complete, so that the last one need not wait."""
+    """Return a heartbeat, which states that all requests so far are complete, so that the last request need not
+    wait."""
     return f"{last + 1},0,0,0,H,0,0,\n".encode()
 
 

@@ -1,6 +1,7 @@
 """References of the express lane: a program for one message at a time, and the hand-written numpy programs.
 
-Unlike the lane, they do not compute their input: the first gets parsed messages, the second deltas of the relations.
+Unlike the lane, the references do not compute their input: the first gets parsed messages, the numpy programs get
+deltas of the relations.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class _Fenwick:
         return total
 
     def reaching(self, target: int) -> int:
-        """Return the first level at which the sum of all levels so far, itself included, reaches the target."""
+        """Return the first level at which the sum of the levels up to and including it reaches the target."""
         sums, place, step = self._sums, 0, _TOP
         while step:
             after = place + step
@@ -69,7 +70,7 @@ class _Fenwick:
 
 
 class PlainBook:
-    """Computes VWAP and AXF after every message, by dictionaries and Fenwick trees."""
+    """Program that computes VWAP and AXF after every message, by dictionaries and Fenwick trees."""
 
     def __init__(self) -> None:
         self._orders: dict[int, tuple[bool, int, int, int]] = {}

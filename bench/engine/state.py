@@ -1,9 +1,11 @@
 """Cost of a differential checkpoint by the size of the state: 1,000 edits at 1 k, 100 k and 10 M entries.
 
-Three things are measured separately: the object space alone, with a dictionary of integers over a store that discards
-everything (`state.differential.HELD`); a keyed table in the same way, its compaction included
-(`state.differential.table.HELD`); and the dictionary over SQLite, including edits and fsync
-(`state.differential.sqlite.HELD`), where 1,000 scattered edits write 1,000 pages once the dictionary has that many.
+Three things are measured separately:
+
+* `state.differential.HELD`: the object space alone, with a dictionary of integers over a store that discards all data;
+* `state.differential.table.HELD`: a keyed table in the same way, its compaction included;
+* `state.differential.sqlite.HELD`: the dictionary over SQLite, including edits and fsync. There 1,000 scattered edits
+  write 1,000 pages once the dictionary has that many.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _PATIENCE_S: Final = 120.0
 _BEAT_S: Final = 1.0
 _QUIET_S: Final = 0.5
 _HEARTBEATS_BYTES: Final = 300
-"""Largest difference between listeners in bytes: they get heartbeats of three bytes while the feed is silent."""
+"""Largest difference between listeners in bytes; listeners get heartbeats of three bytes while the feed is silent."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -37,9 +37,9 @@ class Job(msgspec.Struct, frozen=True):
     symbol: str
     listeners: int
     orders: int
-    """Number of orders of all sessions together; 0: none."""
+    """Number of orders of all sessions together; 0 for none."""
     in_flight_one: bool = False
-    """True to send one order at a time and time each; otherwise orders are sent as fast as they are taken."""
+    """True to send one order at a time and measure the time of each; False to send orders as fast as they are taken."""
     polls: bool = False
     """True to poll for the answer instead of sleeping until it comes, with one order in flight."""
 
@@ -180,7 +180,7 @@ class _Pipeline:
 
 
 def _one_in_flight(job: Job) -> Result:
-    """Send each order after the answer to the one before."""
+    """Send each order after the answer to the previous order."""
     session = _Session(job.ouch_port, job.users[0], b"")
     listeners = _listen(job.itch_port, job.users[0], job.listeners)
     data = crowd.pairs(5_000_001, job.orders, job.symbol)

@@ -38,7 +38,7 @@ _EPOCH_SECONDS: Final = 1.0
 
 
 class _Counting(Adaptor):
-    """Counts its input."""
+    """Adaptor that counts its input and returns no deltas."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -81,7 +81,8 @@ class _Listener(IngestListener):
 
 
 class _Samples(threading.Thread):
-    """Samples the memory and the number of bytes until the streams end; requests a barrier every second."""
+    """Thread that samples the memory and the number of bytes until the streams end, and requests a barrier every
+    second."""
 
     def __init__(self, ingest: Ingest, adaptor: _Counting, listener: _Listener) -> None:
         super().__init__(daemon=True)

@@ -1,6 +1,7 @@
 """References of the formatter: readers of whole files on the same bytes, in one piece.
 
-Each returns the number of rows or messages read and the time; the result is released after the clock has stopped.
+Each function returns the number of rows or messages read and the time; the result is released after the clock has
+stopped.
 """
 
 from __future__ import annotations

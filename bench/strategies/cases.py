@@ -26,7 +26,7 @@ class Case(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Name of its plot: the strategy's name if nothing is set."""
+        """Name of the case's plot: the name of the strategy, followed by the parameters."""
         return "_".join([self.strategy, *(each.replace("=", "") for each in self.parameters)]).replace(".", "")
 
     @property

@@ -22,8 +22,7 @@ class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     memory_bytes: int = 512 * 1024 * 1024
     """DuckDB's memory for a question, in bytes; nothing is written to disk."""
     growth_bytes: int = 3 * 1024 * 1024 * 1024
-    """Greatest growth of the address space of a question's process, in bytes, above that of a process without a
-    question.
+    """Greatest growth of the address space of a question's process, in bytes, above the size without a question.
 
     The growth consists of the tables that the question reads, DuckDB's memory, and the results of expressions, which
     DuckDB does not count as its memory.

@@ -40,7 +40,7 @@ NUMBER_BYTES: Final = 8
 TOO_LARGE: Final = 77
 """Exit code of a process that has grown too much, if the system does not limit the address space."""
 _KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "TZ")
-"""Variables of the environment that the process gets; no others, because they may be secret."""
+"""Variables of the environment that the process gets. It gets no other variables, because these may be secret."""
 _POLL_S: Final = 0.05
 """Interval in seconds between two checks while a process starts."""
 _EXIT_S: Final = 1.0
@@ -56,7 +56,8 @@ _SLACK_BYTES: Final = 1024 * 1024
 class Worker:
     """Process for questions.
 
-    Each question is one call of `check`, then one of `answer`; other threads may interrupt it and kill the process.
+    Each question is one call of `check`, followed by one call of `answer`. Other threads may interrupt the question and
+    kill the process.
     """
 
     def __init__(self, limits: AskLimits, *, limits_addresses: bool = sys.platform == "linux") -> None:
@@ -117,8 +118,8 @@ class Worker:
     def await_start(self, check: Callable[[], None] = lambda: None) -> None:
         """Wait until the process accepts questions; ``check`` is called while this waits, and may raise an error.
 
-        After such an error the process continues to start and can be used later, so that questions are answered in the
-        end even on a machine where the start takes longer than a question may.
+        After such an error the process continues to start and can be used later. Thus even on a machine where the start
+        takes longer than the timeout of a question, later questions are answered.
         """
         while not self._is_started:
             if is_readable(self._replies.fileno(), _POLL_S):
@@ -158,7 +159,7 @@ class Worker:
             return AnswerRows(answered.columns, table)
 
     def interrupt(self) -> None:
-        """Interrupt the current question, or the one that was sent last if that has not begun yet."""
+        """Interrupt the question that was sent last, whether it runs or has not begun yet."""
         with self._lock, suppress(OSError):
             if not self._is_closed:
                 os.write(self._interrupts, self._number.to_bytes(NUMBER_BYTES, "big"))
@@ -275,9 +276,9 @@ class Cancellation:
 
 
 class QuestionWorkers:
-    """Pool of processes, started when they are needed and then kept. May be called from any thread.
+    """Pool of processes, which are started when they are needed and then reused. May be called from any thread.
 
-    The owner bounds the number of processes that are taken at a time, and so the number of all processes.
+    The owner bounds the number of processes that are taken at a time, and thereby the total number of processes.
     """
 
     def __init__(self, limits: AskLimits) -> None:
@@ -313,7 +314,7 @@ class QuestionWorkers:
             self._started(self._idle.append)
 
     def close(self) -> None:
-        """Kill all processes; the questions of those that are taken end with an error."""
+        """Kill all processes; the questions of processes that are taken end with an error."""
         with self._lock:
             self._is_closed = True
             for worker in self._taken:
@@ -323,7 +324,8 @@ class QuestionWorkers:
             worker.end()
 
     def _started(self, put: Callable[[Worker], None]) -> Worker:
-        """Start a process and ``put`` it into the pool; raises `AskError` if it cannot be started, or after `close`.
+        """Start a process and ``put`` it into the pool; raises `AskError` if the process cannot be started, or after
+        `close`.
 
         The start does not hold the lock, for which `close` may wait on the reactor's thread.
         """

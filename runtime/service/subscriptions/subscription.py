@@ -24,7 +24,7 @@ class Listener(Protocol):
         """Send a message; never blocks."""
 
     def flush(self) -> None:
-        """Mark the messages written since the last call as belonging together."""
+        """Mark the end of a group of messages: those written since the last call belong together."""
 
     def finish(self) -> None:
         """Close the connection after all written messages have been sent."""
@@ -112,7 +112,7 @@ class Subscription(ABC):
         self._listener.flush()
 
     def dropped(self, name: str, message: Message) -> bool:
-        """Send the last message of a dropped view; if it was the last view, close the connection and return True."""
+        """Send the last message of a dropped view; if no view is left, close the connection and return True."""
         if name not in self._names:
             return False
         self._forget(name)
@@ -143,7 +143,7 @@ class Subscription(ABC):
 
     @abstractmethod
     def _due(self, name: str) -> list[Message]:
-        """Return the pending messages of a view, and follow the view from then on, or later if it must wait longer."""
+        """Return the pending messages of a view, and follow the view from now on, or later if it must wait longer."""
 
     def _unfollow(self, name: str) -> None:
         """Stop sending a view's messages at once."""
