@@ -1,4 +1,4 @@
-"""Closed simulations: events per second of the day's population, those of a peer, and the time of a whole day."""
+"""Closed simulations: events per second of the preset ``day`` and of a peer, and the time of a whole day."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Played(msgspec.Struct, frozen=True):
     events: int
     """Number of messages and wakes that the peer's kernel handled."""
     requests: int
-    """Number of orders and cancels that its exchange handled."""
+    """Number of orders and cancels that the peer's exchange handled."""
     seconds: float
     """Seconds of the kernel's loop."""
 
@@ -83,9 +83,10 @@ def _beside_abides(runs: int, market_s: float) -> list[Record]:
     """Measure ``simulate.ratio_peer``: requests per second of the same number of brokers at the same rate, in turns
     with ABIDES.
 
-    ``simulate.ratio_peer_events`` compares events: messages and wakes in ABIDES, between four and five for each order
-    or cancel; turns of agents, requests and feed messages in Deltabook, three to four. Deltabook's agents read the book
-    without a message, which is why requests are the stricter comparison of the work done.
+    ``simulate.ratio_peer_events`` compares events. Events of ABIDES are messages and wakes, four to five for each order
+    or cancel. Events of Deltabook are turns of agents, requests and feed messages, three to four for each order or
+    cancel. Deltabook's agents read the book without a message; therefore requests are the stricter comparison of the
+    work done.
     """
     python = find_peer(
         "abides_markets", "bench-simulation-peers", "install abides-core and abides-markets from ABIDES' repository"

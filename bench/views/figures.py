@@ -1,4 +1,4 @@
-"""Turns measurements into records with their keys."""
+"""Conversion of measurements into records with their keys."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class WrongAnswerError(AssertionError):
 
 
 class Hosted:
-    """A view program in this process: takes Arrow tables of deltas and returns changes; every kernel is compiled
+    """View program in this process, which takes Arrow tables of deltas and returns changes; every kernel is compiled
     beforehand.
     """
 
@@ -70,8 +70,8 @@ class Answers:
         return {view: self.rows(view) for view in self._rows}
 
     def rows(self, view: str) -> Answer:
-        """Return the sorted rows of a view for comparison; a row with a negative count appears as often as its absolute
-        value.
+        """Return the sorted rows of a view for comparison; a row with a negative count appears as often as the absolute
+        value of the count.
         """
         return sorted(
             (row for row, count in self._rows.get(view, Counter()).items() for _ in range(abs(count))), key=repr
