@@ -9,7 +9,7 @@
 
 Both cases give each query the same items in the same order; they differ in memory and time. The results service has
 such a queue for the changes of each view; every slow subscriber is a query of this queue. Every queue has a capacity
-and a policy for items beyond it (see `TupleQueue`). No call blocks, and all may be made from any thread.
+and a policy for items beyond it (see `TupleQueue`). No call blocks, and every call may be made from any thread.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class QueueEmptyError(TupleQueueError, LookupError):
 
 
 class OverrunError(TupleQueueError, LookupError):
-    """The query was too slow: its pending items were dropped. It next gets the first item that is added after this
-    error."""
+    """The query was too slow: its pending items were dropped. The next item of the query is the first item that is
+    added after this error."""
 
     def __init__(self, missed: int) -> None:
         super().__init__(f"expected the query to keep up with its queue, was one that missed {missed} items")
@@ -133,7 +133,7 @@ class TupleQueue(ABC, Generic[T]):
 
     @abstractmethod
     def add(self, item: T) -> None:
-        """Add an item for all queries; without a query it is only numbered.
+        """Add an item for all queries; if no query has joined, the item is only numbered.
 
         Raise `QueueFullError` as the class describes.
         """
@@ -341,7 +341,7 @@ class SharedQueue(TupleQueue[T]):
         self._lost_from: dict[Hashable, int] = {}
         """First item that each overrun query missed."""
         self._items: list[T] = []
-        """Items from number ``_base`` on; those before ``_first`` are dropped already."""
+        """Items from number ``_base`` on; items before ``_first`` are dropped already."""
         self._next: list[int] = [0]
         """For each item, the number of queries that get it next; the last entry counts queries without a pending
         item."""

@@ -238,8 +238,9 @@ class Catalogue:
         """Create the catalogue with its newest program.
 
         ``seal`` puts a control record into the log, see `Ingest.seal_control`. ``in_thread`` runs slow calls on another
-        thread. ``prepare`` is a slow call that gets the current program and the next one, before the latter is sealed.
-        ``lanes`` are the lanes that run. ``missing`` maps each relation that no derived stream can read to the reason.
+        thread. ``prepare`` is a slow call that gets the current and the next program, before the next program is
+        sealed. ``lanes`` are the lanes that run. ``missing`` maps each relation that no derived stream can read to the
+        reason.
         """
         self._reactor = reactor
         self.relations = tuple(relations)

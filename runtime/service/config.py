@@ -44,7 +44,7 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     security: PortSecurity = PortSecurity()
     """Access control of the HTTP port and of the PostgreSQL port."""
     limits: SiteLimits = SiteLimits()
-    """Limits of each of these two ports."""
+    """Limits of the HTTP port and of the PostgreSQL port, for each port on its own."""
     cursors: CursorLimits = CursorLimits()
     """Limits of cursors, which page through results."""
     asking: AskLimits = AskLimits()

@@ -93,7 +93,7 @@ class LiveRuntime(PartEvents):
         self.parts: Final = build_parts(
             reactor, config, selects, streams, self, lags=self._lags, noted=self._noted, in_thread=self._in_thread
         )
-        """All parts; the documentation of each states the thread that it belongs to."""
+        """All parts; the documentation of each part states the thread that it belongs to."""
         parts = self.parts
         self._is_built = True
         self._handover = Handover(reactor, parts.ingest.hold)

@@ -13,7 +13,7 @@ from deltabook.wire.durations import Durations
 __all__ = ["Freshness", "Lags"]
 
 _MOST_MARKS: Final = 4096
-"""Greatest number of marks: of buffers that wait for a version, and of epochs that wait for Spark."""
+"""Greatest number of marks of buffers that wait for a version, and of marks of epochs that wait for Spark."""
 
 
 class Lags:

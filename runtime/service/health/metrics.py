@@ -312,7 +312,7 @@ def upstream_metrics(upstreams: Mapping[str, UpstreamLine]) -> Iterator[Metric]:
 
 
 def consumer_metrics(consumers: Sequence[Consumer], damaged: int = 0) -> Iterator[Metric]:
-    """Yield the series of each runtime that reads this one as an upstream.
+    """Yield the series of each runtime that reads this runtime as an upstream.
 
     ``damaged`` is the number of unreadable files.
     """

@@ -23,7 +23,7 @@ __all__ = ["SignOfLife", "Watch"]
 
 
 class Watch:
-    """Holds back stale lanes, and pauses inputs while the disk is full. Belongs to the reactor's thread."""
+    """Watch that holds back stale lanes, and pauses inputs while the disk is full. Belongs to the reactor's thread."""
 
     _log = Logger()
 

@@ -44,7 +44,7 @@ class FeedProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def begin_feed(writer: EpochWriter, protocol: FeedProtocol, where: str) -> None:
-    """Record the protocol in a new run directory; raise `ServiceError` if an old one was begun with another protocol.
+    """Record the protocol in a new run directory; raise `ServiceError` if an existing directory has another protocol.
 
     The position in a feed is the number of a message, and rows have the feed's times and prices. Positions, times and
     prices of one protocol have no meaning in another.

@@ -24,7 +24,8 @@ from runtime.upstreams import Beat, Consumer, Consumers, Follower, Symbols, Upst
 __all__ = ["FIRST_NUMBER", "UpstreamConfig", "Upstreams", "begin_symbols", "check_upstreams", "missing_of"]
 
 FIRST_NUMBER: Final = -1
-"""Number of the first upstream's origin; further ones count down, while the feed and readers count up from 0."""
+"""Number of the first upstream's origin. The numbers of further upstreams count down from it; those of the feed and of
+readers count up from 0."""
 _NAMING: Final = "upstreams/naming"
 _SILENT_SECONDS: Final = 10.0
 _State = Literal["waiting", "reading", "silent", "disconnected", "paused"]

@@ -47,7 +47,7 @@ _MACROS: Final = frozenset(
 """Session functions without arguments."""
 _SCHEMAS: Final = ("pg_catalog", "information_schema", SCHEMA)
 _REGISTERED: Final = ("regclass", "regtype", "regnamespace")
-"""Types of OIDs that are shown as names, for which the catalogue has functions."""
+"""Types of OIDs that are shown as names; the catalogue has functions for these types."""
 _AS_TEXT: Final = ("regproc", "regprocedure", "regrole", "regoper")
 """Types of OIDs that are text here."""
 _LONGEST: Final = 64 * 1024
@@ -91,8 +91,8 @@ class Rewritten(msgspec.Struct, frozen=True):
     """SQL for DuckDB."""
     moves: tuple[tuple[int, int, int, int], ...] = ()
     """Entry for each inserted value: the begin and the end of the value in ``sql``, the begin of its parameter in the
-    original question, and the number of characters that ``sql`` has more than the original up to the end of the
-    value."""
+    original question, and the number of characters by which ``sql`` up to the end of the value is longer than the
+    original."""
     is_moved: bool = False
     """True if positions in ``sql`` do not correspond to positions in the original question."""
 

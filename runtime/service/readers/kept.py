@@ -35,7 +35,7 @@ class KeptReader(msgspec.Struct, frozen=True):
 
 
 class Left(msgspec.Struct, frozen=True):
-    """Relation of a dropped reader, which no reader fills any more."""
+    """Relation that a dropped reader has filled, and that no reader fills any more."""
 
     relation: Relation
     """The relation; its columns cannot change, because the log has rows of it."""
@@ -125,7 +125,7 @@ def space_of(number: int) -> str:
 
 
 def load(space: ObjectSpace) -> KeptReaders:
-    """Return the readers in the space; an empty record for a directory that has not recorded any."""
+    """Return the readers in the space; an empty record for a directory that has never had a reader."""
     kept: KeptReaders = space.get_or_create(PersistedValue, _NAME, Schema(KeptReaders), initial=KeptReaders()).value
     return kept
 

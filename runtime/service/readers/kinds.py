@@ -245,7 +245,7 @@ def _rows(
     else:
         codec = None
     deletions = options.flag("deletions")
-    options.text(TIME_OPTION)  # taken, so that it is not unknown; `time_of` checks it
+    options.text(TIME_OPTION)  # taken, so that the option is not unknown; `time_of` checks the value
     if deletions and wanted.options.get(TIME_OPTION):
         raise CatalogueError(f"expected rows of reader {wanted.name} to be deleted or to have a time, was both")
     time_of(relation, wanted.options)

@@ -79,7 +79,7 @@ class ReaderService:
         self._origins: dict[str, tuple[Origin, Inlet]] = {}
         self._is_paused = self._is_replay_paused = False
         self.losses: Counter[str] = Counter()
-        """Origin name → number of its lost connections, including the feed."""
+        """Name of a reader or of the feed → number of lost connections."""
         self._ingest: Ingest | None = None
         self._catalogue: Catalogue | None = None
         self.kept = keeping.load(writer.space)
@@ -108,7 +108,7 @@ class ReaderService:
                 self._empty(reader, self._writer.epoch)
 
     def gates(self) -> dict[str, Inlet]:
-        """Return origin name → its inlet, including the feed's."""
+        """Return the inlets of the readers and of the feed, by name."""
         own = {FEED: self._inputs.feed.gate} if self._inputs.feed else {}
         return {**own, **{name: gate for name, (_, gate) in self._origins.items()}}
 
@@ -170,7 +170,7 @@ class ReaderService:
         epoch = await in_time(self._reactor, emptied, timeout_s)
         return (_LATER, changed) if epoch is None else (_DONE, msgspec.structs.replace(changed, epoch=epoch))
 
-    # Changes of readers, which exclude each other and changes of views
+    # Changes of readers; while one runs, no other change of readers or views runs
 
     async def _add(self, wanted: NewReader) -> tuple[int, ChangedReader]:
         ingest, _ = self._parts()
@@ -200,7 +200,7 @@ class ReaderService:
     async def _drop(
         self, name: str, rows: Literal["leave", "stay"]
     ) -> tuple[ChangedReader, Deferred[int | None] | None]:
-        """Return the outcome, and the Deferred of `_empty` if rows are still to be deleted."""
+        """Drop a reader; return the outcome, and the Deferred of `_empty` if rows are still to be deleted."""
         ingest, _ = self._parts()
         reader = self._find_droppable(name)
         own = own_relation(reader.wanted)

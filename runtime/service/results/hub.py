@@ -50,7 +50,7 @@ _READ_NS: Final = 5_000_000_000
 
 
 class _Version(msgspec.Struct, frozen=True, dict=True):
-    """Version of a lane, or of a view of it."""
+    """Version of a lane, or of one of the lane's views."""
 
     epoch: int = 0
     """Newest epoch whose changes are all in the version."""

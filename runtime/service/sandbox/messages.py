@@ -152,7 +152,7 @@ def send(stream: BinaryIO, message: msgspec.Struct) -> None:
 
 
 def receive(stream: BinaryIO, kind: Any) -> Any:
-    """Return the next message, whose type is one of a union.
+    """Return the next message; ``kind`` is the type of the message, or a union of types.
 
     Raises `EOFError` at the end of the stream, `ValueError` and `msgspec.DecodeError` for anything else.
     """
@@ -170,7 +170,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 
 def is_readable(descriptor: int, wait_s: float | None) -> bool:
-    """Return True if there are bytes to read, or the end, within ``wait_s`` seconds; None waits without a limit."""
+    """Return True if bytes or the end can be read within ``wait_s`` seconds; None waits without a limit."""
     poll = select.poll()  # poll, because select fails for descriptors from 1,024 on
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(None if wait_s is None else wait_s * 1000))

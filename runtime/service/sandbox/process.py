@@ -76,7 +76,7 @@ class _Interrupts:
         threading.Thread(target=self._run, name="interrupts", daemon=True).start()
 
     def set(self, number: int, sandbox: Sandbox | None) -> None:
-        """Set the number of the current or next question, and the sandbox while the question runs, else None."""
+        """Set the number of the current or next question, and the sandbox of a running question, None if none runs."""
         with self._lock:
             self._number, self._sandbox = number, sandbox
 

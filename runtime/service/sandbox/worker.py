@@ -50,7 +50,7 @@ _STDERR_CHARACTERS: Final = 300
 _SLACK: Final = 2
 """Greatest factor between the size of an answer's stream, which has padding, and the answer's size in memory."""
 _SLACK_BYTES: Final = 1024 * 1024
-"""Size in bytes of a stream beyond that factor, for its metadata."""
+"""Number of bytes that a stream may have above `_SLACK` times the answer's size, for its metadata."""
 
 
 class Worker:
@@ -327,7 +327,7 @@ class QuestionWorkers:
         """Start a process and ``put`` it into the pool; raises `AskError` if the process cannot be started, or after
         `close`.
 
-        The start does not hold the lock, for which `close` may wait on the reactor's thread.
+        The lock is not held during the start, because `close` may wait for the lock on the reactor's thread.
         """
         worker = Worker(self._limits)
         with self._lock:

@@ -151,9 +151,9 @@ class ScriptRun:
     ) -> None:
         """Compile the script.
 
-        With ``runs_spark`` Spark runs and maintains all views. With False Spark does not run; with None it runs if
-        there are views of its lane. Raises `ServiceError` if there are such views and Spark is not to run, and the
-        errors of `begun_program`.
+        If ``runs_spark`` is True, Spark runs and maintains all views; if it is False, Spark does not run; if it is
+        None, Spark runs if there are views of its lane. Raises `ServiceError` if there are such views and Spark is not
+        to run, and the errors of `begun_program`.
         """
         self._directory = directory
         self._streams = streams

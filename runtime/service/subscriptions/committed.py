@@ -65,7 +65,7 @@ class _ViewState:
         self.delivered = delivered
         """Newest epoch up to which all changes were sent to the subscribers that follow the view."""
         self.followers: dict[EpochSubscription, None] = {}
-        """Subscriptions to the view, including those that do not follow it yet."""
+        """Subscriptions to the view, including subscriptions that do not follow the view yet."""
         self.closed = delivered
         """Newest epoch whose end the view's current result has reached; not used on Spark."""
         self.is_open = False
@@ -121,7 +121,7 @@ class CommittedViews:
     # Called by the hub
 
     def adopt(self, view: View, since: int) -> None:
-        """Add a view that exists from an epoch on, which may not be committed yet."""
+        """Add a view that exists from the epoch ``since`` on; this epoch need not be committed yet."""
         stream = ViewStream(change_schema(view.columns), self._queue())
         self._views[view.name] = _ViewState(view, since, stream, self._at[view.lane][0])
 
@@ -147,7 +147,7 @@ class CommittedViews:
             if update.closes:
                 state.closed, state.is_open = update.epoch, False
                 if state.view.name in update.changes:
-                    state.pinned = None  # it may be of the same end of an epoch, but without these changes
+                    state.pinned = None  # the snapshot may be of the same epoch, but lacks these changes
                 self._pin(state)
             elif state.view.name in update.changes:
                 state.is_open = True

@@ -58,7 +58,7 @@ class History:
         self._lock = threading.Lock()
 
     def read(self, view: View, since: int, begin: int, end: int) -> Past:
-        """Return the changes of an existing view in the epochs ``(begin, end]``, or in the first of these epochs.
+        """Return the changes of an existing view in the epochs ``(begin, end]``, or only in the first of these epochs.
 
         ``since`` is the first epoch of a view of the Spark lane.
         """
