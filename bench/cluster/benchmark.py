@@ -2,7 +2,7 @@
 where it stopped.
 
 A measured point is reused while plan and code are the same; BENCH_FRESH=1 measures all of them again. A run with all
-points puts its tables into docs/scaling.md and draws its plot; a quick one changes no page.
+points puts its tables into docs/scaling.md and draws the plot of the page; a quick run changes no page.
 """
 
 from __future__ import annotations

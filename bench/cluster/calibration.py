@@ -1,4 +1,4 @@
-"""Fits the costs of the model to measured points, and computes the errors of the model.
+"""Fit of the model's costs to measured points, and errors of the model.
 
 The processor time of each part is modelled as a sum of numbers of messages, batches and tasks, each multiplied by a
 cost. The costs are the least-squares fit over all phases, without negative costs. Phases with few large batches
@@ -60,7 +60,8 @@ def layout_of(measured: Measured, symbols: int) -> Layout:
 
 
 def non_negative(rows: Floats, wanted: Floats) -> Floats:
-    """Return the coefficients, none negative, that minimise the squares of the errors relative to the wanted values.
+    """Return the coefficients, none negative, that minimise the sum of the squared errors relative to the wanted
+    values.
 
     Every set of columns of ``rows`` is tried, so there must be few columns.
     """

@@ -35,7 +35,7 @@ class Process(msgspec.Struct, frozen=True):
     own: int
     """Processor time of the process itself, in ticks."""
     ended: int
-    """Processor time of its children that have ended and of their descendants, in ticks."""
+    """Processor time of the process's children that have ended, and of their descendants, in ticks."""
     command: str
     """Command line, with blanks between the words."""
 

@@ -130,7 +130,7 @@ def _reading(costs: Costs, layout: Layout) -> tuple[float, float]:
 
 
 def limits(costs: Costs, layout: Layout) -> dict[str, float]:
-    """Return the messages per second at which each part reaches its limit, with batches so large that their fixed cost
+    """Return the messages per second at which each part reaches its limit, for batches so large that their fixed cost
     vanishes.
     """
     cores = min(layout.workers * layout.cores, layout.shards)
@@ -166,7 +166,7 @@ def burst(costs: Costs, layout: Layout, messages: int) -> Outcome:
 
 
 def steady(costs: Costs, layout: Layout, rate: float, seconds: float = 30.0) -> Outcome:
-    """Return the outcome of a steady rate; if it is too high, ages grow with ``seconds``."""
+    """Return the outcome of a steady rate; if the rate is too high, ages grow with ``seconds``."""
     most, each = _reading(costs, layout)
     return _play(costs, layout, round(rate * seconds), min(rate, most), each * min(rate, most), rate)
 

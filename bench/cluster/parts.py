@@ -1,4 +1,4 @@
-"""Costs of views in this process, without Spark: of the views of the points, and of one view that is in one shard."""
+"""Costs in this process, without Spark, of the views of the points, and of a view that is in one shard."""
 
 from __future__ import annotations
 

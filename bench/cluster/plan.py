@@ -52,7 +52,7 @@ class Plan(msgspec.Struct, frozen=True):
     requests: int
     """Number of recorded requests; the recording must contain the messages of a point."""
     warm: int
-    """Number of messages before any timing: they fill the books and warm up the workers."""
+    """Number of messages before any timing, which fill the books and warm up the workers."""
     burst: int
     """Number of messages of a burst, sent as fast as they are taken."""
     bursts: int
@@ -62,7 +62,7 @@ class Plan(msgspec.Struct, frozen=True):
     steady_s: float
     """Seconds at this rate."""
     windows: int
-    """Number of windows into which these seconds are divided, for the spread."""
+    """Number of windows into which ``steady_s`` is divided, for the spread."""
     budget_s: float
     """Seconds after which no further point is begun."""
 

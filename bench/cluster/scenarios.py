@@ -65,7 +65,7 @@ BIG: Final = (
     *_big("symbols_100.workers_100", "100 symbols, 100 workers", Layout(100, 1, 200, 10, 100)),
     *_big("symbols_100.workers_100.shards_32", "100 symbols, 100 workers, 32 shards", Layout(100, 1, 32, 10, 100)),
 )
-"""Scenarios in which each process of Spark's and each runtime has a machine, or at least a core, of its own."""
+"""Scenarios in which each process of Spark and each runtime has its own machine, or at least its own core."""
 
 
 def answer(costs: Costs, scenario: Scenario, one_shard_us: float) -> Answer:

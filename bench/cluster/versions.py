@@ -25,8 +25,8 @@ class Version(msgspec.Struct, frozen=True):
     to_epoch: int
     """Epoch of the version."""
     published_ns: int
-    """Time when its result was renamed to its final name, in nanoseconds since the UTC epoch; file systems round it to
-    a few milliseconds.
+    """Time when the version's result was renamed to its final name, in nanoseconds since the UTC epoch; file systems
+    round this time to a few milliseconds.
     """
     cuts: dict[str, int]
     """Number of the last message in the version, by origin."""

@@ -1,8 +1,8 @@
 """``python -m bench.engine.express_process``: a runtime of express views alone, with a subscriber that records the
 times of received frames.
 
-The process prints a line of JSON when it has read the warm-up, and after the last message another one with the rows of
-all views. It writes for every received frame its view, the position of the feed and the time of the monotonic clock.
+The process prints a line of JSON when it has read the warm-up, and a second line, with the rows of all views, after the
+last message. It writes for every received frame its view, the position of the feed and the time of the monotonic clock.
 """
 
 from __future__ import annotations

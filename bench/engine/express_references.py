@@ -1,7 +1,7 @@
 """References of the express lane: a program for one message at a time, and the hand-written numpy programs.
 
-Unlike the lane, the references do not compute their input: the first gets parsed messages, the numpy programs get
-deltas of the relations.
+Unlike the lane, the references do not compute their input: the program for one message at a time gets parsed messages,
+and the numpy programs get deltas of the relations.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Fenwick:
             place += place & -place
 
     def below(self, level: int) -> int:
-        """Return the sum of the levels before this one."""
+        """Return the sum of the levels below ``level``."""
         sums, place, total = self._sums, min(max(level, 0), LEVELS), 0
         while place > 0:
             total += sums[place]
@@ -134,7 +134,7 @@ class PlainBook:
         if not self._volume:
             self.vwap = None
             return
-        # A level counts if 4 × (total - upto) < total, which means that the volume up to it is more than three
+        # A level counts if 4 × (total - upto) < total, which means that the volume up to this level is more than three
         # quarters.
         first = self._volumes.reaching(self._volume - (self._volume - 1) // 4)
         best = self._volumes.reaching(self._volume)

@@ -71,8 +71,7 @@ class Flow(NamedTuple):
 
 
 def make_flow(requests: int, live_orders: int, seed: int = 1) -> Flow:
-    """Return the requests that fill a book, and the following ones, which keep the number of live orders about
-    constant.
+    """Return the requests that fill a book, and further requests, which keep the number of live orders about constant.
 
     Of the timed requests, about half add an order, four tenths cancel one, and a tenth execute. Prices are within 40
     ticks of a middle that moves slowly; volumes are 1 to 100.

@@ -1,7 +1,7 @@
 """``python -m bench.exchange.load_process``: sends orders to an exchange, reads its feed, and reports the time.
 
-This is one process with plain sockets, so that the exchange has a core for itself. It reads one line of JSON, a `Job`,
-and prints one, a `Result`.
+This is one process with plain sockets, so that the exchange has a core for itself. It reads a `Job` as a line of JSON,
+and prints a `Result` as a line of JSON.
 """
 
 from __future__ import annotations

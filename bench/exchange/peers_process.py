@@ -66,7 +66,7 @@ def lightmatchingengine(requests: Sequence[Request]) -> Callable[[Sequence[Reque
 
 
 def limit_order_book(requests: Sequence[Request]) -> Callable[[Sequence[Request]], int]:
-    """Return a runner of `LimitOrderBook.limit` and `.cancel`, C++ behind ctypes, which does not report executions."""
+    """Return a runner of `LimitOrderBook` (C++ behind ctypes), which does not report executions."""
     from limit_order_book import LimitOrderBook
 
     book = LimitOrderBook()

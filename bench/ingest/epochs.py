@@ -78,7 +78,7 @@ def ingest_file(
 ) -> int:
     """Read a file of feed messages into a new run directory; return the number of its last epoch.
 
-    With ``control`` the log begins with that record. Raises `RuntimeError` with the reason of a failed ingest.
+    With ``control`` the log begins with this control record. Raises `RuntimeError` with the reason of a failed ingest.
     """
     source = FileSource(path, 0, buffer_bytes=_BUFFER_BYTES)
     writer = EpochWriter(directory, time.time_ns, lambda _: None, committer=CommitterThread())
@@ -253,7 +253,7 @@ class _PacedSource(Source):
 
 
 def _commits(seconds: int) -> dict[str, list[float]]:
-    """Return the times of a run of ``seconds`` seconds, without those of its first second."""
+    """Return the times of a run of ``seconds`` seconds, without the times of the first second."""
     quicken()  # as the runtime does for express views
     lines = csv_lines(feed_table(_COMMIT_RATE * seconds, _LIVE_ORDERS, _SEED)).splitlines(keepends=True)
     most = _COMMIT_RATE // _PIECES_A_SECOND

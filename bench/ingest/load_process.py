@@ -2,8 +2,8 @@
 
 The process prints its port and waits for all connections. After a line of standard input it sends to the connections in
 turns, at a rate for all of them together. At the end it closes the connections and prints the amounts that it sent as
-one line of JSON. It uses sockets and a selector directly, since it shares the machine with its receivers: 10,000 writes
-per second take a third of a core.
+one line of JSON. The process uses sockets and a selector directly, because it shares the machine with its receivers.
+10,000 writes per second take a third of a core.
 """
 
 from __future__ import annotations

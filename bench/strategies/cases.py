@@ -13,7 +13,7 @@ Recording = Literal["capture", "trace"]
 LATENCY: Final = "fixed:feed=1ms,order=5ms,answer=5ms"
 """Latency of a program close to the exchange."""
 SNAPSHOT_RECORDS: Final = 6_512
-"""Number of orders that were live before the capture began; strategies see nothing until these are entered."""
+"""Number of orders that were live before the capture began; strategies see nothing until these orders are entered."""
 
 
 class Case(msgspec.Struct, frozen=True):

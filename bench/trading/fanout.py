@@ -20,8 +20,8 @@ _PAGE_ROWS: Final = 10_000
 def measure_fanout(quick: bool) -> list[Record]:
     """Measure ``results.fanout.changes_per_s`` with 50 subscribers, and the same with other numbers of subscribers.
 
-    A change is a row that was added or removed, sent to one subscriber; a version changes all ten rows of the view,
-    which are 20 changes. The time is from the first version until every subscriber has the last version.
+    A change is a row that was added or removed, sent to one subscriber. A version replaces all ten rows of the view,
+    which makes 20 changes. The time is from the first version until every subscriber has the last version.
     """
     runs, versions = (1, 100) if quick else (5, 2_000)
     found: list[Record] = []

@@ -50,8 +50,8 @@ def measure_simulations(quick: bool) -> list[Record]:
     turn, and ``simulate.day_s``.
 
     An event is what the kernel of a discrete-event simulator handles: the turn of an agent, a request that arrives at
-    the exchange, or a message of its public feed. The population is the preset ``day``: 200 agents on one symbol.
-    ``dense`` has 2,000 requests per second of these agents instead of 160; ``strategy`` adds a market maker;
+    the exchange, or a message of the exchange's public feed. The population is the preset ``day``: 200 agents on one
+    symbol. ``dense`` has 2,000 requests per second of these agents instead of 160; ``strategy`` adds a market maker;
     ``journal`` writes the exchange's directory.
     """
     runs, hours = (1, 0.05) if quick else (5, 0.5)

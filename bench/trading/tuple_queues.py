@@ -1,4 +1,4 @@
-"""Memory and time of tuple queues: one copy of each item with a position for each query, and a copy for each query.
+"""Memory and time of tuple queues with one copy of each item for all queries, and with a copy for each query.
 
 A burst of items of one source waits for 1, 10 or 100 queries, and then every query takes all of them one by one. There
 are three variants:
@@ -26,7 +26,7 @@ __all__ = ["measure_tuple_queues"]
 
 _QUERIES: Final = (1, 10, 100)
 _ITEM_BYTES: Final = 96
-"""Size of an item in bytes: about that of a text feed message, or of its row."""
+"""Size of an item in bytes: about that of a text feed message, or of the row of such a message."""
 
 
 def _copied(item: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 Each program is what a good engineer would write for exactly this query on exactly this market: prices and volumes index
 dense arrays, a batch is summed by ``bincount``, and the answer is read from prefix sums. Sums that stay below 2^53 are
-in float64, in which they are exact, and with which ``bincount`` and BLAS are fast. All other sums are in int64 or
+in float64, which is exact for these numbers, and fast with ``bincount`` and BLAS. All other sums are in int64 or
 Python's integers. The programs work for no other domain, and nothing is saved, restored or shared: this is the
 advantage that the reference has.
 """
@@ -65,7 +65,8 @@ class Mst(Handwritten):
         self._bids = np.zeros((2, BROKERS, LEVELS))
 
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Return, per broker, the sum over its bids × all asks, both in the best quarter of their side."""
+        """Return, per broker, the sum over all pairs of a bid of the broker and an ask, each in the best quarter of its
+        side."""
         if "asks" in deltas:
             _add(self._asks, deltas["asks"], deltas["asks"]["price"] - LOWEST["asks"])
         if "bids" in deltas:

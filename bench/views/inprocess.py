@@ -110,7 +110,7 @@ class _Timed(msgspec.Struct):
 
 
 class _Contest:
-    """One query at one state: all contestants, and the market that they see."""
+    """Measurement of all contestants on one query and one market, at one size of the state."""
 
     def __init__(self, case: Case, live_orders: int) -> None:
         self._case, self._orders = case, live_orders
@@ -250,7 +250,7 @@ def measure_events(case: Case, live_orders: int, runs: int) -> list[Rate]:
 
 
 def _order_of(tables: Tables) -> Integers:
-    """Return the number of the table of each event, with the relations in turns, as the market makes them."""
+    """Return for each event the number of its table; the relations take turns, as in the market."""
     places = np.concatenate([np.arange(table.num_rows) for table in tables.values()])
     numbers = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables.values()])
     return numbers[np.argsort(places, kind="stable")]

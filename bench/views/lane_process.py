@@ -83,7 +83,7 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     to_epoch: int
     """Epoch of the version."""
     seconds: float
-    """Time of its publication in seconds, by a clock of this process."""
+    """Time of the version's publication in seconds, by a clock of this process."""
 
 
 class Reply(msgspec.Struct, frozen=True):

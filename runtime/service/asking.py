@@ -6,8 +6,8 @@ POST /v1/ask ──▶ Asker ──▶ sandbox        a process checks the quest
                    └──▶ sandbox           the same process runs the question over these rows, in a DuckDB of its own
 ```
 
-The rows are sent to the process batch by batch. Only a few questions are answered at a time. Each question has one
-process, and one thread of the reactor's pool that waits for this process.
+The rows are sent to the process batch by batch. Only a few questions are answered at a time, each by a process of its
+own. A thread of the reactor's pool waits for the process.
 """
 
 from __future__ import annotations
@@ -94,8 +94,7 @@ class Asker:
         self._workers = QuestionWorkers(limits)
         self._running: set[_Question] = set()
         self._turns: OrderedDict[_Question, Deferred[None]] = OrderedDict()
-        """Questions that wait for their turn, in the order of arrival, each with the Deferred that fires at its
-        turn."""
+        """Waiting questions in the order of arrival, each with the Deferred that fires at its turn."""
 
     @property
     def running(self) -> int:

@@ -53,7 +53,7 @@ class UpkeepConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Upkeep:
-    """Worker that takes snapshots and retires files when this is due, one task at a time, on its own thread.
+    """Worker that takes snapshots and retires files as they become due, one task at a time, on its own thread.
 
     `sealed` is called by the thread that seals, all other methods by the owner's thread. The lock guards the counts and
     the thread; all other state that `_work` uses belongs to the running thread.

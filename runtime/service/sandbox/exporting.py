@@ -1,7 +1,7 @@
 """Conversion of the columns of an answer whose types Arrow lacks, or represents with fewer values than DuckDB.
 
-In DuckDB's Arrow stream, BIT, BIGNUM, VARIANT and GEOMETRY would be internal bytes, a TIME WITH TIME ZONE would lack
-its offset, and a UHUGEINT or an INTERVAL that is too large would lose its highest bits. Therefore DuckDB converts
+In DuckDB's Arrow stream, BIT, BIGNUM, VARIANT and GEOMETRY would be internal bytes, and a TIME WITH TIME ZONE would
+lack its offset. A UHUGEINT or an INTERVAL that is too large would lose its highest bits. Therefore DuckDB converts
 columns of these types first. A UHUGEINT or an INTERVAL becomes a type of Arrow, with an error for a value that is too
 large; the other types become text.
 """

@@ -184,8 +184,8 @@ class EpochSubscription(Subscription):
         self._pending: dict[str, object] = {}
         """View that waits for the logs or for the end of the open epoch → a token of the request."""
         self._is_reading = False
-        """True while the logs are read. They are read for one view at a time, so that at most one message waits for
-        room."""
+        """True while the logs are read. Reads for several views follow one another, so that at most one message waits
+        for room."""
         self._ready: dict[str, Message] = {}
         """View → message that was read from the logs and waits for room."""
 
