@@ -212,7 +212,10 @@ class ViewsAtEpochs:
         return consolidate(pa.concat_tables(tables), published.rows.schema) if len(tables) > 1 else published.rows
 
     def _check_known(self, published: PublishedView, epoch: int) -> None:
-        """Raise `EpochGoneError` unless the log has the view at this epoch, which is before `PublishedView.since`."""
+        """Raise `EpochGoneError` unless the log has the view at this epoch, which is before `PublishedView.since`.
+
+        The error is always raised for a view of the Spark lane, whose earlier results are not in the log.
+        """
         view = published.view
         gone = f"view {view.name} begins at epoch {published.since}, was asked for at epoch {epoch}"
         if view.lane == "spark":

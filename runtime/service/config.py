@@ -36,7 +36,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     protocol: FeedProtocol = FeedProtocol()
     """Protocol of the exchange's feed."""
     interface: str = "127.0.0.1"
-    """Interface on which results are served; any interface except loopback needs a token and TLS."""
+    """Interface on which results are served. Any interface except loopback needs a token and TLS, unless its network is
+    private (`PortSecurity.private_names`)."""
     http_port: int = 0
     """Port of the results service; 0 for any free port."""
     pg_port: int | None = None
@@ -63,10 +64,11 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spark: SparkConfig = SparkConfig()
     """Configuration of the Spark lane."""
     runs_spark: bool | None = None
-    """True to start Spark, False not to start it; None to start it if the catalogue has views of its lane, or the
-    directory has ever had one."""
+    """True to start Spark, False not to start it. None to start Spark if the catalogue has views of its lane, or if
+    Spark has ever published in the directory."""
     stop_s: float = 10.0
-    """Timeout in seconds of a clean stop, which waits until everything accepted is sealed, published and committed."""
+    """Timeout in seconds of a clean stop, which waits until everything accepted is sealed, published and committed; 0
+    to stop without waiting."""
     upkeep: UpkeepConfig = UpkeepConfig()
     """Snapshots, retention and size limit of the run directory."""
     most_views: int = 100

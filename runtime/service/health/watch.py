@@ -48,7 +48,8 @@ class Watch:
         self._is_spark_starting = is_spark_starting
 
     def beat(self, now_s: float) -> None:
-        """Hold back the lanes whose views are stale, and send heartbeats to subscribers of the other lanes.
+        """Hold back the lanes whose views are stale, and send heartbeats; subscribers to versions of these lanes get
+        none.
 
         Called every second. All lanes are stale while the inputs are lost; Spark's lane is also stale while Spark
         starts, or lags for too long.

@@ -70,7 +70,8 @@ class Inputs:
 
     @property
     def is_receiving(self) -> bool:
-        """True if the feed is connected and at least one of the upstreams is being read, or if all have ended.
+        """True if the feed (if any) is connected and one of the upstreams (if any) is being read, or if all inputs have
+        ended.
 
         Views count as fresh even if some upstreams are late or disconnected; the status shows the state of each.
         """

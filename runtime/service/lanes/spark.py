@@ -26,7 +26,7 @@ __all__ = ["SparkHost"]
 
 _log: Final = Logger()
 _MOST_FAILURES: Final = 3
-"""Number of failures of the streaming query at one version after which it is not started again."""
+"""Greatest number of restarts of the streaming query after failures at one version."""
 _FIRST_VERSION_SECONDS: Final = 600.0
 """Timeout of Spark's start until its first version, in seconds: a cluster's workers may start late, a machine may be
 busy; everything else is served meanwhile."""

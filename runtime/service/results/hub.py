@@ -3,10 +3,11 @@
 A subscriber receives a snapshot of each of its views, then the changes. While its connection is full, changes wait in
 one bounded queue for all slow subscribers of the view. When the connection has room again, the subscriber receives the
 sum of these changes, or a new snapshot if the queue has overrun. Slow subscribers therefore use bounded memory. Changes
-wait in the same way while the owner holds back a stale lane. The subscribers of that lane then receive nothing, not
-even heartbeats, and recognise by the silence that the views are stale.
+wait in the same way while the owner holds back a stale lane. The subscribers to versions of that lane then receive
+nothing, not even heartbeats, and recognise by the silence that the views are stale.
 
-`runtime.service.subscriptions.CommittedViews` serves the subscribers that follow committed epochs instead of versions.
+`runtime.service.subscriptions.CommittedViews` serves the subscribers that follow committed epochs instead of versions;
+committed epochs are never held back.
 
 Each lane has its own versions. Versions of the Spark lane are epochs; versions of the express lane are steps, many in
 one epoch. Derived streams are shown as views of a lane of their own, whose steps are the ends of epochs.
@@ -329,7 +330,8 @@ class Hub:
         return len(self._subscriptions) + (self.committed.subscribers if self.committed else 0)
 
     def heartbeat(self) -> None:
-        """Send a heartbeat with the newest epoch to every subscriber whose views are fresh."""
+        """Send a heartbeat to every subscriber to fresh versions, and to every subscriber that follows committed
+        epochs."""
         message = Message(FrameHeader("heartbeat", "", 0, self.version, time_ns=self._now_ns()))
         for subscription in tuple(self._subscriptions):
             subscription.heartbeat(message)
