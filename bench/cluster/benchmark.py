@@ -43,7 +43,7 @@ _PARTS_MESSAGES: Final = 400_000
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """File of a point."""
+    """Content of the file of a measured point."""
 
     fingerprint: str
     """Fingerprint of the plan and the code."""

@@ -60,7 +60,7 @@ class Plan(msgspec.Struct, frozen=True):
     rate: int
     """Messages per second, over all feeds, at which freshness is measured."""
     steady_s: float
-    """Seconds at this rate."""
+    """Seconds for which messages are sent at ``rate``."""
     windows: int
     """Number of windows into which ``steady_s`` is divided, for the spread."""
     budget_s: float

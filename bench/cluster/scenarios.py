@@ -19,7 +19,7 @@ class Scenario(msgspec.Struct, frozen=True):
     """A cluster and its load."""
 
     key: str
-    """Part of the figures' names."""
+    """Part of the names of the scenario's figures."""
     title: str
     """Title for readers."""
     layout: Layout

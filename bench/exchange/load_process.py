@@ -50,7 +50,7 @@ class Result(msgspec.Struct, frozen=True):
     seconds: float
     """Seconds from the first byte of an order sent until the last answer and the last byte of the feed."""
     answered_s: float
-    """Seconds until the last answer alone."""
+    """Seconds from the first byte of an order sent until the last answer."""
     orders: int
     feed_bytes: int
     """Bytes sent to each listener."""

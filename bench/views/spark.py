@@ -79,7 +79,7 @@ class Memory(msgspec.Struct, frozen=True):
     seconds: tuple[float, ...]
     """Times of the samples in seconds."""
     bytes: tuple[int, ...]
-    """Resident bytes at these times."""
+    """Resident bytes at the times ``seconds``."""
 
     def peak(self) -> int:
         """Return the largest sample in bytes."""

@@ -58,7 +58,7 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: Literal["sql", "dbtoaster"] = "sql"
     """Dialect of SQL: SUM of no rows is NULL in ``sql`` and 0 in ``dbtoaster``."""
     ingest: IngestConfig = IngestConfig()
-    """Sizes of the ingest."""
+    """Configuration of the ingest."""
     retention: Retention = Retention()
     """Retention of TRADES."""
     spark: SparkConfig = SparkConfig()

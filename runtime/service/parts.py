@@ -129,7 +129,7 @@ class LiveParts(msgspec.Struct, frozen=True, eq=False):
     upkeep: Upkeep
     """Upkeep of the run directory: snapshots, retention and the size limit."""
     consumers: Consumers
-    """Runtimes that read this one."""
+    """Runtimes that read this runtime."""
     inputs: Inputs
     """Feed of the exchange and upstream runtimes."""
     readers: ReaderService

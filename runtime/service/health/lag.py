@@ -27,7 +27,7 @@ class Lags:
         """Start without lags; ``longest_s`` is the time in seconds after which a lag expires."""
         self._longest_s = longest_s
         self._spark: tuple[float, float] | None = None  # time of publication, lag in ms
-        self._express: tuple[float, float] | None = None  # likewise
+        self._express: tuple[float, float] | None = None  # time of publication, lag in ms
         self._marks: deque[tuple[int, float]] = deque()  # offset in the stream and time of arrival of each buffer
         self.express = Durations()
         """Time from the arrival of a buffer's first byte until the express lane's version with this byte; if there are

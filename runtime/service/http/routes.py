@@ -146,7 +146,7 @@ class Route(msgspec.Struct, frozen=True):
     body: Any = None
     """Type of the posted record."""
     example: Any = None
-    """Example of that record."""
+    """Example of the posted record."""
     leads_to: Mapping[str, tuple[str, str]] = {}
     """Operation that a successful answer makes possible → a value in its path, and the place of the value in the
     answer."""

@@ -52,7 +52,7 @@ class Inputs:
             now_ns=now_ns,
             in_thread=in_thread,
         )
-        """Other runtimes."""
+        """Other runtimes whose epochs are read."""
         self.feed = ExchangeFeed(reactor, config, config.feed, writer, lags) if config.feed is not None else None
         """Feed of the exchange; None if it is not read here."""
         self.has_ended = False
