@@ -88,7 +88,7 @@ class TupleQueue(ABC, Generic[T]):
     * ``refuse``: `add` raises `QueueFullError` and changes nothing for any query; the source has to wait. No item is
       ever lost.
     * ``overrun``: the item is added for all other queries. A query for which the item does not fit loses all its
-      pending items. It also misses this item and later items until the overrun is reported. Its next `get` reports the
+      pending items, and also misses this item and later items until the overrun is reported. Its next `get` reports the
       overrun by `OverrunError`, with the number of items missed; afterwards the query gets the items that are added
       from then on.
 
@@ -327,9 +327,10 @@ all places are empty, they are removed whatever their number."""
 class SharedQueue(TupleQueue[T]):
     """Tuple queue that stores every item once, until no query needs the item any more.
 
-    A query no longer needs an item once the query has taken it, left or been overrun. Each item has a counter of the
-    queries that get this item next. Thus the first item that is still needed is found by passing each item once, and
-    `add`, `get` and `leave` take amortised constant time for any number of queries. Only an overrun visits all queries.
+    A query no longer needs an item once the query has taken the item, left the queue, or been overrun. Each item has a
+    counter of the queries that get this item next. Thus the first item that is still needed is found by passing each
+    item once, and `add`, `get` and `leave` take amortised constant time for any number of queries. Only an overrun
+    visits all queries.
     """
 
     def __init__(self, capacity: int, *, at_limit: AtLimit, size: Callable[[T], int] = unit_size) -> None:

@@ -3,9 +3,9 @@
 The loop is that of the demo: agents, an ITCH feed into the runtime, the runtime's views in their lanes, and two
 strategies that trade. A third strategy answers bids for a symbol that nobody else trades (`bench.trading.probe`). This
 process bids for that symbol repeatedly, and reads the text feed. The measured time begins when the message of the bid
-arrives and ends when the message of its execution arrives. It includes the matching of the answer (about 0.1 ms), but
-not the way of the bid to the exchange. The pauses between bids are random with a seed, and end whether or not the feed
-is silent, so that bids synchronise neither with the epochs nor with the bursts of the agents.
+arrives and ends when the message of its execution arrives. This time includes the matching of the answer (about 0.1
+ms), but not the way of the bid to the exchange. The pauses between bids are random with a seed, and end whether or not
+the feed is silent, so that bids synchronise neither with the epochs nor with the bursts of the agents.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PROBE: Final = Path(__file__).parent / "probe.py"
 
 
 class Bids:
-    """Sender of bids, each sent after the execution of the previous bid, which measures their times."""
+    """Sender of bids that measures the latency of each bid; a bid is sent after the execution of the previous bid."""
 
     def __init__(self, port: int, seed: int) -> None:
         """Connect; ``port`` is the exchange's text port."""

@@ -30,7 +30,7 @@ from runtime.views.composed import Events
 __all__ = ["BATCHES", "LOOP", "ONE_THREAD", "SINGLE", "Rate", "Rates", "measure", "measure_events"]
 
 _RECOMPUTED_BATCHES: Final = 4
-"""Number of batches of a run that Polars and DuckDB answer, which take the most time, with little variation."""
+"""Number of batches of a run that Polars and DuckDB answer. Their answers take the most time, which hardly varies."""
 BATCHES: Final = {1: 300, 10: 300, 100: 200, 1_000: 100, 10_000: 50, 100_000: 10, 1_000_000: 3}
 """Number of batches of a run at the smallest state, by size of batch."""
 SINGLE: Final = "single"

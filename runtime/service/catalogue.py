@@ -90,7 +90,7 @@ def with_readers(
 
 
 def needed_by(program: Program, reader: str, own: frozenset[str]) -> tuple[str, ...]:
-    """Return the derived streams and views that need a reader: they name it, or read one of the relations ``own``.
+    """Return the derived streams and views that name ``reader``, or that read one of the relations ``own``.
 
     ``own`` are the relations that no other reader fills.
     """

@@ -6,8 +6,8 @@ latency. Nearly all objects of a runtime live until its end. They are frozen aft
 collector does not visit them, and the collector runs less often.
 
 Views that are added and dropped leave holes in the heap. By default the C library has a heap for each of many threads.
-Once a large array has been freed, it puts further arrays of that size on a heap, too. With these defaults and Arrow's
-own allocator, the memory of a runtime whose catalogue changes keeps growing, although its state does not. In a
+Once a large array has been freed, the library puts further arrays of that size on a heap, too. With these defaults and
+Arrow's own allocator, the memory of a runtime whose catalogue changes keeps growing, although its state does not. In a
 measurement in which 8 views were added and dropped again, the memory grew from 282 to 545 MB with the defaults, and to
 365 MB with the settings of this module.
 """

@@ -89,8 +89,8 @@ class ExpressLane:
         """Read the log for views that are about to be added, so that their barrier has few epochs left to read.
 
         May run on any thread. While the log is read, it grows by further epochs, which the next read adds. Reading ends
-        when few epochs are left, when no fewer are left than before (the log grows as fast as it is read), or after ten
-        reads. The barrier reads the rest; it delays the feed for that time, but the log cannot grow meanwhile.
+        when few epochs are left, when no fewer epochs are left than before (the log grows as fast as it is read), or
+        after ten reads. The barrier reads the rest, which delays the feed; the log cannot grow meanwhile.
         """
         before, after = (lane_program(program, "express") for program in (old, new))
         if self.pipeline is None or not new_views(before, after):

@@ -266,8 +266,8 @@ def _numbers(array: pa.Array, form: str) -> pa.Array:
 def _shifted(whole: pa.Array, infinite: int, shift: int, form: str) -> pa.Array:
     """Return days or microseconds, given since 1970, as byte strings that count from 2000.
 
-    ``infinite`` is the value of infinity, and ``shift`` the begin of the year 2000. In PostgreSQL, the two ends of the
-    range are the infinities.
+    ``infinite`` is the value of infinity, and ``shift`` the beginning of the year 2000 in the same unit. In PostgreSQL,
+    the two ends of the range are the infinities.
 
     Raises `PostgresError` for a value before PostgreSQL's first one.
     """

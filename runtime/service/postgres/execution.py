@@ -60,7 +60,7 @@ class Outlet(Protocol):
 
     def follow(self, subscription: Subscription | None) -> None:
         """Pause and resume this subscription together with the connection, instead of the previous subscription; None
-        pauses and resumes none."""
+        for no subscription."""
 
     def close(self) -> None:
         """Close the connection once everything written has been sent."""

@@ -134,7 +134,7 @@ class Hub:
         return tuple(sorted(self._views.values(), key=lambda view: (view.lane != "stream", view.home)))
 
     def is_on_spark(self, name: str) -> bool:
-        """Return True if Spark, too, maintains this view of the express lane, as of Spark's newest version."""
+        """Return True if, at Spark's newest version, Spark also maintains this view of the express lane."""
         return name in self._recorded
 
     @property

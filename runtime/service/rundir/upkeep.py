@@ -24,7 +24,7 @@ __all__ = ["SnapshotConfig", "Upkeep", "UpkeepConfig", "used_bytes"]
 _ROOM: Final = 0.9
 """Fraction of the limit below which paused inputs resume."""
 _TICKS: Final = 10
-"""Number of ticks between two checks: each check visits all files of the directory, perhaps ten thousand of them."""
+"""Number of ticks between two checks. A check visits all files of the directory, which may be ten thousand."""
 _MOST_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 """Size in bytes above which the output of Spark's Java is truncated."""
 

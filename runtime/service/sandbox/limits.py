@@ -10,7 +10,7 @@ __all__ = ["AskError", "AskLimits", "CostlyError"]
 
 
 class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Bounds of each question, and of all of them together."""
+    """Bounds of each question, and of all questions together."""
 
     at_once: int = 2
     """Greatest number of questions that are answered at a time, each in its own process; 0 to answer none."""

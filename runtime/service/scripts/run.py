@@ -74,8 +74,7 @@ class Result(msgspec.Struct, frozen=True):
     epoch: int
     """Epoch of the version."""
     view_class: str
-    """Class of the view: linear or reevaluated; ``stream`` for a derived stream, whose rows are those that it
-    retains."""
+    """Class of the view: linear or reevaluated; ``stream`` for a derived stream, whose retained rows are the result."""
 
 
 class Counts(msgspec.Struct, frozen=True):

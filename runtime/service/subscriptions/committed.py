@@ -1,4 +1,4 @@
-"""Views as of committed epochs: after a restart of the runtime, even after a kill, subscribers resume their changes.
+"""Views as of committed epochs, which subscribers resume after a restart of the runtime, even after a kill.
 
 No change is sent before its epoch is committed. Views of the express lane are ahead of the committed epochs. Therefore
 a snapshot is taken at the end of an epoch, and sent to a new subscriber once that epoch is committed. Afterwards the
