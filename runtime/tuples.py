@@ -7,9 +7,10 @@
                        └── OwnQueues   (case A): a queue, and so a copy of the items, for each query
 ```
 
-Both cases give each query the same items in the same order; they differ in memory and time. The results service has
-such a queue for the changes of each view; every slow subscriber is a query of this queue. Every queue has a capacity
-and a policy for items beyond it (see `TupleQueue`). No call blocks, and every call may be made from any thread.
+Both cases give each query the same items in the same order; the cases differ in memory and time. The results service
+has such a queue for the changes of each view; every slow subscriber is a query of this queue. Every queue has a
+capacity and a policy for items beyond it (see `TupleQueue`). No call blocks, and every call may be made from any
+thread.
 """
 
 from __future__ import annotations

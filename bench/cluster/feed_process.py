@@ -1,8 +1,9 @@
 """``python -m bench.cluster.feed_process FILE SESSION``: plays a recording as an exchange's text feed.
 
 The process prints its port and accepts one listener. Each line of standard input then requests a number of further
-messages, at full speed or at a rate. The process records when it passes each piece of messages to the socket, by the
-clock that file systems use for timestamps. It answers each request with a line. It ends at the end of standard input.
+messages, at full speed or at a rate. The process answers each request with a line, which has the time at which each
+piece of messages was passed to the socket, by the clock that file systems use for timestamps. It ends at the end of
+standard input.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _HELD: Final = {"1k": 1_000, "100k": 100_000, "1m": 1_000_000, "10m": 10_000_000
 
 
 class _Sink(Store):
-    """Store that counts the bytes of each commit and discards them."""
+    """Store that counts the bytes of each commit and discards the data."""
 
     def __init__(self) -> None:
         self.bytes = 0

@@ -55,7 +55,7 @@ class Result(msgspec.Struct, frozen=True):
     feed_bytes: int
     """Bytes sent to each listener."""
     latencies_us: list[float]
-    """Microseconds of every order with one in flight, from before it is sent until its answer is received."""
+    """Microseconds from the sending of each order to the receipt of its answer, with one order in flight."""
 
 
 class _Session:

@@ -157,7 +157,8 @@ class LaneProcess:
         return self._read()
 
     def follow(self, log: Log, cases: Sequence[Case], batches: int = -1) -> Followed:
-        """Maintain these views over the log, or over its warm-up and first ``batches`` batches, and time each batch.
+        """Maintain these views over the log, or only over the warm-up and the first ``batches`` batches, and time each
+        batch.
 
         Raises `WrongAnswerError` if the answers at the end of the whole log differ from those of the hand-written
         programs.

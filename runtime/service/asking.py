@@ -130,11 +130,11 @@ class Asker:
         Raises `SqlError` for SQL that is refused, and `AskError` if there is no answer for another reason. ``gone``
         fires or fails when the client no longer waits for the answer.
 
-        While ``limits.at_once`` questions are being answered, a further question is refused; with ``waits`` it waits
-        for its turn instead, and is refused only if too many questions wait. The timeout counts from the arrival of the
-        question. ``beside`` are further tables that the question may name; ``most_rows`` replaces the limit of rows.
-        With ``describes`` the answer has columns and no rows; with ``explains`` the answer is DuckDB's plan, one line
-        in each row.
+        While ``limits.at_once`` questions are being answered, a further question is refused. With ``waits`` it waits
+        for its turn, unless too many questions wait already. The timeout counts from the arrival of the question.
+        ``beside`` are further tables that the question may name; ``most_rows`` replaces the limit of rows. With
+        ``describes`` the answer has columns and no rows; with ``explains`` the answer is DuckDB's plan, one line in
+        each row.
         """
         limits = self.limits
         is_crowded = len(self._running) >= limits.at_once or bool(self._turns)
@@ -326,7 +326,7 @@ class _Wanted(msgspec.Struct, frozen=True):
 
 
 class _Question(Cancellation):
-    """Question that is being answered, with the Deferred that it waits for on the reactor's thread, if any."""
+    """Question that is being answered, and the Deferred (if any) for which it waits on the reactor's thread."""
 
     def __init__(self) -> None:
         super().__init__()

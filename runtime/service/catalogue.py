@@ -355,7 +355,7 @@ class Catalogue:
             entry[2].callback(True)
 
     def _placed(self, select: NamedSelect) -> NamedSelect:
-        """Return the SELECT, moved to a lane that runs if it names no lane and its default lane does not run."""
+        """Return the SELECT; if it names no lane and the default lane does not run, move it to a lane that runs."""
         is_moved = select.any_lane and select.lane not in self._lanes
         return replace(select, lane=self._lanes[0]) if is_moved else select
 

@@ -32,7 +32,7 @@ _THRESHOLDS: Final = (20_000, 20, 100)
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Parameters of `mallopt`, as in <malloc.h>."""
 _LARGE_BYTES: Final = 128 * 1024
-"""Size in bytes from which on each array has its own mapping, and free memory at the end of a heap is returned."""
+"""Size in bytes from which on an array has its own mapping, and free memory at the end of a heap is returned."""
 
 
 def give_memory_back() -> None:

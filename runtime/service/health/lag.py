@@ -66,8 +66,9 @@ class Lags:
         """Record that the express lane has published a version that covers the stream up to ``offset``.
 
         The lag of the version is that of its newest bytes. Older bytes may be heartbeats: a heartbeat changes no view,
-        so that no version covers it before later bytes change a view. ``applied_s`` and ``stepped_s`` are the times at
-        which the version's last message was applied and its views were up to date; 0 for a version without a message.
+        so that no version covers it before later bytes change a view. ``applied_s`` is the time at which the version's
+        last message was applied, ``stepped_s`` the time at which the views were up to date; both are 0 for a version
+        without a message.
         """
         arrived_s: float | None = None
         while self._marks and self._marks[0][0] < offset:

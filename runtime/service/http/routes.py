@@ -1,6 +1,6 @@
 """Table of routes: requests, their parameters and their answers.
 
-The site and its description (`openapi`) are built from the same table, so that they cannot differ.
+The site and its description (`openapi`) are built from the same table, so that site and description cannot differ.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class ExpressLane:
 
 
 class StreamLane:
-    """Derived streams of one runtime, created after its catalogue; they belong to the workers while an ingest runs."""
+    """Derived streams of one runtime, created after its catalogue. Belongs to the workers while an ingest runs."""
 
     def __init__(self, writer: EpochWriter, directory: Path, publish: Callable[[Update], None]) -> None:
         """Restore the streams as of the newest epoch.

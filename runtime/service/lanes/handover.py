@@ -15,7 +15,8 @@ _LEAST_ROWS: Final = 1 << 10
 
 
 class Handover:
-    """Queue of calls for the reactor's thread, each with rows, which holds all inputs while too many rows wait in it.
+    """Queue of calls for the reactor's thread, each with rows. All inputs are held while too many rows wait in the
+    queue.
 
     A feed, which the reactor reads itself, is not read while the reactor is busy. Files and upstreams, however, are
     read on other threads. The engine's admission bounds inputs that are not processed yet, but not the rows that result

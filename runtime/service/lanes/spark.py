@@ -35,7 +35,7 @@ start late or a machine may be busy, and everything else is served meanwhile."""
 class SparkHost:
     """Host of Spark for a run directory. `start` and `stop` must not overlap; other methods may run on any thread.
 
-    Spark's modules are only imported by methods that need them, because a runtime without Spark does not need them.
+    Spark's modules are imported only by the methods that need them, because a runtime may run without Spark.
     """
 
     def __init__(

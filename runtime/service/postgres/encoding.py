@@ -1,9 +1,9 @@
 """Encoding of Arrow columns as the bytes of rows: whole columns at a time, never row by row.
 
-A column becomes an array with a byte string for each value, and NULL for each NULL. Rows are joined from these arrays,
-with the length of each value before it, and the buffer of the joined array is sent. Values are encoded one by one only
-in columns of structs or maps; in text formats also in columns of intervals, and in columns with a year before 1 or
-after 9999. The time is proportional to the number of bytes.
+A column becomes an array with a byte string for each value, and NULL for each NULL. The arrays are joined into rows,
+with the length of each value before the value, and the buffer of the joined array is sent. Values are encoded one by
+one only in columns of structs or maps; in text formats also in columns of intervals, and in columns with a year before
+1 or after 9999. The time is proportional to the number of bytes.
 
 ```
 pa.Array ──text_values, binary_values──▶ pa.BinaryArray ──data_rows──▶ DataRow, or CopyData in binary

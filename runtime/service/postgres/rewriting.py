@@ -153,8 +153,8 @@ def session_macros(question: Question, facts: SessionFacts) -> tuple[str, ...]:
 def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]]) -> dict[int, str]:
     """Return DuckDB's type of each parameter, by number, if the type follows from the expression around the parameter.
 
-    The type is that to which the parameter is cast, or that of another operand of the expression. ``columns`` are the
-    columns of relations and views, see `SystemCatalogue.columns`.
+    The type is the one to which the parameter is cast, or the type of another operand of the expression. ``columns``
+    are the columns of relations and views, see `SystemCatalogue.columns`.
     """
     if not question.places or len(question.sql) > _LONGEST or _first_too_deep(tokens(question.sql)) is not None:
         return {}

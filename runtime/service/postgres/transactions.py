@@ -6,7 +6,7 @@ IDLE ──BEGIN──▶ IN_BLOCK ──error──▶ FAILED ──ROLLBACK TO
   └────────────────┴───────────────────┘
 ```
 
-The statements of one simple query message are an implicit block: they read one version, and end with the message.
+The statements of one simple query message are an implicit block, which reads one version and ends with the message.
 """
 
 from __future__ import annotations

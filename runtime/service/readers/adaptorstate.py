@@ -4,9 +4,9 @@
 Adaptor.apply ──get_or_create──▶ AdaptorState ──"reader/3/state/NAME"──▶ ObjectSpace ──edits──▶ the epoch's commit
 ```
 
-A call of `Adaptor.apply` that raises may have changed some objects and not others, and its rows are in no epoch. The
-error is then stored with the state, and every later call fails with this error, even after a restart. Otherwise the
-same rows would be applied a second time, to objects that the failed call has already changed.
+A call of `Adaptor.apply` that raises may have changed some objects and not others, and the rows of the call are in no
+epoch. The error is then stored with the state, and every later call fails with this error, even after a restart.
+Otherwise the same rows would be applied a second time, to objects that the failed call has already changed.
 """
 
 from __future__ import annotations

@@ -72,7 +72,8 @@ class HubConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most_subscribers: int = 1000
     """Greatest number of subscribers at the same time."""
     tuple_queues: Literal["shared", "own"] = "shared"
-    """Queues of changes for slow subscribers: one queue for all subscribers of a view, or one for each."""
+    """Queues of changes for slow subscribers: one queue for all subscribers of a view, or a queue for each
+    subscriber."""
     queue_kilobytes: int = 4096
     """Size in kilobytes of a view's queue beyond which a slow subscriber gets a snapshot instead."""
 
@@ -93,8 +94,8 @@ class Hub:
         """Create a hub with the views of a program.
 
         ``epochs`` reads committed epochs; without it there are no subscriptions to them. ``kernels`` compiles the
-        kernel that adds changes to results; without it that kernel is interpreted. ``shown`` returns the part of a
-        program whose views are read from a lane.
+        kernel that adds changes to results; without ``kernels`` this kernel is interpreted. ``shown`` returns the part
+        of a program whose views are read from a lane.
         """
         self._kernels = kernels
         self.program = program

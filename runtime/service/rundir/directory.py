@@ -35,7 +35,7 @@ __all__ = ["DirectoryLock", "RunDirectory", "left_as_found"]
 
 
 class DirectoryLock:
-    """Exclusive lock of a run directory until it is released; the file names the process that holds it.
+    """Exclusive lock of a run directory; the lock's file names the process that holds the lock.
 
     The operating system releases the lock when the process ends. On a file system without locks nothing is locked. Then
     a second process is refused by the lock of the state database, or else the first process detects that the second

@@ -170,7 +170,7 @@ class Worker:
         self._process.kill()
 
     def end(self) -> None:
-        """End the process and release its resources; no other thread may wait for it."""
+        """End the process and release its resources; no other thread may wait for the process."""
         self._process.kill()
         self._process.wait()
         with self._lock:
@@ -342,7 +342,7 @@ def _environ(own: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a process, selected from that of the runtime."""
     root = str(Path(__file__).parents[3])
     path = os.pathsep.join(part for part in (root, own.get("PYTHONPATH", "")) if part)
-    # Arrow's and the C library's own pools reserve addresses that they do not use, which the limit would count.
+    # Arrow's and the C library's own pools reserve addresses without using them; the limit would count these addresses.
     pools = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
     kept = {name: own[name] for name in _KEPT_VARIABLES if name in own}
     return {**kept, "PYTHONPATH": path, **pools}

@@ -93,7 +93,7 @@ class Counts(msgspec.Struct, frozen=True):
     origins: dict[str, OriginCounters]
     """File → counters of its tuples."""
     late: dict[str, int] = {}
-    """Derived stream → number of rows that arrived too late for it, which are dead letters."""
+    """Derived stream → number of rows that arrived too late, and became dead letters."""
 
 
 class _Listener(IngestListener):

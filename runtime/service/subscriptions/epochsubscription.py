@@ -178,7 +178,7 @@ class EpochSubscription(Subscription):
         self._at = dict(start)
         """View that is not followed → its position; a view without a position begins with a snapshot."""
         self._goal: dict[str, int] = {}
-        """Waiting view → the epoch at which its stream begins; the logs are needed up to that epoch."""
+        """Waiting view → the epoch at which its stream begins; changes up to this epoch are read from the logs."""
         self._reasons: dict[str, str] = {}
         """View → reason why it begins with a snapshot."""
         self._pending: dict[str, object] = {}

@@ -86,7 +86,7 @@ class Subscription(ABC):
         self.catch_up()
 
     def hold(self) -> None:
-        """Stop sending views that the source holds back now, and catch up with views that it has released."""
+        """Stop sending views that the source now holds back, and catch up with views that the source has released."""
         for name in tuple(self._followed):
             if self._source.is_held(name):
                 self._wait(name)
@@ -101,7 +101,8 @@ class Subscription(ABC):
         self._listener.flush()
 
     def changed(self, name: str, message: Message) -> bool:
-        """Send a message of a view if it is followed; return True if it was sent, in which case `flush` must follow."""
+        """Send a message if its view is followed; return True if the message was sent, in which case `flush` must
+        follow."""
         if name not in self._followed:
             return False
         self._listener.write(message)
