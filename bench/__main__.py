@@ -21,7 +21,7 @@ BENCHMARKS: Final = {
     "cluster": "bench.cluster.benchmark",
 }
 GRID: Final = re.compile(r"\.batch_|\.(4k|64k|256k|1m)\.|\.cpu_us_per_message$")
-"""Matches the names of figures that the benchmark has printed in a table of its own."""
+"""Pattern of the names of figures that a benchmark has printed in its own table."""
 OUT: Final = Path(__file__).resolve().parent / "out"
 
 

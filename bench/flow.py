@@ -17,10 +17,10 @@ _STEP_NS: Final = 20_000
 
 
 def feed_table(messages: int, live_orders: int, seed: int) -> pa.Table:
-    """Return feed messages: an order is added, executed or cancelled in part, and ends ``live_orders`` adds later.
+    """Return feed messages: an order is added, then executed or cancelled in part, and ends ``live_orders`` adds later.
 
-    Two of five messages are adds, one changes a live order, two end one (half of them executed, half deleted), so that
-    about ``live_orders`` rest at any time. Prices are spread over about 200 ticks a side.
+    Of five messages, two add an order, one changes a live order, and two end an order (half of them by execution, half
+    by deletion). Thus about ``live_orders`` orders rest at any time. Prices are spread over about 200 ticks a side.
     """
     rng = np.random.default_rng(seed)
     place = np.arange(messages)

@@ -15,8 +15,8 @@ _TIMEOUT_S: Final = 900
 
 
 def find_peer(module: str, name: str, how: str) -> Path | None:
-    """Return the interpreter of the environment ``name`` if it has the module; otherwise print ``how`` to make it and
-    return None. Such an environment is made by hand, for peers that are on no package index.
+    """Return the interpreter of the environment ``name``, which is made by hand for a peer that is on no package index.
+    If the environment does not have the module, print ``how`` to make it, and return None.
     """
     python = _CACHE / name / "bin" / "python"
     if python.exists() and not subprocess.run([str(python), "-c", f"import {module}"], check=False).returncode:
@@ -28,7 +28,7 @@ def find_peer(module: str, name: str, how: str) -> Path | None:
 def install_peers(listed: Path, name: str) -> tuple[Path, list[str]]:
     """Return the interpreter of an environment, and the listed peers that are in it.
 
-    ``listed`` has a line ``PEER==VERSION`` for each; a peer that cannot be installed is printed and left out.
+    ``listed`` has a line ``PEER==VERSION`` for each peer; a peer that cannot be installed is reported and left out.
     """
     folder = _CACHE / name
     python = folder / "bin" / "python"

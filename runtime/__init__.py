@@ -12,10 +12,10 @@
  upstreams: epoch logs of other runtimes, read as inputs
 ```
 
-The central idea is the epoch. A barrier closes it, its deltas become one immutable segment, and its number is the
-version that results carry. Imports point downwards only: service → engine, spark → relations, sources, tuples,
-upstreams, views → client, compiler, epochs, formats, native, state → plan. Nothing here imports `deltabook`, except the
-messages in `deltabook.wire`.
+The central idea is the epoch. A barrier closes an epoch, the deltas of the epoch become one immutable segment, and the
+number of the epoch is the version of the results. Imports point downwards only: service → engine, spark → relations,
+sources, tuples, upstreams, views → client, compiler, epochs, formats, native, state → plan. Nothing here imports
+`deltabook`, except the messages in `deltabook.wire`.
 """
 
 __all__: list[str] = []

@@ -7,9 +7,10 @@
                        └── OwnQueues   (case A): a queue, and so a copy of the items, for each query
 ```
 
-Both cases give each query the same items in the same order; they differ in memory and time. The results service has
-such a queue for the changes of each view, in which every slow subscriber is a query. Every queue has a capacity and a
-policy for items beyond it (see `TupleQueue`). No call blocks, and all may be made from any thread.
+Both cases give each query the same items in the same order; the cases differ in memory and time. The results service
+has such a queue for the changes of each view; every slow subscriber is a query of this queue. Every queue has a
+capacity and a policy for items beyond it (see `TupleQueue`). No call blocks, and every call may be made from any
+thread.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class QueueEmptyError(TupleQueueError, LookupError):
 
 
 class OverrunError(TupleQueueError, LookupError):
-    """The query was too slow: its pending items were dropped. It next gets the first item that is added after this."""
+    """The query was too slow: its pending items were dropped. The next item of the query is the first item that is
+    added after this error."""
 
     def __init__(self, missed: int) -> None:
         super().__init__(f"expected the query to keep up with its queue, was one that missed {missed} items")
@@ -77,8 +79,8 @@ def unit_size(_item: Any) -> int:
 class TupleQueue(ABC, Generic[T]):
     """Bounded queue of the items of one source, in order of arrival, for the queries that have joined.
 
-    Every query gets each item that was added after it joined, once and in order, at its own pace. Items are numbered
-    from 0; a query's position is the number of the item that it gets next.
+    Every query gets each item that was added after the query joined, once and in order, at its own pace. Items are
+    numbered from 0; a query's position is the number of the item that it gets next.
 
     The capacity bounds the pending items of any one query, as a sum of their sizes. ``size`` returns the size of an
     item, which must not change; without it every item has the size 1. There are two policies for an item that exceeds
@@ -86,9 +88,10 @@ class TupleQueue(ABC, Generic[T]):
 
     * ``refuse``: `add` raises `QueueFullError` and changes nothing for any query; the source has to wait. No item is
       ever lost.
-    * ``overrun``: the item is added for all other queries. A query for which it does not fit loses all its pending
-      items, and misses this item and later ones until the overrun is reported. Its next `get` reports the overrun by
-      `OverrunError`, with the number of items missed; afterwards the query gets the items that are added from then on.
+    * ``overrun``: the item is added for all other queries. A query for which the item does not fit loses all its
+      pending items, and also misses this item and later items until the overrun is reported. Its next `get` reports the
+      overrun by `OverrunError`, with the number of items missed; afterwards the query gets the items that are added
+      from then on.
 
     All methods may be called from any thread, never block, and are atomic.
     """
@@ -123,15 +126,15 @@ class TupleQueue(ABC, Generic[T]):
 
     @abstractmethod
     def join(self, query: Hashable) -> None:
-        """Register a query for the items added from now on; raise `ValueError` if it has joined already."""
+        """Register a query for the items added from now on; raise `ValueError` if the query has joined already."""
 
     @abstractmethod
     def leave(self, query: Hashable) -> None:
-        """Remove a query and its pending items; raise `UnknownQueryError` if it has not joined."""
+        """Remove a query and its pending items; raise `UnknownQueryError` if the query has not joined."""
 
     @abstractmethod
     def add(self, item: T) -> None:
-        """Add an item for all queries; without a query it is only numbered.
+        """Add an item for all queries; if no query has joined, the item is only numbered.
 
         Raise `QueueFullError` as the class describes.
         """
@@ -161,7 +164,7 @@ class TupleQueue(ABC, Generic[T]):
 
     @abstractmethod
     def kept(self) -> int:
-        """Return the number of stored items, each counted as often as it is stored."""
+        """Return the number of stored items; an item that is stored several times counts several times."""
 
     @abstractmethod
     def skip(self, query: Hashable) -> None:
@@ -184,7 +187,8 @@ class _Own(Generic[T]):
 class OwnQueues(TupleQueue[T]):
     """Tuple queue that stores every item once for each query; the time of `add` is linear in the number of queries.
 
-    With ``copy`` each query gets a copy of its own, which it may change; without it all get the same object.
+    With ``copy`` each query gets its own copy of an item, which the query may change; without ``copy`` all queries get
+    the same object.
     """
 
     def __init__(
@@ -317,16 +321,17 @@ class OwnQueues(TupleQueue[T]):
 
 _GONE: Final[Any] = None
 _TIDY: Final = 64
-"""Least number of empty places that are removed from the front of the lists, if they are at least half of all places;
-if all places are empty, any number of them is removed."""
+"""Least number of empty places at the front of the lists that are removed, if at least half of all places are empty. If
+all places are empty, they are removed whatever their number."""
 
 
 class SharedQueue(TupleQueue[T]):
-    """Tuple queue that stores every item once, until the last query that needs it has taken it, left or been overrun.
+    """Tuple queue that stores every item once, until no query needs the item any more.
 
-    A counter beside every item is the number of queries that get it next, so the first item that is still needed is
-    found by passing each item once: `add`, `get` and `leave` take amortised constant time for any number of queries.
-    Only an overrun visits all queries.
+    A query no longer needs an item once the query has taken the item, left the queue, or been overrun. Each item has a
+    counter of the queries that get this item next. Thus the first item that is still needed is found by passing each
+    item once, and `add`, `get` and `leave` take amortised constant time for any number of queries. Only an overrun
+    visits all queries.
     """
 
     def __init__(self, capacity: int, *, at_limit: AtLimit, size: Callable[[T], int] = unit_size) -> None:
@@ -338,13 +343,13 @@ class SharedQueue(TupleQueue[T]):
         self._lost_from: dict[Hashable, int] = {}
         """First item that each overrun query missed."""
         self._items: list[T] = []
-        """Items from number ``_base`` on; those before ``_first`` are dropped already."""
+        """Items from number ``_base`` on; items before ``_first`` are dropped already."""
         self._next: list[int] = [0]
         """For each item, the number of queries that get it next; the last entry counts queries without a pending
         item."""
         self._base = 0
         self._first = 0
-        """Number of the first item that a query needs; the end if none does."""
+        """Number of the first item that a query needs; the end if no item is needed."""
         self._pending_size = 0
         """Sum of the sizes of the items from ``_first`` on."""
 

@@ -1,8 +1,8 @@
-"""``make bench-cluster``: measure every point once, with a file for each, so that an interrupted run resumes where it
-stopped.
+"""``make bench-cluster``: measure every point once and write it to its own file, so that an interrupted run resumes
+where it stopped.
 
 A measured point is reused while plan and code are the same; BENCH_FRESH=1 measures all of them again. A run with all
-points puts its tables into docs/scaling.md and draws its plot; a quick one changes no page.
+points puts its tables into docs/scaling.md and draws the plot of the page; a quick run changes no page.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PARTS_MESSAGES: Final = 400_000
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """File of a point."""
+    """Content of the file of a measured point."""
 
     fingerprint: str
     """Fingerprint of the plan and the code."""
@@ -51,8 +51,8 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 def run(quick: bool) -> list[Record]:
-    """Measure all points and return their figures; leave out, and report, points that failed or for which no time was
-    left.
+    """Measure all points and return their figures. Points that failed, or for which no time was left, are reported and
+    left out.
     """
     if sys.platform != "linux":
         raise RuntimeError(f"expected Linux, whose /proc has the processor times, was {sys.platform}")
@@ -79,7 +79,8 @@ def run(quick: bool) -> list[Record]:
 
 
 def _points(plan: Plan, recording: Recording, begun: float, report: document.Progress) -> list[Measured]:
-    """Return the points of earlier runs and those for which there is time; raise `RuntimeError` if none has workers."""
+    """Return the points of earlier runs, and newly measured points while there is time; raise `RuntimeError` if no
+    point has workers."""
     _KEPT.mkdir(parents=True, exist_ok=True)
     mark, fresh = _fingerprint(plan), os.environ.get("BENCH_FRESH", "") not in {"", "0"}
     points: list[Measured] = []
@@ -103,7 +104,7 @@ def _points(plan: Plan, recording: Recording, begun: float, report: document.Pro
 
 
 def _measured(point: Point, plan: Plan, recording: Recording, report: document.Progress) -> Measured | None:
-    """Measure a point, and again if it fails; return None if it fails again, because the other points are still
+    """Measure a point, a second time if it fails. Return None if it fails again, because the other points are still
     useful.
     """
     for _ in range(_TRIES):
@@ -131,9 +132,7 @@ def _kept(path: Path, mark: str) -> Measured | None:
 
 
 def _fingerprint(plan: Plan) -> str:
-    """Return the hash of everything that a point depends on: the plan without its list of points, and all code that
-    runs.
-    """
+    """Return the hash of all that a point depends on: the plan without its list of points, and all code that runs."""
     digest = hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(plan, points=())))
     for folder in _CODE:
         for path in sorted((_ROOT / folder).rglob("*")):

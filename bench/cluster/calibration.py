@@ -1,8 +1,9 @@
-"""Fits the costs of the model to measured points, and computes the errors of the model.
+"""Fit of the model's costs to measured points, and errors of the model.
 
-The processor time of each part is modelled as a sum of its drivers, and the costs are the least-squares fit over all
-phases, none below zero. Phases with few large batches (bursts) and with many small ones (the steady rate) separate the
-cost of a message from that of a batch; points with more shards separate that of a task.
+The processor time of each part is modelled as a sum of numbers of messages, batches and tasks, each multiplied by a
+cost. The costs are the least-squares fit over all phases, without negative costs. Phases with few large batches
+(bursts) and phases with many small batches (the steady rate) separate the cost of a message from that of a batch;
+points with more shards separate the cost of a task.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def layout_of(measured: Measured, symbols: int) -> Layout:
 
 
 def non_negative(rows: Floats, wanted: Floats) -> Floats:
-    """Return the least-squares fit without negative coefficients, relative to the wanted values.
+    """Return the coefficients, none negative, that minimise the sum of the squared errors relative to the wanted
+    values.
 
     Every set of columns of ``rows`` is tried, so there must be few columns.
     """
@@ -128,7 +130,7 @@ def _modelled(costs: Costs | None, measured: Measured, symbols: int, burst_messa
 
 
 def _read(measured: Measured, phase: Phase) -> tuple[int, int]:
-    """Return the messages that the runtime with the views has read itself, and those that upstreams passed to it."""
+    """Return how many messages the runtime with the views has read itself, and how many upstreams passed to it."""
     return (phase.messages, 0) if measured.point.runtimes == 1 else (0, phase.messages)
 
 
@@ -149,7 +151,7 @@ def _fit(
 
 
 def _wait_s(points: Sequence[Measured], costs: Costs, symbols: int) -> float:
-    """Return the median, over the points, of the seconds of a steady batch that the modelled work does not explain."""
+    """Return the seconds of a steady batch that the modelled work does not explain, as the median over the points."""
     left = []
     for measured in points:
         phase = measured.steady

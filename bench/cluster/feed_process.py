@@ -1,8 +1,9 @@
 """``python -m bench.cluster.feed_process FILE SESSION``: plays a recording as an exchange's text feed.
 
-The process prints its port, takes one listener, and then follows the lines of standard input: each requests a number of
-further messages, at full speed or at a rate. It records when each piece was passed to the socket, by the clock that
-file systems use for timestamps, and answers with a line when it is done. It ends when standard input does.
+The process prints its port and accepts one listener. Each line of standard input then requests a number of further
+messages, at full speed or at a rate. The process answers each request with a line, which has the time at which each
+piece of messages was passed to the socket, by the clock that file systems use for timestamps. It ends at the end of
+standard input.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Play(msgspec.Struct, frozen=True):
     messages: int
     """Number of further messages."""
     rate: float = 0.0
-    """Messages per second; 0: as fast as the listener takes them."""
+    """Messages per second; 0 to send them as fast as the listener takes them."""
 
 
 class Played(msgspec.Struct, frozen=True):
@@ -83,14 +84,15 @@ def _play(connection: socket.socket, view: memoryview, ends: npt.NDArray[np.int6
         stamps.append((at + sent, time.time_ns()))
         first = int(ends[at + begin - 1]) if at + begin else 0
         connection.sendall(view[first : int(ends[at + sent - 1])])
-    # The heartbeat shows that the last request has no further messages, so that those already sent need not wait for
-    # them.
+    # The heartbeat shows that the last order request has no further messages, so that the listener need not wait for
+    # more.
     connection.sendall(_heartbeat(at + sent))
     return Played(stamps, late_s * 1000)
 
 
 def _next_line(connection: socket.socket, at: int) -> bytes:
-    """Return the next line of standard input; send heartbeats meanwhile, without which a feed counts as lost."""
+    """Return the next line of standard input; send heartbeats meanwhile, because a feed without heartbeats counts as
+    lost."""
     while not select.select([sys.stdin.buffer], [], [], _HEARTBEAT_SECONDS)[0]:
         connection.sendall(_heartbeat(at))
     return sys.stdin.buffer.readline()

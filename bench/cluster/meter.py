@@ -13,9 +13,13 @@ __all__ = ["PARTS", "Part", "Process", "processes", "spent_s"]
 
 Part = Literal["upstream", "runtime", "driver", "executor", "daemon"]
 PARTS: Final[tuple[Part, ...]] = ("upstream", "runtime", "driver", "executor", "daemon")
-"""Roles of processes. upstream: runtimes that read a feed and have no views; runtime: the Python of the runtime
-with the views; driver: that runtime's Java, and the Python that plans batches; executor: Java and Python of the
-executors (with ``local[N]`` these are part of the driver); daemon: Spark's master and workers and their launchers.
+"""Roles of processes:
+
+* upstream: runtimes that read a feed and have no views;
+* runtime: the Python of the runtime with the views;
+* driver: the Java of that runtime, and the Python that plans batches;
+* executor: Java and Python of the executors, which with ``local[N]`` are part of the driver;
+* daemon: Spark's master, Spark's workers, and the launchers of both.
 """
 _PROC: Final = Path("/proc")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -27,17 +31,17 @@ class Process(msgspec.Struct, frozen=True):
     pid: int
     """Process id."""
     parent: int
-    """Id of the process that started it."""
+    """Id of the process that started this process."""
     own: int
     """Processor time of the process itself, in ticks."""
     ended: int
-    """Processor time of its children that have ended and of their descendants, in ticks."""
+    """Processor time of the process's children that have ended, and of their descendants, in ticks."""
     command: str
     """Command line, with blanks between the words."""
 
 
 def processes(proc: Path = _PROC) -> dict[int, Process]:
-    """Return all present processes; raise `FileNotFoundError` if the system has no such table."""
+    """Return the process table, by process id; raise `FileNotFoundError` if the system has no such table."""
     found: dict[int, Process] = {}
     for name in os.listdir(proc):  # noqa: PTH208 (names alone)
         if not name.isdigit():
@@ -61,8 +65,8 @@ def spent_s(
     children: dict[int, list[int]] = {}
     for process in after.values():
         children.setdefault(process.parent, []).append(process.pid)
-    # When a process ends, all of its time is added to its parent's, including time from before the first table, which
-    # is subtracted here.
+    # When a process ends, all of its time is added to the time of its parent. Time from before the first table is
+    # subtracted here.
     gone: dict[int, int] = {}
     for process in before.values():
         if process.pid not in after:

@@ -5,10 +5,11 @@ feeds ─▶ runtimes that read (one core each) ─▶ epochs ─▶ batch after
               └─▶ passed on by the runtime with the views (one core)
 ```
 
-A batch takes everything that is sealed when it begins. Its time is the serial part (waiting, the driver's planning and
-its tasks, publishing) plus the executors' part: their work divided by the cores, but at least the work of the busiest
-shard, or of the views that live in one shard. If all processes share a machine, a batch gets only the cores that
-the other processes leave. Everything is a pure function of `Costs` and a `Layout`.
+A batch takes everything that is sealed when it begins. The time of a batch is that of the serial part (waiting,
+planning and tasks in the driver, publishing) plus that of the executors. The executors' time is their work divided by
+the cores, but at least the work of the busiest shard, or of the views that are in one shard. If all processes share a
+machine, a batch gets only the cores that the other processes leave. Everything is a pure function of `Costs` and a
+`Layout`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Costs(msgspec.Struct, frozen=True):
     executor_task_ms: float
     """Milliseconds per task in an executor."""
     single_us: float
-    """Part of `executor_us` for the state of views that live in one shard."""
+    """Part of `executor_us` for the state of views that are in one shard."""
     daemon_cores: float
     """Cores used by an idle worker."""
     wait_ms: float
@@ -67,8 +68,8 @@ class Layout(msgspec.Struct, frozen=True):
     shards: int
     """Number of shards of the view program."""
     runtimes: int
-    """Number of runtimes that read feeds. 1: it also has the views; more: that many upstreams, and one runtime with the
-    views.
+    """Number of runtimes that read feeds. A single runtime also has the views; several are upstreams of a further
+    runtime with the views.
     """
     symbols: int
     """Number of symbols by which views are distributed."""
@@ -118,8 +119,8 @@ def batch_s(costs: Costs, layout: Layout, messages: float, busy_cores: float = 0
 
 
 def _reading(costs: Costs, layout: Layout) -> tuple[float, float]:
-    """Return the largest number of messages per second that can enter epochs, and the cores that reading keeps busy for
-    each message per second.
+    """Return the largest number of messages per second that can enter epochs, and the number of cores that reading uses
+    for each message per second.
     """
     if layout.runtimes == 1:
         return _per_s(costs.ingest_us), costs.ingest_us / 1e6
@@ -129,7 +130,7 @@ def _reading(costs: Costs, layout: Layout) -> tuple[float, float]:
 
 
 def limits(costs: Costs, layout: Layout) -> dict[str, float]:
-    """Return the messages per second at which each part reaches its limit, with batches so large that their fixed cost
+    """Return the messages per second at which each part reaches its limit, for batches so large that their fixed cost
     vanishes.
     """
     cores = min(layout.workers * layout.cores, layout.shards)
@@ -155,8 +156,8 @@ def _per_s(cost_us: float) -> float:
 
 
 def burst(costs: Costs, layout: Layout, messages: int) -> Outcome:
-    """Return the outcome of messages sent at once; on a shared machine, reading them takes at most half of its
-    cores, and Spark the rest.
+    """Return the outcome of messages sent at once; on a shared machine, reading takes at most half of the cores, and
+    Spark the rest.
     """
     most, each = _reading(costs, layout)
     if layout.shared_cores is not None:
@@ -165,7 +166,7 @@ def burst(costs: Costs, layout: Layout, messages: int) -> Outcome:
 
 
 def steady(costs: Costs, layout: Layout, rate: float, seconds: float = 30.0) -> Outcome:
-    """Return the outcome of a steady rate; if it is too high, ages grow with ``seconds``."""
+    """Return the outcome of a steady rate; if the rate is too high, ages grow with ``seconds``."""
     most, each = _reading(costs, layout)
     return _play(costs, layout, round(rate * seconds), min(rate, most), each * min(rate, most), rate)
 
@@ -173,7 +174,7 @@ def steady(costs: Costs, layout: Layout, rate: float, seconds: float = 30.0) -> 
 def _play(  # noqa: PLR0917 (the load and its rates)
     costs: Costs, layout: Layout, messages: int, read_rate: float, busy_cores: float, sent_rate: float | None = None
 ) -> Outcome:
-    """Simulate the sealing of epoch after epoch, and the batches, each of which takes everything that is sealed."""
+    """Simulate the sealing of epochs, and the batches; each batch takes everything that is sealed when it begins."""
     epoch_s, now_s, done = costs.epoch_ms / 1e3, 0.0, 0.0
     taken: list[float] = []
     ages: list[npt.NDArray[np.float64]] = []

@@ -1,4 +1,4 @@
-"""Costs of views in this process, without Spark: of the views of the points, and of one view that is in one shard."""
+"""Costs in this process, without Spark, of the views of the points, and of a view that is in one shard."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Parts(msgspec.Struct, frozen=True):
     messages_per_s: tuple[float, ...]
     """Messages per second of all views in one shard, on one thread: the speed of a machine without Spark."""
     add_up_us: tuple[float, ...]
-    """Processor time per message, in microseconds, of summing per map and key, which any number of tasks can share."""
+    """Processor time per message, in microseconds, of summing per map and key; any number of tasks can share this
+    work."""
     spread_us: tuple[float, ...]
     """Processor time per message, in microseconds, of the state of distributed views, over all shards together."""
     one_shard_us: tuple[float, ...]

@@ -11,19 +11,19 @@ __all__ = ["FULL", "ONE_SHARD", "QUICK", "VIEWS", "Plan", "Point"]
 VIEWS: Final = ("book_depth", "vwap_book", "best_quote", "imbalance", "broker_volume", "trades_1s")
 """Views that are distributed over the shards by keys that contain the symbol."""
 ONE_SHARD: Final = "vwap"
-"""A view over all symbols: it lives in one shard, however many there are. It is only measured without Spark."""
+"""View over all symbols, which is in one shard, whatever the number of shards. It is measured without Spark only."""
 
 
 class Point(msgspec.Struct, frozen=True):
     """A layout of the system."""
 
     workers: int
-    """Number of workers of a standalone cluster, with a core each; 0: Spark in the runtime's own process,
+    """Number of workers of a standalone cluster, with a core each; 0 for Spark in the runtime's own process,
     ``local[2]``.
     """
     runtimes: int
-    """Number of runtimes that read a feed. 1: the runtime with the views reads all symbols; 2: two upstreams read one
-    half each, a third runtime has the views.
+    """Number of runtimes that read a feed. With 1, the runtime with the views reads all symbols; with 2, two upstreams
+    read one half each, and a third runtime has the views.
     """
     shards: int = 4
     """Number of shards of the view program."""
@@ -44,7 +44,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Amounts of a run."""
 
     points: tuple[Point, ...]
-    """Points in their order; an interrupted run lacks those at the end."""
+    """Points in the order of measurement; an interrupted run lacks the last ones."""
     symbols: int
     """Number of symbols, half of them in each feed."""
     live_orders: int
@@ -52,7 +52,7 @@ class Plan(msgspec.Struct, frozen=True):
     requests: int
     """Number of recorded requests; the recording must contain the messages of a point."""
     warm: int
-    """Number of messages before any timing: they fill the books and warm up the workers."""
+    """Number of messages before any timing, which fill the books and warm up the workers."""
     burst: int
     """Number of messages of a burst, sent as fast as they are taken."""
     bursts: int
@@ -60,9 +60,9 @@ class Plan(msgspec.Struct, frozen=True):
     rate: int
     """Messages per second, over all feeds, at which freshness is measured."""
     steady_s: float
-    """Seconds at this rate."""
+    """Seconds for which messages are sent at ``rate``."""
     windows: int
-    """Number of windows into which these seconds are divided, for the spread."""
+    """Number of windows into which ``steady_s`` is divided, for the spread."""
     budget_s: float
     """Seconds after which no further point is begun."""
 

@@ -53,7 +53,8 @@ class Measured(msgspec.Struct, frozen=True):
     start_s: float
     """Seconds from the start of the first process until the runtime serves."""
     rates: tuple[float, ...]
-    """Messages per second of each burst: from its first byte sent to the version that has its last message."""
+    """Messages per second of each burst, from the sending of the first byte to the version that has the last
+    message."""
     p50_ms: tuple[float, ...]
     """Median age of a message in its first version, in milliseconds, for each window of the steady rate."""
     p99_ms: tuple[float, ...]
@@ -65,7 +66,7 @@ class Measured(msgspec.Struct, frozen=True):
     rate: int
     """Messages per second of the steady rate."""
     late_ms: float
-    """Largest delay of the sender behind that rate, in milliseconds."""
+    """Largest delay of the sender behind ``rate``, in milliseconds."""
     cores: int
     """Number of cores of the machine."""
     load: float

@@ -1,7 +1,7 @@
 """The flow that is played: an exchange's text feed for many symbols, in files.
 
-Two exchanges trade one half of the symbols each. Each feed is written as it is, for two runtimes, and both are also
-merged into one feed, for one runtime: the same messages in the order of their times, renumbered.
+Two exchanges trade one half of the symbols each. For two runtimes, each feed is written as it is. For one runtime, both
+feeds are merged into one feed: the same messages in the order of their times, renumbered.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 def recorded(folder: Path, symbols: int, live_orders: int, requests: int) -> Recording:
-    """Return the recording of these numbers of symbols, of live orders in total, and of requests.
+    """Return the recording with these numbers of symbols, of live orders in total, and of requests.
 
-    It is made if it does not exist: that takes about 30 µs of one core per request. Equal numbers give equal bytes.
+    A missing recording is made, which takes about 30 µs of one core per request. Equal numbers give equal bytes.
     """
     place = folder / f"{symbols}-{live_orders}-{requests}"
     halves = (place / "half-0.csv", place / "half-1.csv")

@@ -19,7 +19,7 @@ class Scenario(msgspec.Struct, frozen=True):
     """A cluster and its load."""
 
     key: str
-    """Part of the figures' names."""
+    """Part of the names of the scenario's figures."""
     title: str
     """Title for readers."""
     layout: Layout
@@ -34,11 +34,11 @@ class Answer(msgspec.Struct, frozen=True):
     most_rate: float
     """Messages per second at which the first part reaches its limit."""
     limit: str
-    """Name of that part."""
+    """Name of the part that reaches its limit first."""
     at_rate: Outcome
     """Outcome at `RATE`, or at nine tenths of the largest rate if that is less."""
     rate: float
-    """Rate of that outcome in messages per second."""
+    """Rate of ``at_rate`` in messages per second."""
 
 
 class Swing(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ BIG: Final = (
     *_big("symbols_100.workers_100", "100 symbols, 100 workers", Layout(100, 1, 200, 10, 100)),
     *_big("symbols_100.workers_100.shards_32", "100 symbols, 100 workers, 32 shards", Layout(100, 1, 32, 10, 100)),
 )
-"""Scenarios in which each process of Spark's and each runtime has a machine, or at least a core, of its own."""
+"""Scenarios in which each process of Spark and each runtime has its own machine, or at least its own core."""
 
 
 def answer(costs: Costs, scenario: Scenario, one_shard_us: float) -> Answer:
@@ -81,7 +81,7 @@ def answer(costs: Costs, scenario: Scenario, one_shard_us: float) -> Answer:
 
 
 def with_one_shard_view(costs: Costs, one_shard_us: float) -> Costs:
-    """Return the costs with an additional view that lives in one shard."""
+    """Return the costs with an additional view that is in one shard."""
     whole_us, single_us = costs.executor_us + one_shard_us, costs.single_us + one_shard_us
     return msgspec.structs.replace(costs, executor_us=whole_us, single_us=single_us)
 

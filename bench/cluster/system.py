@@ -84,7 +84,7 @@ class System:
     def play(self, messages: int, rate: float, patience_s: float) -> tuple[list[Played], int]:
         """Send messages, distributed over the feeds; return what was sent, and when all of it was published.
 
-        Raises `RuntimeError` if they are not published in time.
+        Raises `RuntimeError` if the messages are not published in time.
         """
         share = messages // len(self.feeds)
         for feed in self.feeds:

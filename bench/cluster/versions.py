@@ -21,12 +21,12 @@ class Version(msgspec.Struct, frozen=True):
     """A published version of all views."""
 
     from_epoch: int
-    """Epoch of the version before."""
+    """Epoch of the previous version."""
     to_epoch: int
     """Epoch of the version."""
     published_ns: int
-    """Time when its result was renamed to its final name, in nanoseconds since the UTC epoch; file systems round it to
-    a few milliseconds.
+    """Time when the version's result was renamed to its final name, in nanoseconds since the UTC epoch; file systems
+    round this time to a few milliseconds.
     """
     cuts: dict[str, int]
     """Number of the last message in the version, by origin."""
@@ -64,7 +64,8 @@ class Versions:
 
 
 def covered_ns(versions: Sequence[Version], last: Mapping[str, int]) -> int | None:
-    """Return when the first version was published that has each origin's messages up to `last`; None if none has."""
+    """Return when the first version with each origin's messages up to `last` was published; None if there is no such
+    version."""
     for version in versions:
         if all(version.cuts.get(name, 0) >= number for name, number in last.items()):
             return version.published_ns
@@ -72,7 +73,7 @@ def covered_ns(versions: Sequence[Version], last: Mapping[str, int]) -> int | No
 
 
 def lags_ms(versions: Sequence[Version], origin: str, stamps: Sequence[tuple[int, int]]) -> tuple[Floats, Floats]:
-    """Return the milliseconds from the sending of each piece to the first version that contains it, and its number of
+    """Return for each piece the milliseconds from its sending to the first version that contains it, and its number of
     messages.
 
     Pieces that are in no version are left out.

@@ -80,7 +80,7 @@ def _barrier_us(engine: QueryEngine) -> float:
 
 
 def _executor_rounds(operators: int, is_loaded: bool, count: int) -> list[list[float]]:
-    """Return the microseconds in which a token is passed from task to task, while others circulate if ``is_loaded``."""
+    """Return the microseconds in which a token is passed from task to task; other tokens circulate if ``is_loaded``."""
     stopped = threading.Event()
     with ThreadPoolExecutor(_WORKERS) as pool:
 

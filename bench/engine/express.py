@@ -1,8 +1,8 @@
 """The express lane from a socket to a subscriber, and the references in the same run.
 
 One process sends a text feed over loopback, another is a runtime with the six finance queries in the express lane and
-without Spark. The latency of a message in a view is the time from when its piece is passed to the socket until the
-first frame of the view that covers the message is received. Meanwhile epochs are committed to the disk.
+without Spark. The latency of a message in a view begins when the piece with the message is passed to the socket. It
+ends when the first frame of the view that covers the message is received. Meanwhile epochs are committed to the disk.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan_of(quick: bool) -> Plan:
-    """Return a full plan, or one that only shows that everything works."""
+    """Return the full plan; with ``quick`` a plan that only shows that everything works."""
     return Plan(1, 10_000.0, 1.0, 100_000) if quick else Plan(3, 50_000.0, 5.0, 3_000_000)
 
 

@@ -2,8 +2,8 @@
 
 The process prints its port, accepts the login of one listener, and sends the warm-up as fast as it is taken. After a
 line of standard input it sends the remaining messages at the rate, and records when it passed each piece to the socket.
-At the end it prints one line of JSON and writes the timestamps: for each piece the number of its last message and the
-time of the monotonic clock, which all processes of a machine share.
+At the end it prints one line of JSON and writes the timestamps. A timestamp is the number of a piece's last message,
+and the time of the monotonic clock, which all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _heartbeat(last: int) -> bytes:
-    """Return a heartbeat: it states that all requests so far are complete, so that the last one need not wait."""
+    """Return a heartbeat, which states that all requests so far are complete, so that the last request need not
+    wait."""
     return f"{last + 1},0,0,0,H,0,0,\n".encode()
 
 

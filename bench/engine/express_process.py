@@ -1,8 +1,8 @@
-"""``python -m bench.engine.express_process``: a runtime of express views alone, with the receiving times of a
-subscriber.
+"""``python -m bench.engine.express_process``: a runtime of express views alone, with a subscriber that records the
+times of received frames.
 
-The process prints a line of JSON when it has read the warm-up, and after the last message another one with the rows of
-all views. It writes for every received frame its view, the position of the feed and the time of the monotonic clock.
+The process prints a line of JSON when it has read the warm-up, and a second line, with the rows of all views, after the
+last message. It writes for every received frame its view, the position of the feed and the time of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _header = msgspec.json.Decoder(FrameHeader)
 
 
 class _Subscriber(Listener):
-    """Records the view and the position of each frame of changes, and when it was received."""
+    """Listener that records the view, the position and the time of receipt of each frame of changes."""
 
     reads_arrow = True
 
@@ -53,7 +53,7 @@ class _Subscriber(Listener):
             self.frames.append((VIEWS.index(header.view), header.feed["feed"][1], now))
 
     def flush(self) -> None:
-        """Do nothing: frames are not collected."""
+        """Do nothing, because frames are not collected."""
 
     def finish(self) -> None:
         raise RuntimeError("expected views that stay, was the end of all of them")

@@ -1,6 +1,7 @@
 """References of the express lane: a program for one message at a time, and the hand-written numpy programs.
 
-Unlike the lane, they do not compute their input: the first gets parsed messages, the second deltas of the relations.
+Unlike the lane, the references do not compute their input: the program for one message at a time gets parsed messages,
+and the numpy programs get deltas of the relations.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class _Fenwick:
             place += place & -place
 
     def below(self, level: int) -> int:
-        """Return the sum of the levels before this one."""
+        """Return the sum of the levels below ``level``."""
         sums, place, total = self._sums, min(max(level, 0), LEVELS), 0
         while place > 0:
             total += sums[place]
@@ -58,7 +59,7 @@ class _Fenwick:
         return total
 
     def reaching(self, target: int) -> int:
-        """Return the first level at which the sum of all levels so far, itself included, reaches the target."""
+        """Return the first level at which the sum of the levels up to and including it reaches the target."""
         sums, place, step = self._sums, 0, _TOP
         while step:
             after = place + step
@@ -69,7 +70,7 @@ class _Fenwick:
 
 
 class PlainBook:
-    """Computes VWAP and AXF after every message, by dictionaries and Fenwick trees."""
+    """Program that computes VWAP and AXF after every message, by dictionaries and Fenwick trees."""
 
     def __init__(self) -> None:
         self._orders: dict[int, tuple[bool, int, int, int]] = {}
@@ -133,7 +134,7 @@ class PlainBook:
         if not self._volume:
             self.vwap = None
             return
-        # A level counts if 4 × (total - upto) < total, which means that the volume up to it is more than three
+        # A level counts if 4 × (total - upto) < total, which means that the volume up to this level is more than three
         # quarters.
         first = self._volumes.reaching(self._volume - (self._volume - 1) // 4)
         best = self._volumes.reaching(self._volume)

@@ -27,7 +27,7 @@ PATIENCE_S: Final = 300.0
 
 
 class PassOn(Pipeline):
-    """Emits its input."""
+    """Pipeline that emits its input."""
 
     def __init__(self, concurrency: int = 1) -> None:
         self.concurrency = concurrency
@@ -39,7 +39,8 @@ class PassOn(Pipeline):
 
 
 class Counted(PassOn):
-    """Counts the items that it passes on; `_passed` is only used by the one worker that is executing the pipeline."""
+    """Pipeline that counts the items that it passes on; only the worker that executes the pipeline changes the
+    count."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +62,7 @@ class Counted(PassOn):
 
     def wait_for(self, more: int) -> None:
         """Wait until ``more`` further items have come; raise `RuntimeError` if they do not. Only one thread may call
-        it.
+        this method.
         """
         self._came.clear()
         self._awaited = self._passed + more
@@ -70,7 +71,8 @@ class Counted(PassOn):
 
 
 class ItemSource(Source):
-    """Emits a number of items at full speed, on a thread of its own; ends after them only if ``ends`` is true."""
+    """Source that emits a number of items at full speed, on a thread of its own, and ends afterwards only if ``ends``
+    is true."""
 
     def __init__(self, items: int, *, ends: bool) -> None:
         self._items = items

@@ -1,9 +1,11 @@
 """Cost of a differential checkpoint by the size of the state: 1,000 edits at 1 k, 100 k and 10 M entries.
 
-Three things are measured separately: the object space alone, with a dictionary of integers over a store that discards
-everything (`state.differential.HELD`); a keyed table in the same way, its compaction included
-(`state.differential.table.HELD`); and the dictionary over SQLite, including edits and fsync
-(`state.differential.sqlite.HELD`), where 1,000 scattered edits write 1,000 pages once the dictionary has that many.
+Three things are measured separately:
+
+* `state.differential.HELD`: the object space alone, with a dictionary of integers over a store that discards all data;
+* `state.differential.table.HELD`: a keyed table in the same way, its compaction included;
+* `state.differential.sqlite.HELD`: the dictionary over SQLite, including edits and fsync. There 1,000 scattered edits
+  write 1,000 pages once the dictionary has that many.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _HELD: Final = {"1k": 1_000, "100k": 100_000, "1m": 1_000_000, "10m": 10_000_000
 
 
 class _Sink(Store):
-    """Store that counts the bytes of each commit and discards them."""
+    """Store that counts the bytes of each commit and discards the data."""
 
     def __init__(self) -> None:
         self.bytes = 0

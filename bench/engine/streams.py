@@ -1,10 +1,11 @@
 """Derived streams: rows per second through one query in batches of 10,000, with a barrier after each.
 
-`runtime.engine.operators.DerivedQuery` maintains the query, and commits its state to a store in memory at every
-barrier. The references are DuckDB, in one thread, and Polars, with all cores: at each barrier they compute the query
-again over all rows so far, which is the cost of a stream without state. They are timed at five evenly spaced barriers;
-the mean is used for all barriers. `streams.NAME.once.rows_per_s` is compared with the faster reference when it computes
-the query once, at the end: all rows in one batch, without order, state or barriers. The numbers of rows must be equal.
+`runtime.engine.operators.DerivedQuery` maintains the query, whose state is committed to a store in memory at every
+barrier. The references are DuckDB in one thread, and Polars with all cores. At each barrier a reference computes the
+query again over all rows so far, which is the cost of a stream without state. The references are timed at five evenly
+spaced barriers; the mean is used for all barriers. For `streams.NAME.once.rows_per_s` the references compute the query
+once, at the end (all rows in one batch, without order, state or barriers), and the faster one counts. The numbers of
+rows must be equal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tasks per second of the engine, when they have nothing to do."""
+"""Tasks per second of the engine, for tasks that have nothing to do."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _CROSSES: Final = 0.1
 
 
 class _Side:
-    """Resting orders of one side in a simple form, from which the flow knows which orders still rest."""
+    """Resting orders of one side in a simple form, by which the flow determines the orders that still rest."""
 
     def __init__(self, sign: int) -> None:
         self._sign = sign
@@ -71,8 +71,7 @@ class Flow(NamedTuple):
 
 
 def make_flow(requests: int, live_orders: int, seed: int = 1) -> Flow:
-    """Return the requests that fill a book, and the following ones, which keep the number of live orders about
-    constant.
+    """Return the requests that fill a book, and further requests, which keep the number of live orders about constant.
 
     Of the timed requests, about half add an order, four tenths cancel one, and a tenth execute. Prices are within 40
     ticks of a middle that moves slowly; volumes are 1 to 100.
@@ -116,7 +115,8 @@ def _rest(  # noqa: PLR0917 - the parts of an order
 
 
 def _cancel(random: Random, sides: tuple[_Side, _Side], live: dict[int, tuple[int, int]], ids: list[int]) -> Request:
-    """Return a request that cancels an order that still rests; remove ids of orders that no longer rest on the way."""
+    """Return a request that cancels a resting order; ids of orders that no longer rest are removed during the
+    choice."""
     while True:
         place = random.randrange(len(ids))
         ids[place], ids[-1] = ids[-1], ids[place]

@@ -1,7 +1,7 @@
 """``python -m bench.exchange.load_process``: sends orders to an exchange, reads its feed, and reports the time.
 
-This is one process with plain sockets, so that the exchange has a core for itself. It reads one line of JSON, a `Job`,
-and prints one, a `Result`.
+This is one process with plain sockets, so that the exchange has a core for itself. It reads a `Job` as a line of JSON,
+and prints a `Result` as a line of JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PATIENCE_S: Final = 120.0
 _BEAT_S: Final = 1.0
 _QUIET_S: Final = 0.5
 _HEARTBEATS_BYTES: Final = 300
-"""Largest difference between listeners in bytes: they get heartbeats of three bytes while the feed is silent."""
+"""Largest difference between listeners in bytes; listeners get heartbeats of three bytes while the feed is silent."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -37,9 +37,9 @@ class Job(msgspec.Struct, frozen=True):
     symbol: str
     listeners: int
     orders: int
-    """Number of orders of all sessions together; 0: none."""
+    """Number of orders of all sessions together; 0 for none."""
     in_flight_one: bool = False
-    """True to send one order at a time and time each; otherwise orders are sent as fast as they are taken."""
+    """True to send one order at a time and measure the time of each; False to send orders as fast as they are taken."""
     polls: bool = False
     """True to poll for the answer instead of sleeping until it comes, with one order in flight."""
 
@@ -50,12 +50,12 @@ class Result(msgspec.Struct, frozen=True):
     seconds: float
     """Seconds from the first byte of an order sent until the last answer and the last byte of the feed."""
     answered_s: float
-    """Seconds until the last answer alone."""
+    """Seconds from the first byte of an order sent until the last answer."""
     orders: int
     feed_bytes: int
     """Bytes sent to each listener."""
     latencies_us: list[float]
-    """Microseconds of every order with one in flight, from before it is sent until its answer is received."""
+    """Microseconds from the sending of each order to the receipt of its answer, with one order in flight."""
 
 
 class _Session:
@@ -180,7 +180,7 @@ class _Pipeline:
 
 
 def _one_in_flight(job: Job) -> Result:
-    """Send each order after the answer to the one before."""
+    """Send each order after the answer to the previous order."""
     session = _Session(job.ouch_port, job.users[0], b"")
     listeners = _listen(job.itch_port, job.users[0], job.listeners)
     data = crowd.pairs(5_000_001, job.orders, job.symbol)

@@ -22,7 +22,7 @@ class Sizes(msgspec.Struct, frozen=True):
     order_bytes: float
     """Resident memory of a live order, its account's entry included."""
     day_bytes: list[int]
-    """Resident memory at ten times of the day, the first after its first tenth."""
+    """Resident memory at ten times of the day, the first time after a tenth of the day's messages."""
     day_messages: int
     """Number of feed messages of the day."""
     day_seconds: float

@@ -27,7 +27,7 @@ class PeerRun(msgspec.Struct, frozen=True):
     seconds: float
     """Seconds for all timed requests."""
     executions: int
-    """Number of executions that it reported; -1 if it reports none."""
+    """Number of executions that the peer reported; -1 if it reports none."""
 
 
 def write_flow(path: Path, filling: Sequence[Request], requests: Sequence[Request]) -> None:

@@ -1,8 +1,9 @@
-"""Runs a flow through one peer; it must be called with the interpreter of an environment that has the peer.
+"""Script that runs a flow through one peer; it must be called with the interpreter of an environment that has the peer.
 
-It reads a plain file with one line per request, ``kind order side price volume``, after a first line with the number of
-requests that fill the book. It prints requests, seconds and executions (-1: not reported) of the remaining requests as
-one line of JSON. It imports nothing of this project, so that it runs wherever the peer is installed.
+The script reads a plain file. The first line is the number of requests that fill the book; every further line is a
+request, ``kind order side price volume``. The script prints requests, seconds and executions (-1: not reported) of the
+remaining requests as one line of JSON. It imports nothing of this project, so that it runs wherever the peer is
+installed.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def pyorderbook(requests: Sequence[Request]) -> Callable[[Sequence[Request]], in
 
 
 def lightmatchingengine(requests: Sequence[Request]) -> Callable[[Sequence[Request]], int]:
-    """Return a runner of `LightMatchingEngine.add_order` and `.cancel_order`, which reports a trade for the taker too,
-    one per level.
+    """Return a runner of `LightMatchingEngine.add_order` and `.cancel_order`. The trades that the engine also reports
+    for the taker, one per level, are not counted.
     """
     from lightmatchingengine.lightmatchingengine import LightMatchingEngine
 
@@ -65,7 +66,7 @@ def lightmatchingengine(requests: Sequence[Request]) -> Callable[[Sequence[Reque
 
 
 def limit_order_book(requests: Sequence[Request]) -> Callable[[Sequence[Request]], int]:
-    """Return a runner of `LimitOrderBook.limit` and `.cancel`, C++ behind ctypes, which does not report executions."""
+    """Return a runner of `LimitOrderBook` (C++ behind ctypes), which does not report executions."""
     from limit_order_book import LimitOrderBook
 
     book = LimitOrderBook()

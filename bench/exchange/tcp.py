@@ -90,7 +90,7 @@ def _latencies(orders: int, fsync: str, runs: int, *, polls: bool) -> list[list[
 
 
 def _echo_us(pings: int) -> list[float]:
-    """Return the microseconds of round trips of messages of the same sizes with a server that does nothing else."""
+    """Return the microseconds of round trips to a server that only answers, with messages of the same sizes."""
     command = [sys.executable, "-m", "bench.exchange.echo_process"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:

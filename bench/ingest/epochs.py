@@ -1,4 +1,4 @@
-"""From a file to committed epochs: formatter, order-book adaptor, state, segments; and the parts of a commit.
+"""Ingest from a file to committed epochs (formatter, order-book adaptor, state, segments), and the parts of a commit.
 
 This is the whole ingest of a run directory, on disk, with two workers and the committer's thread, like `deltabook
 runtime` without views. A paced feed with ten epochs per second shows the cost of each part of a commit.
@@ -78,7 +78,7 @@ def ingest_file(
 ) -> int:
     """Read a file of feed messages into a new run directory; return the number of its last epoch.
 
-    With ``control`` the log begins with that record. Raises `RuntimeError` with the reason of a failed ingest.
+    With ``control`` the log begins with this control record. Raises `RuntimeError` with the reason of a failed ingest.
     """
     source = FileSource(path, 0, buffer_bytes=_BUFFER_BYTES)
     writer = EpochWriter(directory, time.time_ns, lambda _: None, committer=CommitterThread())
@@ -217,7 +217,8 @@ class _TimedCommitter(CommitterThread):
 
 
 class _PacedSource(Source):
-    """Emits feed lines at a steady rate, and a barrier at intervals, on the thread that calls `pace`."""
+    """Source that emits feed lines at a steady rate, and requests barriers at intervals, on the thread that calls
+    `pace`."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = pieces
@@ -235,7 +236,7 @@ class _PacedSource(Source):
         """Do nothing: the source owns no resources."""
 
     def pace(self, barrier: Callable[[], None]) -> None:
-        """Offer every piece at its time; raise `RuntimeError` if that falls a second behind."""
+        """Offer every piece at its time; raise `RuntimeError` if an offer is more than a second late."""
         sink = self._opened.get()
         offset, begun = 0, time.perf_counter()
         for number, piece in enumerate(self._pieces):
@@ -252,7 +253,7 @@ class _PacedSource(Source):
 
 
 def _commits(seconds: int) -> dict[str, list[float]]:
-    """Return the times of a run of ``seconds`` seconds, without those of its first second."""
+    """Return the times of a run of ``seconds`` seconds, without the times of the first second."""
     quicken()  # as the runtime does for express views
     lines = csv_lines(feed_table(_COMMIT_RATE * seconds, _LIVE_ORDERS, _SEED)).splitlines(keepends=True)
     most = _COMMIT_RATE // _PIECES_A_SECOND

@@ -19,12 +19,12 @@ from runtime.formats import FormattedBatch, InOrder, InputFormatter, Pushdown, R
 __all__ = ["Fed", "WrongCountError", "cut", "feed"]
 
 _AHEAD: Final = 2
-"""Number of blocks per worker that wait before more is fed."""
+"""Number of pending blocks per worker below which more buffers are fed."""
 _IN_ORDER: Final = 4096
 
 
 class WrongCountError(AssertionError):
-    """The number of output rows differs from the input."""
+    """The number of output rows differs from that of the input."""
 
 
 class Fed(msgspec.Struct, frozen=True):
@@ -124,9 +124,7 @@ class _Run:
 
 
 def feed(schema: Schema, raws: list[RawBuffer], workers: int, pushdown: Pushdown | None = None) -> Fed:
-    """Process all buffers with a new formatter: add them to the pending ones, format, order, count and drop the
-    rows.
-    """
+    """Process all buffers with a new formatter: format the buffers, then order, count and drop the rows."""
     run = _Run(schema, pushdown or Pushdown(), raws, workers)
     with ThreadPoolExecutor(workers) as pool:
         start = time.perf_counter()

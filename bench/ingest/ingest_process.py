@@ -1,9 +1,11 @@
 """``python -m bench.ingest.ingest_process``: a whole ingest of TCP sources, with its memory and cost.
 
-Sources, formatter and epochs are the engine's own; the adaptor counts rows and drops them, so that only the path to it
-is measured. The process prints lines of JSON: its memory without sources; its memory with idle sources, once a line of
-standard input has reported that all are connected; and at the end of all streams the amount of input, its cost
-and samples of the memory.
+Sources, formatter and epochs are the engine's own. The adaptor counts rows and drops them, so that only the path to the
+adaptor is measured. The process prints three lines of JSON:
+
+* its memory without sources;
+* its memory with idle sources, once a line of standard input has reported that all sources are connected;
+* at the end of all streams, the amount of input, its cost, and samples of the memory.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ _EPOCH_SECONDS: Final = 1.0
 
 
 class _Counting(Adaptor):
-    """Counts its input."""
+    """Adaptor that counts its input and returns no deltas."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -81,7 +83,8 @@ class _Listener(IngestListener):
 
 
 class _Samples(threading.Thread):
-    """Samples the memory and the number of bytes until the streams end; requests a barrier every second."""
+    """Thread that samples the memory and the number of bytes until the streams end, and requests a barrier every
+    second."""
 
     def __init__(self, ingest: Ingest, adaptor: _Counting, listener: _Listener) -> None:
         super().__init__(daemon=True)

@@ -1,8 +1,8 @@
 """A generated ITCH 5.0 file: orders are added and executed, reduced, replaced or deleted, and none is left at the end.
 
 It is written from the specification with numpy's structures, independently of `deltabook.wire.itch`, so that a mistake
-there is not repeated here. The book is empty after the last message, so a book builder accepts repetitions of the
-block.
+in that module is not repeated here. The book is empty after the last message, so a book builder accepts repetitions of
+the block.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BYTES_AN_ORDER: Final = 68
 _OPEN_NS: Final = 34_200_000_000_000
 _STEP_NS: Final = 1_700
 _LIFE: Final = 2_000
-"""Mean number of orders that are added while one lives."""
+"""Mean number of orders that are added while an order is live."""
 _COMMON: Final = [
     ("size", ">u2"),
     ("type", "S1"),

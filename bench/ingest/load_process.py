@@ -1,9 +1,9 @@
 """``python -m bench.ingest.load_process``: listens on loopback and sends feed lines to a number of connections.
 
-The process prints its port and waits for all connections. After a line of standard input it sends to them in turns, at
-a total rate; at the end it closes the connections and prints the amounts that it sent as one line of JSON. It uses
-sockets and a selector directly, since it shares the machine with its receivers: 10,000 writes per second take a third
-of a core.
+The process prints its port and waits for all connections. After a line of standard input it sends to the connections in
+turns, at a rate for all of them together. At the end it closes the connections and prints the amounts that it sent as
+one line of JSON. The process uses sockets and a selector directly, because it shares the machine with its receivers.
+10,000 writes per second take a third of a core.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Connection:
         self.file_number = sock.fileno()
 
     def send_more(self, size: int) -> bool:
-        """Add bytes to those to be sent; return False if the socket does not take all of them now."""
+        """Send ``size`` further bytes; return False if the socket does not take all of them now."""
         self._left += size
         return self.send()
 

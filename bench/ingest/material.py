@@ -57,7 +57,7 @@ class Material(msgspec.Struct, frozen=True):
     format: str
     """Name of the format in the figures."""
     schema: Schema
-    """Schema with which the formatter reads it."""
+    """Schema with which the formatter reads the input."""
     data: bytes
     """All bytes: a generated block, repeated."""
     rows: int

@@ -1,4 +1,4 @@
-"""Amounts of the measurements: all, or with BENCH_QUICK less data for the same figures."""
+"""Amounts of the measurements; with BENCH_QUICK less data for the same figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUFFERS: Final = {"4k": 1 << 12, "64k": 1 << 16, "256k": 1 << 18, "1m": 1 << 20}
 """Sizes of raw buffers in bytes, by their name in the figures."""
 WORKERS: Final = (1, 2)
 WINDOW: Final = 64
-"""Number of buffers in a group within which they are shuffled."""
+"""Number of buffers in a window, within which the buffers are shuffled."""
 
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30

@@ -1,4 +1,5 @@
-"""Bytes and messages per second of each format, for sizes of buffers and numbers of workers, beside its reference."""
+"""Bytes and messages per second of each format, for sizes of buffers and numbers of workers, beside the format's
+reference."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """References of the formatter: readers of whole files on the same bytes, in one piece.
 
-Each returns the number of rows or messages read and the time; the result is released after the clock has stopped.
+Each function returns the number of rows or messages read and the time; the result is released after the clock has
+stopped.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def pyarrow_json(data: bytes, types: pa.Schema, threads: int) -> Reading:
 def numpy_records(data: bytes, dtype: np.dtype[np.void], threads: int, *, tiled: bool = False) -> Reading:
     """Copy the fields of a structured array over the bytes into contiguous columns, in as many equal parts as threads.
 
-    The fields are copied one by one, the usual way, or with ``tiled`` in runs of records that stay in the cache, which
-    is faster.
+    By default the fields are copied one by one, as is usual. With ``tiled`` they are copied in runs of records that
+    stay in the cache, which is faster.
     """
     records = np.frombuffer(data, dtype)
     borders = np.linspace(0, len(records), threads + 1).astype(int).tolist()

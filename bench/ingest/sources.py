@@ -1,4 +1,4 @@
-"""Many TCP sources at once, and one with much data: their cost, and the stability of memory."""
+"""Cost of many TCP sources at once, and stability of memory while one source sends much data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Passed(msgspec.Struct, frozen=True):
     seconds: float
     """Seconds from the first byte to the end of all streams."""
     cpu_seconds: float
-    """Processor seconds of all its threads meanwhile."""
+    """Processor seconds of all threads of the process in this time."""
 
 
 def measure_sources(count: int, plan: Plan) -> list[Record]:
@@ -59,7 +59,7 @@ def measure_sources(count: int, plan: Plan) -> list[Record]:
 
 
 def measure_memory(plan: Plan) -> list[Record]:
-    """Measure the process's memory over the input of one source that sends at full speed."""
+    """Measure the memory of an ingest process while one source sends at full speed."""
     passed = _pass(1, plan.memory_bytes, _BULK_PIECE, 0)
     watched = [resident for done, resident in passed.samples if done >= plan.memory_from_bytes]
     reference = "the lowest"

@@ -68,8 +68,8 @@ def _rate(loader: Loader) -> float:
 
 
 def _recordings(folder: Path, count: int) -> dict[str, Loader]:
-    """Write the same orders, each added and then deleted, in each format, in ITCH over 20 stocks; return a loader for
-    each file, and one for a single stock of the ITCH file.
+    """Write a file in each format with the same orders, each added and then deleted; in ITCH the orders are distributed
+    over 20 stocks. Return a loader for each file, and a loader for a single stock of the ITCH file.
     """
     orders = range(1, count // 2 + 1)
     lines = {

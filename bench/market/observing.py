@@ -1,4 +1,4 @@
-"""Observes a market, second by second, while agents trade in it."""
+"""Observation of a market, second by second, while agents trade in it."""
 
 from __future__ import annotations
 

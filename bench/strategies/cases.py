@@ -13,7 +13,7 @@ Recording = Literal["capture", "trace"]
 LATENCY: Final = "fixed:feed=1ms,order=5ms,answer=5ms"
 """Latency of a program close to the exchange."""
 SNAPSHOT_RECORDS: Final = 6_512
-"""Number of orders that were live before the capture began; strategies see nothing until these are entered."""
+"""Number of orders that were live before the capture began; strategies see nothing until these orders are entered."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class Case(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Name of its plot: the strategy's name if nothing is set."""
+        """Name of the case's plot: the name of the strategy, followed by the parameters."""
         return "_".join([self.strategy, *(each.replace("=", "") for each in self.parameters)]).replace(".", "")
 
     @property

@@ -1,4 +1,4 @@
-"""Runs one case."""
+"""Run of one case as a backtest."""
 
 from __future__ import annotations
 

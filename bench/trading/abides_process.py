@@ -1,10 +1,10 @@
-"""Runs a market of value and noise agents in ABIDES; it must be called with an interpreter that has `abides_markets`.
+"""Script that runs a market of value and noise agents in ABIDES; the interpreter must have `abides_markets`.
 
-It takes the seconds of continuous trading, the wakes per second of all value agents together, and the numbers of value
-and of noise agents. The other parameters are those of ABIDES' own configuration `rmsc04`; agents and the exchange keep
-no logs of orders and of the book. It prints events (messages and wakes that the kernel handled), requests (orders and
-cancels that the exchange handled) and seconds (of the kernel's loop alone) as one line of JSON. It imports nothing of
-this project.
+Its arguments are the seconds of continuous trading, the wakes per second of all value agents together, the numbers of
+value and of noise agents, and a seed. The other parameters are those of ABIDES' own configuration `rmsc04`; agents and
+the exchange keep no logs of orders and of the book. The script prints events (messages and wakes that the kernel
+handled), requests (orders and cancels that the exchange handled) and seconds (of the kernel's loop alone) as one line
+of JSON. It imports nothing of this project.
 """
 
 from __future__ import annotations

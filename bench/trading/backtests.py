@@ -37,7 +37,7 @@ class _Played(msgspec.Struct, frozen=True):
     touches: int
     """Number of changes of the best prices that the strategy saw."""
     orders: int
-    """Number of orders that it sent."""
+    """Number of orders that the strategy sent."""
 
 
 def measure_backtests(quick: bool) -> list[Record]:

@@ -33,9 +33,9 @@ class Stage(msgspec.Struct, frozen=True):
     name: str
     """Name of the stage in the figures."""
     process: str
-    """Process that measures it: exchange, runtime or algo."""
+    """Process that measures the stage: exchange, runtime or algo."""
     metric: str
-    """Name of its histogram."""
+    """Name of the stage's histogram."""
     face: str = ""
     """Value of the label ``face``, for an exchange."""
 
@@ -58,7 +58,7 @@ class StageTimes(msgspec.Struct, frozen=True):
     """Counts of a histogram up to a time, or between two times."""
 
     bounds_s: tuple[float, ...]
-    """Upper bounds of its buckets in seconds, ascending, infinity last."""
+    """Upper bounds of the buckets in seconds, ascending, infinity last."""
     counts: tuple[float, ...]
     """Number of durations up to each bound."""
     total_s: float

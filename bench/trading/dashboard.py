@@ -1,8 +1,9 @@
 """The dashboard: frames and bytes per page, the processor time of a page, and the effect of stalled pages.
 
-The set-up is a real exchange with its agents, a runtime of the express lane, a dashboard, and pages that are sockets of
-this process: each requests a frame when it has read the last, as a page does when it has drawn it. Half of the stalled
-pages request a frame once and never again; the other half keep requesting and read nothing.
+The set-up is a real exchange with its agents, a runtime of the express lane, a dashboard, and pages, which are sockets
+of this process. A page requests a frame when it has read the previous frame, as a browser's page does when it has drawn
+the previous frame. The stalled pages read nothing: half of them request a single frame, and the other half keep
+requesting frames.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class _Run(msgspec.Struct, frozen=True):
 
 
 def measure_dashboard(quick: bool) -> list[Record]:
-    """Measure ``dashboard.*`` with forty pages beside ten stalled ones; the ratio is to the same forty alone."""
+    """Measure ``dashboard.*`` with forty pages beside ten stalled ones; the reference is the forty pages alone."""
     seconds = 3.0 if quick else 15.0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

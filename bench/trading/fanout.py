@@ -18,10 +18,10 @@ _PAGE_ROWS: Final = 10_000
 
 
 def measure_fanout(quick: bool) -> list[Record]:
-    """Measure ``results.fanout.changes_per_s`` with 50 subscribers, and the same with other numbers of them.
+    """Measure ``results.fanout.changes_per_s`` with 50 subscribers, and the same with other numbers of subscribers.
 
-    A change is a row that was added or removed, sent to one subscriber; a version changes all ten rows of the view,
-    which are 20 changes. The time is from the first version until every subscriber has the last one.
+    A change is a row that was added or removed, sent to one subscriber. A version replaces all ten rows of the view,
+    which makes 20 changes. The time is from the first version until every subscriber has the last version.
     """
     runs, versions = (1, 100) if quick else (5, 2_000)
     found: list[Record] = []
@@ -42,7 +42,8 @@ def measure_fanout(quick: bool) -> list[Record]:
 
 
 def _fan_out(crowd: int, versions: int) -> tuple[float, dict[str, int]]:
-    """Publish versions to subscribers; return the seconds until all of them have the last one, and their counts."""
+    """Publish versions to subscribers; return the seconds until every subscriber has the last version, and the sums of
+    the subscribers' counts."""
     with (
         BenchProcess("bench.trading.results_process", rows=1) as service,
         BenchProcess(

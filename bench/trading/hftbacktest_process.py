@@ -1,10 +1,11 @@
-"""Plays a recorded flow through the L3 backtester of hftbacktest; it must be called with an interpreter that has it.
+"""Script that plays a recorded flow through the L3 backtester of hftbacktest; the interpreter must have hftbacktest.
 
-It reads ``t,id,action,volume,price`` (B S add, E executes in part, F in full, D deletes; times in ms). A line becomes
-an event of hftbacktest's market-by-order feed before the clock starts, an execution becomes two: the fill, and the
-change or removal of the order. The strategy, compiled by numba before the clock starts, reads the best prices after
-every event; at every thousandth change it cancels its order and bids one lot at the best bid. It prints messages
-(lines), seconds, touches and orders as one line of JSON. It imports nothing of this project.
+The script reads ``t,id,action,volume,price`` (B S add, E executes in part, F in full, D deletes; times in ms). Before
+the clock starts, each line becomes an event of hftbacktest's market-by-order feed, and an execution becomes two events:
+the fill, and the change or removal of the order. The strategy, which numba compiles before the clock starts, reads the
+best prices after every event. At every thousandth change of the best prices it cancels its order and bids one lot at
+the best bid. The script prints messages (lines), seconds, touches and orders as one line of JSON. It imports nothing of
+this project.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""``python -m bench.trading.listeners_process``: subscribers of ``touch``, each on a socket of its own.
+"""``python -m bench.trading.listeners_process``: subscribers of the view ``touch``, each on its own socket.
 
-The process prints a line of JSON when every subscriber has its snapshot, and another one when each has received the
-last version: the number of frames, of changed rows, and of frames that sum several versions.
+The process prints a line of JSON when every subscriber has its snapshot, and a second line when every subscriber has
+received the last version: the number of frames, of changed rows, and of frames that sum several versions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _header = msgspec.json.Decoder(FrameHeader)
 
 
 class _Listener:
-    """Reads frames without decoding them, except for the header and, in a sum of several versions, the rows."""
+    """Subscriber that reads frames, of which it decodes only the header and, in a sum of several versions, the rows."""
 
     def __init__(self, port: int, rows: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), _TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Starts the processes from the exchange to the algorithm engine as the demo does, for a measurement."""
+"""Start and end of the processes from the exchange to the algorithm engine, for measurements."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def running(role: str, command: list[str], folder: Path) -> Iterator[Child]:
 
 
 def until_ready(child: Child) -> dict[str, int]:
-    """Wait until a process serves, and until its Spark is up if it has one; return its ports.
+    """Wait until a process serves and, if it is a runtime with Spark, until Spark is up; return the process's ports.
 
-    Raise `RuntimeError` if it does not.
+    Raise `RuntimeError` if the process ends, or is not ready in time.
     """
     _wait(child, lambda: child.ready is not None, _READY_S, "to be ready")
     if child.role == "runtime":

@@ -1,9 +1,10 @@
-"""Plays a recorded flow through `BacktestEngine` of nautilus_trader; it must be called with an interpreter that has it.
+"""Script that plays a recorded flow through `BacktestEngine` of nautilus_trader; the interpreter must have
+nautilus_trader.
 
-It reads ``t,id,action,volume,price`` (B S add, E executes in part, F in full, D deletes; times in ms). A line becomes
-an `OrderBookDelta` of an L3 book before the clock starts. A strategy reads the best prices after every delta; at every
-thousandth change it cancels its order and bids one lot at the best bid. It prints messages, seconds (of `run` alone),
-touches and orders as one line of JSON. It imports nothing of this project.
+The script reads ``t,id,action,volume,price`` (B S add, E executes in part, F in full, D deletes; times in ms). Before
+the clock starts, each line becomes an `OrderBookDelta` of an L3 book. A strategy reads the best prices after every
+delta. At every thousandth change of the best prices it cancels its order and bids one lot at the best bid. The script
+prints messages, seconds (of `run` alone), touches and orders as one line of JSON. It imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ONE = Quantity.from_int(1)
 
 
 class Toucher(Strategy):  # type: ignore[misc]
-    """Trades like `bench.trading.toucher`."""
+    """Strategy that trades like `bench.trading.toucher`."""
 
     def __init__(self, instrument_id: Any) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ _TYPES: Final = ("BIGINT", "VARCHAR", "DECIMAL(21,2)", "DOUBLE", "TIMESTAMP")
 
 
 class _Answer:
-    """Answers every question with the same rows, so that the time of DuckDB is not measured."""
+    """Asker that answers every question with the same rows, so that the time of DuckDB is not measured."""
 
     def __init__(self, table: pa.Table) -> None:
         columns = tuple(AnsweredColumn(name, kind) for name, kind in zip(table.column_names, _TYPES, strict=True))
@@ -89,7 +89,7 @@ def copied_s(port: int, sql: str) -> float:
 
 
 def measure_copy(quick: bool) -> list[Record]:
-    """Measure ``pgwire.copy.FORMAT.rows_per_s``; ``pgwire.copy.rows_per_s`` is that of text.
+    """Measure ``pgwire.copy.FORMAT.rows_per_s``; ``pgwire.copy.rows_per_s`` is the figure of text.
 
     The columns are bigint, text, numeric, double and timestamp. The port is in a process of its own with a client that
     only reads. The reference writes the same rows with `pyarrow.csv.write_csv` into memory, on one thread, without a

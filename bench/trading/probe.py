@@ -15,7 +15,7 @@ class ProbeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Probe(Strategy[ProbeParameters]):
-    """Answers each bid with a sale that executes it."""
+    """Strategy that answers each bid with a sale that executes the bid."""
 
     parameters_type = ProbeParameters
 

@@ -2,10 +2,10 @@
 # Twisted is typed in part only.
 """``python -m bench.trading.results_process``: a results service over synthetic views.
 
-The view ``large`` has a given number of rows and never changes. ``touch`` has a row for each of ten symbols and changes
-all of them with every version. The process prints its port as a line of JSON. For a line of standard input with a
-number it publishes that many versions, one per turn of the reactor, and prints a line of JSON with the seconds that
-this took. It ends with standard input.
+The view ``large`` has a given number of rows and never changes. The view ``touch`` has a row for each of ten symbols,
+and all of these rows change with every version. The process prints its port as a line of JSON. After a line of standard
+input with a number n it publishes n versions, one per turn of the reactor. Then it prints a line of JSON with the
+seconds that the publication took. It ends at the end of standard input.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _touch(version: int, weight: int) -> pa.Table:
 
 
 class _Commands(LineOnlyReceiver):
-    """Reads the numbers of versions to publish; the end of standard input stops the reactor."""
+    """Receiver of the numbers of versions to publish; the end of standard input stops the reactor."""
 
     delimiter = b"\n"
 

@@ -1,4 +1,4 @@
-"""Closed simulations: events per second of the day's population, those of a peer, and the time of a whole day."""
+"""Closed simulations: events per second of the preset ``day`` and of a peer, and the time of a whole day."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Played(msgspec.Struct, frozen=True):
     events: int
     """Number of messages and wakes that the peer's kernel handled."""
     requests: int
-    """Number of orders and cancels that its exchange handled."""
+    """Number of orders and cancels that the peer's exchange handled."""
     seconds: float
     """Seconds of the kernel's loop."""
 
@@ -50,8 +50,8 @@ def measure_simulations(quick: bool) -> list[Record]:
     turn, and ``simulate.day_s``.
 
     An event is what the kernel of a discrete-event simulator handles: the turn of an agent, a request that arrives at
-    the exchange, or a message of its public feed. The population is the preset ``day``: 200 agents on one symbol.
-    ``dense`` has 2,000 requests per second of these agents instead of 160; ``strategy`` adds a market maker;
+    the exchange, or a message of the exchange's public feed. The population is the preset ``day``: 200 agents on one
+    symbol. ``dense`` has 2,000 requests per second of these agents instead of 160; ``strategy`` adds a market maker;
     ``journal`` writes the exchange's directory.
     """
     runs, hours = (1, 0.05) if quick else (5, 0.5)
@@ -83,9 +83,10 @@ def _beside_abides(runs: int, market_s: float) -> list[Record]:
     """Measure ``simulate.ratio_peer``: requests per second of the same number of brokers at the same rate, in turns
     with ABIDES.
 
-    ``simulate.ratio_peer_events`` compares events: messages and wakes in ABIDES, between four and five for each order
-    or cancel; turns of agents, requests and feed messages in Deltabook, three to four. Deltabook's agents read the book
-    without a message, which is why requests are the stricter comparison of the work done.
+    ``simulate.ratio_peer_events`` compares events. Events of ABIDES are messages and wakes, four to five for each order
+    or cancel. Events of Deltabook are turns of agents, requests and feed messages, three to four for each order or
+    cancel. Deltabook's agents read the book without a message; therefore requests are the stricter comparison of the
+    work done.
     """
     python = find_peer(
         "abides_markets", "bench-simulation-peers", "install abides-core and abides-markets from ABIDES' repository"

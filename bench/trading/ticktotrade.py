@@ -1,11 +1,11 @@
 """Tick to trade: from a message on the feed until the order that answers it is executed, in the running loop.
 
-The loop is the demo's: agents, an ITCH feed into the runtime, its views in their lanes, two strategies that trade. A
-third strategy answers bids for a symbol that nobody else trades (`bench.trading.probe`). This process bids for it
-repeatedly, and reads the text feed: the time is from the arrival of the bid's message to the arrival of its
-execution's. The time that the bid takes to the exchange is not included; that of matching the answer (about 0.1 ms) is.
-The pauses between bids are random with a seed, and end whether or not the feed is silent, so that bids synchronise
-neither with the epochs nor with the bursts of the agents.
+The loop is that of the demo: agents, an ITCH feed into the runtime, the runtime's views in their lanes, and two
+strategies that trade. A third strategy answers bids for a symbol that nobody else trades (`bench.trading.probe`). This
+process bids for that symbol repeatedly, and reads the text feed. The measured time begins when the message of the bid
+arrives and ends when the message of its execution arrives. This time includes the matching of the answer (about 0.1
+ms), but not the way of the bid to the exchange. The pauses between bids are random with a seed, and end whether or not
+the feed is silent, so that bids synchronise neither with the epochs nor with the bursts of the agents.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PROBE: Final = Path(__file__).parent / "probe.py"
 
 
 class Bids:
-    """Sends bids one after another, each when the one before was executed, and times them."""
+    """Sender of bids that measures the latency of each bid; a bid is sent after the execution of the previous bid."""
 
     def __init__(self, port: int, seed: int) -> None:
         """Connect; ``port`` is the exchange's text port."""
@@ -99,7 +99,7 @@ class Bids:
             self._receive(left_s)
 
     def _wait_for(self, is_wanted: Callable[[bytes], bool]) -> tuple[bytes, float]:
-        """Return the next wanted line, and when it came; raise `RuntimeError` if there is none."""
+        """Return the next wanted line and the time of its arrival; raise `RuntimeError` if none arrives in time."""
         deadline_s = time.monotonic() + _ANSWER_S
         while (left_s := deadline_s - time.monotonic()) > 0:
             while self._lines:
@@ -161,7 +161,7 @@ def lane_options(lane: str) -> list[str]:
 
 
 def _await_spark(results: str) -> None:
-    """Wait until Spark has joined the runtime that serves results at this address; return at once if it is off."""
+    """Wait until Spark has joined the runtime that serves results at this address; return at once if Spark is off."""
     while True:
         with urllib.request.urlopen(f"http://{results}/v1/status", timeout=60) as answer:
             status = msgspec.json.decode(answer.read())

@@ -1,4 +1,4 @@
-"""The strategy of the timed backtests, ours and the peers': it reads the best prices after every message."""
+"""Strategy of the timed backtests, ours and those of the peers, which reads the best prices after every message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ EVERY = 1_000
 
 
 class Toucher(Strategy[NoParameters]):
-    """Bids one lot at the best bid at every thousandth change of the best prices, after cancelling its last order."""
+    """Strategy that at every thousandth change of the best prices cancels its last order and bids one lot at the best
+    bid."""
 
     def __init__(self, parameters: NoParameters) -> None:
         super().__init__(parameters)

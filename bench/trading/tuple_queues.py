@@ -1,10 +1,15 @@
-"""Tuple queues: memory and time that one copy with a position for each query saves over a copy for each.
+"""Memory and time of tuple queues with one copy of each item for all queries, and with a copy for each query.
 
 A burst of items of one source waits for 1, 10 or 100 queries, and then every query takes all of them one by one. There
-are three variants: the shared queue (case B), a queue for each query with a copy of each item (case A as intended,
-where a query may change its items), and a queue for each query in which the items are the same objects (case A as
-Python allows it, because items are never changed). Memory is what Python allocates while the burst is queued,
-measured by `tracemalloc`, without the burst's own items; times are of bursts without `tracemalloc`.
+are three variants:
+
+* the shared queue (case B);
+* a queue for each query with a copy of each item (case A as intended, where a query may change its items);
+* a queue for each query in which the items are the same objects (case A as Python allows it, because items are never
+  changed).
+
+Memory is what Python allocates while the burst is queued, measured by `tracemalloc`, without the burst's own items.
+Times are of bursts without `tracemalloc`.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ __all__ = ["measure_tuple_queues"]
 
 _QUERIES: Final = (1, 10, 100)
 _ITEM_BYTES: Final = 96
-"""Size of an item in bytes: about that of a text feed message, or of its row."""
+"""Size of an item in bytes: about that of a text feed message, or of the row of such a message."""
 
 
 def _copied(item: bytes) -> bytes:
@@ -51,7 +56,8 @@ def measure_tuple_queues(quick: bool) -> list[Record]:
 
 
 def _measured(case: str, items: int, queries: int, runs: int) -> dict[str, list[float]]:
-    """Return the memory of an item that waits for all queries, and the time to add it and for one query to get it."""
+    """Return figures per item: its memory while it waits for all queries, the time to add it, and the time to get
+    it."""
     figures: dict[str, list[float]] = {"bytes_per_item": [_memory(case, items, queries) / items]}
     figures |= {"add_ns": [], "get_ns": []}
     for _ in range(runs):

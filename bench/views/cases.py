@@ -20,7 +20,7 @@ class Case(msgspec.Struct, frozen=True):
     sql: str
     """SQL as in ``queries/``."""
     relations: tuple[str, ...]
-    """Relations that it reads; a batch has events of these."""
+    """Relations that the query reads; a batch has events of these relations."""
     tuned: str
     """SQL of the same query tuned by hand for DuckDB: pairs are never built."""
     factor: int = 1
@@ -124,7 +124,7 @@ QUALIFY ROW_NUMBER() OVER (PARTITION BY broker_id ORDER BY price DESC) <= 5""",
         ),
     )
 }
-"""Cases with window functions: the five best levels of each broker, and each order beside the one before it."""
+"""Cases with window functions: the five best levels of each broker, and each order beside the previous order."""
 
 
 def program_of(*cases: Case) -> Program:

@@ -1,4 +1,4 @@
-"""Turns measurements into records with their keys."""
+"""Conversion of measurements into records with their keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Measured(msgspec.Struct):
     plan: Plan
     """Plan of the run."""
     rates: Rates = msgspec.field(default_factory=Rates)
-    """Rates in process."""
+    """Rates of all programs in this process."""
     written: dict[str, float | None] = {}
     """DuckDB's seconds for the original SQL, by query; None if it exceeded a limit."""
     stalls: dict[str, Stalls] = {}

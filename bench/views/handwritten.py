@@ -1,10 +1,10 @@
 """Hand-written numpy programs, one per finance query: references of the view program.
 
-Each is what a good engineer would write for exactly this query on exactly this market: prices and volumes index dense
-arrays, a batch is summed by ``bincount``, the answer is read from prefix sums. Sums are in float64, with which
-``bincount`` and BLAS are fast, if they stay below 2^53 and so are exact; the others are in int64 or Python's integers.
-The programs work for no other domain, and nothing is saved, restored or shared: this is the advantage that the
-reference has.
+Each program is what a good engineer would write for exactly this query on exactly this market: prices and volumes index
+dense arrays, a batch is summed by ``bincount``, and the answer is read from prefix sums. Sums that stay below 2^53 are
+in float64, which is exact for these numbers, and fast with ``bincount`` and BLAS. All other sums are in int64 or
+Python's integers. The programs work for no other domain, and nothing is saved, restored or shared: this is the
+advantage that the reference has.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class Mst(Handwritten):
         self._bids = np.zeros((2, BROKERS, LEVELS))
 
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Return, per broker, the sum over its bids × all asks, both in the best quarter of their side."""
+        """Return, per broker, the sum over all pairs of a bid of the broker and an ask, each in the best quarter of its
+        side."""
         if "asks" in deltas:
             _add(self._asks, deltas["asks"], deltas["asks"]["price"] - LOWEST["asks"])
         if "bids" in deltas:
@@ -158,9 +159,7 @@ class Bsp(Handwritten):
         self._brokers = np.zeros(0, np.uint8)
 
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Return, per broker, the sum over its bids of the value × (number of bids before it - number of bids after
-        it).
-        """
+        """Return, per broker, the sum over its bids of the value × (number of earlier bids - number of later bids)."""
         if "bids" in deltas:
             self._take(deltas["bids"])
         counts = np.bincount(self._brokers, minlength=BROKERS)

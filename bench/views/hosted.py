@@ -1,4 +1,4 @@
-"""The view program in this process, without Spark; its answers; and the check that they are right."""
+"""The view program in this process, without Spark, the program's answers, and the check of these answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Answers", "Hosted", "WrongAnswerError", "check", "columns_of", "is_i
 
 _CHECKED_SIZES = (1, 7, 100, 3, 1000, 2, 500)
 _WRITTEN_ORDERS = 300
-"""Number of orders for SQL in its original form: some of these queries pair every order with every other one."""
+"""Number of orders for SQL in its original form, in which some queries pair every order with every other order."""
 
 
 class WrongAnswerError(AssertionError):
@@ -30,7 +30,7 @@ class WrongAnswerError(AssertionError):
 
 
 class Hosted:
-    """A view program in this process: takes Arrow tables of deltas and returns changes; every kernel is compiled
+    """View program in this process, which takes Arrow tables of deltas and returns changes; every kernel is compiled
     beforehand.
     """
 
@@ -70,8 +70,8 @@ class Answers:
         return {view: self.rows(view) for view in self._rows}
 
     def rows(self, view: str) -> Answer:
-        """Return the sorted rows of a view for comparison; a row with a negative count appears as often as its absolute
-        value.
+        """Return the sorted rows of a view for comparison; a row with a negative count appears as often as the absolute
+        value of the count.
         """
         return sorted(
             (row for row, count in self._rows.get(view, Counter()).items() for _ in range(abs(count))), key=repr

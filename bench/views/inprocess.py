@@ -1,8 +1,9 @@
 """Rates in this process: the view program and its alternatives, on the same batches, in turns.
 
-In a run the next batches of the market are made, then each contestant applies all of them (those that recompute apply
-the first ones), one contestant after the other; every run begins with a different contestant. Wall-clock time is what a
-user sees; thread time is the cost of a program on one thread, independent of other load.
+In a run the next batches of the market are made. Then the contestants apply these batches, one contestant after
+another; contestants that recompute the answer apply only the first batches. Every run begins with a different
+contestant. Wall-clock time is what a user sees; thread time is the cost of a program on one thread, independent of
+other load.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from runtime.views.composed import Events
 __all__ = ["BATCHES", "LOOP", "ONE_THREAD", "SINGLE", "Rate", "Rates", "measure", "measure_events"]
 
 _RECOMPUTED_BATCHES: Final = 4
-"""Number of batches of a run that Polars and DuckDB answer: they take the most time, which hardly varies."""
+"""Number of batches of a run that Polars and DuckDB answer. Their answers take the most time, which hardly varies."""
 BATCHES: Final = {1: 300, 10: 300, 100: 200, 1_000: 100, 10_000: 50, 100_000: 10, 1_000_000: 3}
 """Number of batches of a run at the smallest state, by size of batch."""
 SINGLE: Final = "single"
@@ -109,7 +110,7 @@ class _Timed(msgspec.Struct):
 
 
 class _Contest:
-    """One query at one state: all contestants, and the market that they see."""
+    """Measurement of all contestants on one query and one market, at one size of the state."""
 
     def __init__(self, case: Case, live_orders: int) -> None:
         self._case, self._orders = case, live_orders
@@ -179,7 +180,8 @@ def measure(case: Case, live_orders: int, sizes: Sequence[int], runs: int) -> li
 
 
 class _Events:
-    """One query at one state, one event at a time: with a call for each, and in a compiled loop."""
+    """Measurement of one query at one state, one event at a time: with a call for each event, and in a compiled
+    loop."""
 
     def __init__(self, case: Case, live_orders: int) -> None:
         self._case, self._market = case, Market(live_orders)
@@ -221,8 +223,8 @@ class _Events:
         return events
 
     def check(self) -> None:
-        """Check after the loop that the next batch changes the same rows as in the program that applied batches, and
-        that this program's answer is right.
+        """Check after the loop that the next batch changes the same rows as in the program for batches, and that the
+        answer of the program for batches is right.
         """
         tables, query = self._market.batch(_CHECKED_EVENTS, self._case.relations), self._case.name
         changed, expected = Answers(), Answers()
@@ -248,7 +250,7 @@ def measure_events(case: Case, live_orders: int, runs: int) -> list[Rate]:
 
 
 def _order_of(tables: Tables) -> Integers:
-    """Return the number of the table of each event, with the relations in turns, as the market makes them."""
+    """Return for each event the number of its table; the relations take turns, as in the market."""
     places = np.concatenate([np.arange(table.num_rows) for table in tables.values()])
     numbers = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables.values()])
     return numbers[np.argsort(places, kind="stable")]

@@ -43,7 +43,7 @@ class Follow(msgspec.Struct, frozen=True, tag=True):
 
 
 class Small(msgspec.Struct, frozen=True, tag=True):
-    """Command to seal small epochs, each when the one before is published, and time them."""
+    """Command to seal small epochs, each when the previous epoch is published, and to time them."""
 
     directory: str
     """Directory of the log, which is made here."""
@@ -52,16 +52,16 @@ class Small(msgspec.Struct, frozen=True, tag=True):
     live_orders: int
     """Number of live orders per side."""
     events: int
-    """Number of events in an epoch; 0 for empty ones."""
+    """Number of events in an epoch; 0 for empty epochs."""
     count: int
-    """Number of timed epochs; some more warm up."""
+    """Number of timed epochs; further epochs before these warm up."""
 
 
 class Plain(msgspec.Struct, frozen=True, tag=True):
-    """Command to run the same SQL on plain Structured Streaming, with insertions only, since it has no deletions."""
+    """Command to run the same SQL on plain Structured Streaming, with insertions only, because it has no deletions."""
 
     directory: str
-    """Directory of its files."""
+    """Directory of the files of insertions, and of the checkpoint."""
     query: str
     """Name of the view."""
     live_orders: int
@@ -79,11 +79,11 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     """A published version."""
 
     from_epoch: int
-    """Epoch of the version before."""
+    """Epoch of the previous version."""
     to_epoch: int
     """Epoch of the version."""
     seconds: float
-    """Time of its publication in seconds, by a clock of this process."""
+    """Time of the version's publication in seconds, by a clock of this process."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -98,7 +98,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class _Recorder:
-    """Records what a lane publishes."""
+    """Recorder of the versions that a lane publishes."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -114,7 +114,7 @@ class _Recorder:
         self.answers.take(published.changes)
 
     def wait_for(self, epoch: int) -> float:
-        """Return when an epoch was published."""
+        """Wait until an epoch is published, and return the time of its publication."""
         with self._news:
             self._news.wait_for(lambda: bool(self.spans) and self.spans[-1].to_epoch >= epoch, _PATIENCE_SECONDS)
             return self.spans[-1].seconds

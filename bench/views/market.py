@@ -1,9 +1,9 @@
 """A generated market: deltas of the relations bids and asks with a steady number of live orders.
 
-A side is a fixed number of slots with an order in each. A step removes the order of a random slot and puts a new one
-there, so that after the warm-up every other event is a removal of any live order with equal probability, including
-orders that the same batch added. Removed rows are found by sorting the steps by slot: each removes the row that the
-step before it put into its slot.
+A side is a fixed number of slots with an order in each. A step removes the order of a random slot and puts a new order
+there. Thus after the warm-up every other event is a removal. All live orders are removed with equal probability,
+including orders that the same batch added. To find the removed rows, the steps are sorted by slot: a step removes the
+row that the previous step of the slot has put there.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Side:
 
 
 def _step_before(slots: Integers) -> Integers:
-    """Return for each step the last earlier one in the same slot, -1 for none."""
+    """Return for each step the last earlier step in the same slot, -1 for none."""
     places = np.sort((slots << 32) | np.arange(len(slots)))  # one quick sort of plain integers instead of an argsort
     steps = places & 0xFFFFFFFF
     same = (places[1:] >> 32) == (places[:-1] >> 32)
@@ -145,7 +145,7 @@ class Market:
 
 
 class Sealer:
-    """Writes batches into an epoch log, each as a number of segments."""
+    """Writer of batches into an epoch log, each batch as a number of segments."""
 
     def __init__(self, directory: Path, program: bytes) -> None:
         self._log = EpochLog(directory)

@@ -41,7 +41,7 @@ class Plan(msgspec.Struct, frozen=True):
     spark_larger: Batches
     """Batches through Spark at the other states, with all six views together."""
     spark_cost: Batches
-    """Batches through Spark for the cost of a larger state, at the smallest and the largest."""
+    """Batches through Spark for the cost of a larger state, at the smallest and the largest state."""
     small: int
     """Number of small epochs through Spark, for latencies."""
     state_events: tuple[int, int]

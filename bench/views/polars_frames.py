@@ -84,10 +84,10 @@ def _axf(frames: Frames) -> Answer:
 
 
 def _far(bids: pl.DataFrame, asks: pl.DataFrame, sign: int) -> pl.LazyFrame:
-    """Return, per broker, the sums over the asks and the bids that are far below them (sign 1) or above them (-1).
+    """Return, per broker, the sums over all pairs of an ask and a bid that is far below it (sign 1) or above it (-1).
 
-    The levels of both sides are in one frame, each ask after the last bid that is far from it: one sort of the levels
-    and running sums take a third of the time of two as-of joins.
+    The levels of both sides are in one frame, in which each ask follows the last bid that is far from this ask. One
+    sort of the levels and running sums take a third of the time of two as-of joins.
     """
     n, v, zero = pl.len().cast(pl.Int64).alias("n"), _VOLUME.sum().alias("v"), pl.lit(0, pl.Int64)
     below, above = (rows.lazy().group_by("broker_id", "price").agg(n, v) for rows in (bids, asks))

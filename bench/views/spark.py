@@ -1,4 +1,4 @@
-"""Views through Spark: logs, a process that follows them, and its cost in time and memory."""
+"""Views through Spark: logs, a process that follows a log, and the cost of following it in time and memory."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ class Followed(msgspec.Struct, frozen=True):
     """Cost of following a log."""
 
     seconds: dict[int, tuple[float, ...]]
-    """Seconds of each batch by size, from the publication of the one before; the first of each size warms up and is
-    left out.
+    """Seconds of each batch by size, from the publication of the previous batch; the first batch of each size warms up
+    and is left out.
     """
     memory: Memory
-    """Memory of the lane's processes meanwhile."""
+    """Memory of the lane's processes in this time."""
 
     def rates(self, size: int) -> tuple[float, ...]:
         """Return the events per second at this size of batch."""
@@ -79,7 +79,7 @@ class Memory(msgspec.Struct, frozen=True):
     seconds: tuple[float, ...]
     """Times of the samples in seconds."""
     bytes: tuple[int, ...]
-    """Resident bytes at these times."""
+    """Resident bytes at the times ``seconds``."""
 
     def peak(self) -> int:
         """Return the largest sample in bytes."""
@@ -87,7 +87,7 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 class _Watch:
-    """Samples the memory of a tree of processes on a thread of its own."""
+    """Sampler of the memory of a tree of processes, on a thread of its own."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -157,7 +157,8 @@ class LaneProcess:
         return self._read()
 
     def follow(self, log: Log, cases: Sequence[Case], batches: int = -1) -> Followed:
-        """Maintain these views over the log, or over its warm-up and first ``batches`` batches, and time each batch.
+        """Maintain these views over the log, or only over the warm-up and the first ``batches`` batches, and time each
+        batch.
 
         Raises `WrongAnswerError` if the answers at the end of the whole log differ from those of the hand-written
         programs.
@@ -187,7 +188,7 @@ class LaneProcess:
 
 
 def _link(source: Path, target: Path, program: bytes, last: int) -> None:
-    """Make a log with another program, whose segments are hard links to the same files."""
+    """Make a log with another program; the segments of the log are hard links to the files of ``source``."""
     Sealer(target, program)
     for path in sorted(source.glob("*.segment"))[1 : last + 1]:
         os.link(path, target / path.name)

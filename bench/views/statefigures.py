@@ -73,7 +73,7 @@ def stalls_of(case: Case, live_orders: int, batches: int) -> Stalls:
 
 
 def checkpoints_of(case: Case, live_orders: int) -> Checkpoints:
-    """Save after each of some batches."""
+    """Measure a save after each of some batches."""
     market, hosted = Market(live_orders), Hosted(program_of(case), keeps_taken=True)
     hosted.apply(market.first(case.relations))
     hosted.shard.save_all()

@@ -24,7 +24,7 @@ SMALL_EVENTS: Final = 100
 PLAIN_QUERY: Final = "axf"
 """Query that plain Structured Streaming runs."""
 PLAIN_ORDERS: Final = 2_000
-"""Number of rows per side for plain Structured Streaming: with 20,000, the batch that loads them takes minutes."""
+"""Number of rows per side for plain Structured Streaming; with 20,000 rows, the batch that loads them takes minutes."""
 PLAIN_EVENTS: Final = 1_000
 """Number of events of a batch for plain Structured Streaming."""
 _BOTH: Final = ("bids", "asks")

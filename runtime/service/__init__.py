@@ -8,9 +8,9 @@ inputs/, readers/ ──▶ Ingest (runtime.engine) ──▶ lanes/ ──▶ r
                                                  health/ (lag, figures, metrics)
 ```
 
-parts.py builds all parts, live.py owns, starts and stops them; config.py configures them; listening.py opens ports.
-at_epochs.py returns the rows of relations and views at an epoch, and moments.py writes dates and times, both for the
-answers to questions. waiting.py makes Deferreds of the epochs that workers seal. interpreter.py tunes Python for low
+parts.py builds all parts; live.py owns, starts and stops them; config.py configures them; listening.py opens ports. For
+the answers to questions, at_epochs.py returns the rows of relations and views at an epoch, and moments.py writes dates
+and times. waiting.py returns Deferreds that fire once workers have sealed an epoch. interpreter.py tunes Python for low
 latency. scripts/ runs a SQL script to the end of its input, without ports.
 """
 

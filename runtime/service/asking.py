@@ -6,8 +6,8 @@ POST /v1/ask ──▶ Asker ──▶ sandbox        a process checks the quest
                    └──▶ sandbox           the same process runs the question over these rows, in a DuckDB of its own
 ```
 
-The rows are sent to the process batch by batch. A few questions are answered at a time, each by one process and one
-thread of the reactor's pool, which waits for the process.
+The rows are sent to the process batch by batch. Only a few questions are answered at a time, each by a process of its
+own. A thread of the reactor's pool waits for the process.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Asker:
         self._workers = QuestionWorkers(limits)
         self._running: set[_Question] = set()
         self._turns: OrderedDict[_Question, Deferred[None]] = OrderedDict()
-        """Question that waits for its turn → the Deferred that fires then, in the order of arrival."""
+        """Waiting questions in the order of arrival, each with the Deferred that fires at its turn."""
 
     @property
     def running(self) -> int:
@@ -130,10 +130,11 @@ class Asker:
         Raises `SqlError` for SQL that is refused, and `AskError` if there is no answer for another reason. ``gone``
         fires or fails when the client no longer waits for the answer.
 
-        While ``limits.at_once`` questions are being answered, a question with ``waits`` waits for its turn, and its
-        timeout counts from its arrival; one without ``waits`` is refused. ``beside`` are further tables that the
-        question may name; ``most_rows`` replaces the limit of rows. With ``describes`` the answer has columns and no
-        rows; with ``explains`` the answer is DuckDB's plan, one line in each row.
+        While ``limits.at_once`` questions are being answered, a further question is refused. With ``waits`` it waits
+        for its turn, unless too many questions wait already. The timeout counts from the arrival of the question.
+        ``beside`` are further tables that the question may name; ``most_rows`` replaces the limit of rows. With
+        ``describes`` the answer has columns and no rows; with ``explains`` the answer is DuckDB's plan, one line in
+        each row.
         """
         limits = self.limits
         is_crowded = len(self._running) >= limits.at_once or bool(self._turns)
@@ -303,7 +304,8 @@ class _Shown(msgspec.Struct, frozen=True, eq=False):
         return FullRows(self.columns, change_schema(self.columns).empty_table()).arrow(0, 0).schema
 
     def batches(self, cancel: Cancellation) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, of which at most one batch is copied; raises `CostlyError` if the question is cancelled."""
+        """Yield the rows in batches, with at most one batch copied at a time; raises `CostlyError` if the question is
+        cancelled."""
         if self.rows is None:
             return
         for begin in range(0, self.rows.num_rows, _BATCH_ROWS):
@@ -324,7 +326,7 @@ class _Wanted(msgspec.Struct, frozen=True):
 
 
 class _Question(Cancellation):
-    """Question that is being answered, with the Deferred that it waits for on the reactor's thread, if any."""
+    """Question that is being answered, and the Deferred (if any) for which it waits on the reactor's thread."""
 
     def __init__(self) -> None:
         super().__init__()

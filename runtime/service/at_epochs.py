@@ -1,8 +1,8 @@
 """Rows of relations and views at an epoch, for ad-hoc questions.
 
 The rows of a relation at the end of epoch n are those of a snapshot, taken at an epoch S ≤ n, plus the deltas of the
-epochs in (S, n]. The rows of a view at the end of epoch n are those of its newest result, of an epoch m ≥ n, minus its
-changes in (n, m].
+epochs in (S, n]. The rows of a view at the end of epoch n are the rows of its newest result, which is the result at an
+epoch m ≥ n, minus the changes of the view in (n, m].
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class EpochGoneError(AskError):
 
 
 _ATTEMPTS: Final = 2
-"""Number of attempts to read the log, as its first epochs may be retired meanwhile; each uses the newest snapshot."""
+"""Number of attempts to read the log, whose first epochs may be retired during an attempt. Each attempt begins with the
+newest snapshot."""
 
 
 class RelationsAtEpochs:
@@ -127,8 +128,8 @@ def published_views(hub: Hub, names: Sequence[str], reactor: Any) -> Deferred[di
     """Return a Deferred of the newest committed results of these views. Called on the reactor's thread.
 
     The result of an express view that has changed since the last committed epoch is available once the open epoch is
-    committed. The Deferred fails with `AskError` for a view that has failed or is dropped meanwhile; it may be
-    cancelled.
+    committed. The Deferred fails with `AskError` for a view that has failed or is dropped meanwhile. A caller may
+    cancel the Deferred.
     """
     views = {view.name: view for view in hub.views if view.name in names}
     collected = _Collected({name: (view, hub.since[name]) for name, view in views.items()})
@@ -211,7 +212,10 @@ class ViewsAtEpochs:
         return consolidate(pa.concat_tables(tables), published.rows.schema) if len(tables) > 1 else published.rows
 
     def _check_known(self, published: PublishedView, epoch: int) -> None:
-        """Raise `EpochGoneError` unless the log has the view at this epoch, which is before `PublishedView.since`."""
+        """Raise `EpochGoneError` unless the log has the view at this epoch, which is before `PublishedView.since`.
+
+        The error is always raised for a view of the Spark lane, whose earlier results are not in the log.
+        """
         view = published.view
         gone = f"view {view.name} begins at epoch {published.since}, was asked for at epoch {epoch}"
         if view.lane == "spark":

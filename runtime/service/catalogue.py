@@ -4,9 +4,9 @@
 waits until they are published. `with_readers` and `needed_by` relate views to the readers that they need.
 
 A change is compiled against the newest program and sealed into the log as a control record. From then on it is durable,
-even if its caller no longer waits. It is published with the first version that covers its epoch; on Spark the result
-log also has the program of that version, so that a restart finds the catalogue of each version there. Maps that no view
-of the new program reads are removed.
+even if its caller no longer waits. The change is published with the first version that covers its epoch. On Spark the
+result log also has the program of that version, so that a restart finds the catalogue of each version in the result
+log. Maps that no view of the new program reads are removed.
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ def with_readers(
 
 
 def needed_by(program: Program, reader: str, own: frozenset[str]) -> tuple[str, ...]:
-    """Return the derived streams and views that name a reader, or read a relation that no other reader fills."""
+    """Return the derived streams and views that name ``reader``, or that read one of the relations ``own``.
+
+    ``own`` are the relations that no other reader fills.
+    """
     return (
         *(stream.name for stream in program.streams if not own.isdisjoint(stream.reads)),
         *(
@@ -131,9 +134,9 @@ def begin_catalogue(
     """Return the program with which a run directory was begun; begin a new directory with these SELECTs and streams.
 
     In a new directory the program is put into epoch 0, and epoch 1, without deltas, is sealed as the first version of
-    every view. The program has no views in a runtime that is only read as an upstream. In an existing directory the
-    log has the catalogue; the SELECTs and streams must be those with which it was begun, or none. Raises `ServiceError`
-    if they differ from those, or if there are too many.
+    every view. The program has no views in a runtime that is only read as an upstream. In an existing directory the log
+    has the catalogue; the SELECTs and streams must be those with which it was begun, or none. Raises `ServiceError` for
+    other SELECTs or streams, and for too many of them.
 
     ``inputs`` are the relations that the streams may read; ``missing`` maps each relation that never gets rows to the
     reason. ``first`` returns the first results of the express lane's views; ``placed`` returns the program with a mark
@@ -235,8 +238,9 @@ class Catalogue:
         """Create the catalogue with its newest program.
 
         ``seal`` puts a control record into the log, see `Ingest.seal_control`. ``in_thread`` runs slow calls on another
-        thread. ``prepare`` is a slow call that gets the current program and the next one, before the latter is sealed.
-        ``lanes`` are the lanes that run. ``missing`` maps each relation that no derived stream can read to the reason.
+        thread. ``prepare`` is a slow call that gets the current and the next program, before the next program is
+        sealed. ``lanes`` are the lanes that run. ``missing`` maps each relation that no derived stream can read to the
+        reason.
         """
         self._reactor = reactor
         self.relations = tuple(relations)
@@ -351,7 +355,7 @@ class Catalogue:
             entry[2].callback(True)
 
     def _placed(self, select: NamedSelect) -> NamedSelect:
-        """Return the SELECT, moved to a lane that runs if it names no lane and its default lane does not run."""
+        """Return the SELECT; if it names no lane and the default lane does not run, move it to a lane that runs."""
         is_moved = select.any_lane and select.lane not in self._lanes
         return replace(select, lane=self._lanes[0]) if is_moved else select
 
@@ -395,7 +399,8 @@ class Control:
         self._hub, self._catalogue = hub, catalogue
 
     async def add(self, wanted: AddViews) -> tuple[int, Changed]:
-        """Add views and derived streams together; raises `CatalogueError` also if none are given or one fails."""
+        """Add views and derived streams together; raises `CatalogueError` also if none is given, or if an added view
+        fails."""
         if not (wanted.views or wanted.streams):
             raise CatalogueError("expected a view or a stream to be added, was none")
         names = [*[stream.name for stream in wanted.streams], *[view.name for view in wanted.views]]

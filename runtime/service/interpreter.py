@@ -5,11 +5,11 @@ waits for the switch interval until the other thread releases it; Python's defau
 latency. Nearly all objects of a runtime live until its end. They are frozen after the start, so that the garbage
 collector does not visit them, and the collector runs less often.
 
-Views that are added and dropped leave holes in the heap. The C library by default has a heap for each of many threads,
-and puts large arrays on a heap, too, once an array of that size has been freed. With these defaults and Arrow's own
-allocator, the memory of a runtime whose catalogue changes keeps growing, although its state does not. Measured over 8
-views that were added and dropped again: from 282 to 545 MB with the defaults, and to 365 MB with the settings of this
-module.
+Views that are added and dropped leave holes in the heap. By default the C library has a heap for each of many threads.
+Once a large array has been freed, the library puts further arrays of that size on a heap, too. With these defaults and
+Arrow's own allocator, the memory of a runtime whose catalogue changes keeps growing, although its state does not. In a
+measurement in which 8 views were added and dropped again, the memory grew from 282 to 545 MB with the defaults, and to
+365 MB with the settings of this module.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _THRESHOLDS: Final = (20_000, 20, 100)
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Parameters of `mallopt`, as in <malloc.h>."""
 _LARGE_BYTES: Final = 128 * 1024
-"""Size in bytes from which on memory is mapped for each array, and free memory at the end of a heap is returned."""
+"""Size in bytes from which on an array has its own mapping, and free memory at the end of a heap is returned."""
 
 
 def give_memory_back() -> None:

@@ -21,7 +21,7 @@ class ServicePort:
         """Check the port; ``number`` is 0 for any free port.
 
         Raises `ServiceError`, before any part is started, for a port that is taken or lacks access control. The check
-        opens the port without the reactor, which can close a port only while it runs.
+        opens the port without the reactor, because the reactor can close a port only while it runs.
         """
         self._reactor = reactor
         self._config = config

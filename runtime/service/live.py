@@ -1,9 +1,9 @@
 """Live runtime: the owner of all parts, which starts and stops them and passes events between them.
 
 At the start the catalogue is compiled and the state recovered. Then the results are served and the feed is opened at
-once, while Spark starts in the background. Until Spark has published every epoch that was sealed before the start,
-subscribers get nothing of the views on Spark, so that no subscriber gets an older version than it had before. A runtime
-whose Spark does not start ends with the reason, since its results would have no version of record.
+once, while Spark starts in the background. Subscribers get nothing of the views on Spark until Spark has published
+every epoch that was sealed before the start. Otherwise a subscriber could get an older version than before the restart.
+A runtime whose Spark does not start ends with the reason, since its results would have no version of record.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ _STALE_SECONDS: Final = 10.0
 
 
 class LiveRuntime(PartEvents):
-    """Owner of all parts of a running runtime. Belongs to the reactor's thread, except sections that name others.
+    """Owner of all parts of a running runtime. Belongs to the reactor's thread, except for methods below a comment that
+    names other threads.
 
     ``on_failure`` is called once, with one line, when the runtime cannot continue; `stop` must still be called.
     """
@@ -92,7 +93,7 @@ class LiveRuntime(PartEvents):
         self.parts: Final = build_parts(
             reactor, config, selects, streams, self, lags=self._lags, noted=self._noted, in_thread=self._in_thread
         )
-        """All parts; the documentation of each states the thread that it belongs to."""
+        """All parts; the documentation of each part states the thread that it belongs to."""
         parts = self.parts
         self._is_built = True
         self._handover = Handover(reactor, parts.ingest.hold)
@@ -245,14 +246,14 @@ class LiveRuntime(PartEvents):
         self._handover.put(count, self.parts.hub.commit, footer, shown)
 
     def on_published(self, published: Published) -> None:
-        # This call comes first, because a durable version is not published again if one of the others raises.
+        # This call comes first, because a durable version is not published again if one of the following calls raises.
         self._reactor.callFromThread(self._published, published)
         self._noted.published(published.to_epoch - published.from_epoch, published.seconds)
         self.parts.agreement.published(published)
 
     def on_update(self, update: Update) -> None:
-        # Encoded on the worker, because each call of Arrow releases the interpreter lock: the reactor's thread would
-        # wait for a switch interval after each call, while a worker is busy with the next step.
+        # The rows are encoded on the worker, because each call of Arrow releases the interpreter lock. The reactor's
+        # thread would wait for a switch interval after each call, while a worker is busy with the next step.
         followers = self.parts.hub.arrow_followers
         bodies = {name: encode_rows(rows) for name, rows in update.changes.items() if followers[name]}
         self._handover.put(_rows_of(update), self._updated, update, bodies)

@@ -1,8 +1,8 @@
 """Dates and times of answers, also those that Python does not have: infinity, years before 1 and after 9999, 24:00.
 
-DuckDB has dates as days of 32 bits and timestamps as microseconds of 64 bits; the ends of these ranges are the
-infinities. Python's types have the years 1 to 9999, and no nanoseconds. Values that Python does not have are written as
-text.
+In DuckDB a date is a number of days in 32 bits, and a timestamp a number of microseconds in 64 bits; the two ends of
+each range are the infinities. Python's types have the years 1 to 9999, and no nanoseconds. Values that Python does not
+have are written as text.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ InThread = Callable[[Callable[[], Any]], Deferred[Any]]
 class PartEvents(IngestListener, ABC):
     """Handler of the events of the parts.
 
-    Its methods must not block. Workers, the committer and Spark's threads call them, except where a method states that
-    the reactor's thread does.
+    The methods must not block. Workers, the committer and Spark's threads call them; a method that the reactor's thread
+    calls states so.
     """
 
     @property
@@ -81,7 +81,7 @@ class PartEvents(IngestListener, ABC):
 
     @abstractmethod
     def on_streams(self, update: Update) -> None:
-        """Handle the completed derived streams of an epoch."""
+        """Handle the version of the derived streams at the end of an epoch."""
 
     @abstractmethod
     def on_published(self, published: Published) -> None:
@@ -93,7 +93,7 @@ class PartEvents(IngestListener, ABC):
 
     @abstractmethod
     def on_full(self, is_full: bool) -> None:
-        """Handle that the run directory has reached its size limit, or has room again; on the reactor's thread."""
+        """Handle a run directory that has reached its size limit, or has room again; on the reactor's thread."""
 
     @abstractmethod
     def fail(self, reason: str) -> None:
@@ -129,7 +129,7 @@ class LiveParts(msgspec.Struct, frozen=True, eq=False):
     upkeep: Upkeep
     """Upkeep of the run directory: snapshots, retention and the size limit."""
     consumers: Consumers
-    """Runtimes that read this one."""
+    """Runtimes that read this runtime."""
     inputs: Inputs
     """Feed of the exchange and upstream runtimes."""
     readers: ReaderService
@@ -282,7 +282,7 @@ def _upkeep(
 ) -> Upkeep:
     """Return the upkeep, which retires epochs that all consumers have passed.
 
-    The consumers are runtimes that read this one and, if Spark runs, Spark's result log and checkpoint.
+    The consumers are the runtimes that read this runtime and, if Spark runs, Spark's result log and checkpoint.
     """
     passed: list[Callable[[], int]] = [lambda: consumers.passed(directory.writer.epoch)]
     if directory.runs_spark:

@@ -13,7 +13,7 @@ from deltabook.wire.durations import Durations
 __all__ = ["Freshness", "Lags"]
 
 _MOST_MARKS: Final = 4096
-"""Greatest number of marks: of buffers that wait for a version, and of epochs that wait for Spark."""
+"""Greatest number of marks of buffers that wait for a version, and of marks of epochs that wait for Spark."""
 
 
 class Lags:
@@ -27,11 +27,11 @@ class Lags:
         """Start without lags; ``longest_s`` is the time in seconds after which a lag expires."""
         self._longest_s = longest_s
         self._spark: tuple[float, float] | None = None  # time of publication, lag in ms
-        self._express: tuple[float, float] | None = None  # likewise
+        self._express: tuple[float, float] | None = None  # time of publication, lag in ms
         self._marks: deque[tuple[int, float]] = deque()  # offset in the stream and time of arrival of each buffer
         self.express = Durations()
-        """Time from the arrival of a buffer's first byte until the express lane's version with it; if there are more
-        buffers than marks, every second one counts."""
+        """Time from the arrival of a buffer's first byte until the express lane's version with this byte; if there are
+        more buffers than marks, only every second buffer counts."""
         self.applied = Durations()
         """Time from the arrival of a buffer's first byte until the last message of its version is applied: the first
         part of ``express``."""
@@ -45,9 +45,10 @@ class Lags:
         self._spark = now_s, lag_ms
 
     def spark_ms(self, now_s: float, waited_s: float | None) -> float | None:
-        """Return the lag of the newest version in milliseconds, or ``waited_s`` in milliseconds once it has expired.
+        """Return the lag of the newest version in milliseconds, or ``waited_s`` in milliseconds once that lag has
+        expired.
 
-        ``waited_s`` is the time in seconds that the oldest epoch has waited, None if there is none.
+        ``waited_s`` is the time in seconds that the oldest epoch has waited, None if no epoch waits.
         """
         if (known := self._recent(self._spark, now_s)) is not None:
             return known
@@ -64,9 +65,10 @@ class Lags:
     def stepped(self, offset: int, now_s: float, applied_s: float = 0.0, stepped_s: float = 0.0) -> None:
         """Record that the express lane has published a version that covers the stream up to ``offset``.
 
-        The lag of the version is that of its newest bytes. Older ones may be heartbeats: these change no view, and no
-        version covers them before later bytes change one. ``applied_s`` and ``stepped_s`` are the times at which the
-        version's last message was applied and its views were up to date; 0 for a version without a message.
+        The lag of the version is that of its newest bytes. Older bytes may be heartbeats: a heartbeat changes no view,
+        so that no version covers it before later bytes change a view. ``applied_s`` is the time at which the version's
+        last message was applied, ``stepped_s`` the time at which the views were up to date; both are 0 for a version
+        without a message.
         """
         arrived_s: float | None = None
         while self._marks and self._marks[0][0] < offset:

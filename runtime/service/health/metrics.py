@@ -312,7 +312,7 @@ def upstream_metrics(upstreams: Mapping[str, UpstreamLine]) -> Iterator[Metric]:
 
 
 def consumer_metrics(consumers: Sequence[Consumer], damaged: int = 0) -> Iterator[Metric]:
-    """Yield the series of each runtime that reads this one as an upstream.
+    """Yield the series of each runtime that reads this runtime as an upstream.
 
     ``damaged`` is the number of unreadable files.
     """
@@ -456,7 +456,8 @@ def figure_metrics(figures: Figures) -> Iterator[Metric]:
 
 
 class RuntimeMetrics:
-    """Collector of all metrics of a runtime; it collects them at each scrape, on the thread that answers the scrape."""
+    """Collector of all metrics of a runtime, which are collected at each scrape, on the thread that answers the
+    scrape."""
 
     def __init__(self, engine: EngineMetrics, figures: Callable[[], Figures], *, run_id: str = "") -> None:
         """Create the collector; ``figures`` returns the figures of status lines."""

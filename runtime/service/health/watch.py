@@ -1,4 +1,5 @@
-"""Checks of a live runtime: `Watch` holds back stale lanes and pauses inputs, `SignOfLife` shows that it runs."""
+"""Checks of a live runtime: `Watch` holds back stale lanes and pauses inputs, `SignOfLife` shows that the runtime
+runs."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ __all__ = ["SignOfLife", "Watch"]
 
 
 class Watch:
-    """Holds back stale lanes, and pauses inputs while the disk is full. Belongs to the reactor's thread."""
+    """Watch that holds back stale lanes, and pauses inputs while the disk is full. Belongs to the reactor's thread."""
 
     _log = Logger()
 
@@ -47,7 +48,8 @@ class Watch:
         self._is_spark_starting = is_spark_starting
 
     def beat(self, now_s: float) -> None:
-        """Hold back the lanes whose views are stale, and send heartbeats to subscribers of the others.
+        """Hold back the lanes whose views are stale, and send heartbeats; subscribers to versions of these lanes get
+        none.
 
         Called every second. All lanes are stale while the inputs are lost; Spark's lane is also stale while Spark
         starts, or lags for too long.
@@ -87,10 +89,10 @@ class Watch:
 
 
 class SignOfLife:
-    """Writer of the file that shows downstream runtimes that this one is alive, even if its market is quiet.
+    """Writer of the file by which downstream runtimes detect that this runtime is alive, even in a quiet market.
 
-    Nothing is written in a directory that another process has taken. One beat is written at a time; while a slow disk
-    is busy with it, further beats are skipped. Belongs to the reactor's thread.
+    Nothing is written in a directory that another process has taken. Only one beat is written at a time; while a slow
+    disk is busy with one, later beats are skipped. Belongs to the reactor's thread.
     """
 
     _log = Logger()

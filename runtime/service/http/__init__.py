@@ -1,4 +1,4 @@
-"""Results and control of a runtime over HTTP: one table of routes builds the site and its description.
+"""Results and control of a runtime over HTTP. The site and its description are built from one table of routes.
 
 ```
  connection ─▶ site.py ─limits.py, deltabook.wire.access─▶ routes.py ─▶ views.py    ──▶ hub, control   results, changes

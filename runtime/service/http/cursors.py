@@ -65,7 +65,7 @@ class CursorRoutes:
         hub, name, wanted = self._hub, call.path["view"], call.body
         await self._opening.acquire()
         try:
-            shown_view(hub, name)  # checked only now: the view may have been dropped while this request waited
+            shown_view(hub, name)  # checked only now, because the view may have been dropped while this request waited
             kept = await self._kept(name, is_sorted=wanted.is_sorted)
             cursor = self._cursors.open(kept, wanted.rows)
         except TooManyCursorsError as error:

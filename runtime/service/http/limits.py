@@ -69,7 +69,7 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # client → tokens, time
 
     def wait_s(self, client: str) -> float:
-        """Take a token and return 0, or return the seconds until there is one."""
+        """Take a token and return 0; if there is no token, return the seconds until there is one."""
         now_s = self._now_s()
         tokens, at_s = self._buckets.pop(client, (float(self._burst), now_s))
         tokens = min(self._burst, tokens + (now_s - at_s) * self._per_s)

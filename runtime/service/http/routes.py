@@ -1,6 +1,6 @@
 """Table of routes: requests, their parameters and their answers.
 
-The site and its description (`openapi`) are built from the same table, so that they cannot differ.
+The site and its description (`openapi`) are built from the same table, so that site and description cannot differ.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Route(msgspec.Struct, frozen=True):
     body: Any = None
     """Type of the posted record."""
     example: Any = None
-    """Example of that record."""
+    """Example of the posted record."""
     leads_to: Mapping[str, tuple[str, str]] = {}
     """Operation that a successful answer makes possible → a value in its path, and the place of the value in the
     answer."""

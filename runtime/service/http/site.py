@@ -32,7 +32,7 @@ __all__ = ["ResultsSite"]
 _HOPELESS_BODIES: Final = 4
 """Multiple of the limit of a body above which a client that keeps sending is disconnected without an answer."""
 _SHOWN_TO_PAGES: Final = "location, retry-after, deltabook-epoch, deltabook-step, deltabook-run"
-"""Headers of answers that a page of another port may read; a browser hides all others from it."""
+"""Headers of answers that a page of another port may read; a browser hides all other headers from the page."""
 
 
 class _Request(SiteRequest):

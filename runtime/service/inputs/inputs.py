@@ -52,7 +52,7 @@ class Inputs:
             now_ns=now_ns,
             in_thread=in_thread,
         )
-        """Other runtimes."""
+        """Other runtimes whose epochs are read."""
         self.feed = ExchangeFeed(reactor, config, config.feed, writer, lags) if config.feed is not None else None
         """Feed of the exchange; None if it is not read here."""
         self.has_ended = False
@@ -70,7 +70,8 @@ class Inputs:
 
     @property
     def is_receiving(self) -> bool:
-        """True if the feed is connected and at least one of the upstreams is being read, or if all have ended.
+        """True if the feed (if any) is connected and one of the upstreams (if any) is being read, or if all inputs have
+        ended.
 
         Views count as fresh even if some upstreams are late or disconnected; the status shows the state of each.
         """

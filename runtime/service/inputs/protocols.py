@@ -1,4 +1,5 @@
-"""Protocols of the exchange's feed: the source that reads its bytes, and the adaptor that turns them into deltas."""
+"""Protocols of the exchange's feed, each with a source that reads bytes and an adaptor that turns the bytes into
+deltas."""
 
 from __future__ import annotations
 
@@ -43,10 +44,10 @@ class FeedProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def begin_feed(writer: EpochWriter, protocol: FeedProtocol, where: str) -> None:
-    """Record the protocol in a new run directory; raise `ServiceError` if an old one was begun with another protocol.
+    """Record the protocol in a new run directory; raise `ServiceError` if an existing directory has another protocol.
 
-    The position in a feed is the number of a message, and rows have the feed's times and prices. Those of one protocol
-    have no meaning in another.
+    The position in a feed is the number of a message, and rows have the feed's times and prices. Positions, times and
+    prices of one protocol have no meaning in another.
     """
     space, schema = writer.space, Schema(FeedProtocol)
     if _KEPT not in space and writer.epoch < 0:

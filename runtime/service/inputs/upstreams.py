@@ -24,7 +24,8 @@ from runtime.upstreams import Beat, Consumer, Consumers, Follower, Symbols, Upst
 __all__ = ["FIRST_NUMBER", "UpstreamConfig", "Upstreams", "begin_symbols", "check_upstreams", "missing_of"]
 
 FIRST_NUMBER: Final = -1
-"""Number of the first upstream's origin; further ones count down, while the feed and readers count up from 0."""
+"""Number of the first upstream's origin. The numbers of further upstreams count down from it; those of the feed and of
+readers count up from 0."""
 _NAMING: Final = "upstreams/naming"
 _SILENT_SECONDS: Final = 10.0
 _State = Literal["waiting", "reading", "silent", "disconnected", "paused"]
@@ -224,7 +225,7 @@ class Upstreams:
             )  # fmt: skip
 
     def _acknowledge(self, upstream: _Upstream, epoch: int) -> None:
-        """Notify an upstream that its epochs up to this one are committed here and may be retired."""
+        """Notify an upstream that its epochs up to ``epoch`` are committed here and may be retired."""
         upstream.is_acknowledging = True
 
         def acknowledged(_: object) -> None:
@@ -250,9 +251,10 @@ class Upstreams:
 
 
 def check_upstreams(upstreams: Sequence[UpstreamConfig], directory: Path, kept: Sequence[str]) -> None:
-    """Raise `ServiceError` for upstreams with the same name or directory, and if one of ``kept`` is missing.
+    """Raise `ServiceError` for upstreams with equal names or directories, and if one of ``kept`` is missing.
 
-    ``directory`` is the run directory of this runtime; ``kept`` are the names of the upstreams that it has read.
+    ``directory`` is the run directory of this runtime, which no upstream may have; ``kept`` are the names of the
+    upstreams that the runtime has read.
     """
     names = [upstream.name for upstream in upstreams]
     twice = {name for name in names if names.count(name) > 1}
@@ -274,7 +276,7 @@ def check_upstreams(upstreams: Sequence[UpstreamConfig], directory: Path, kept: 
 
 
 def missing_of(upstreams: Sequence[UpstreamConfig]) -> dict[str, str]:
-    """Return relation → the reason why a derived stream cannot read it, for relations that upstreams do not have."""
+    """Return the relations that upstreams do not have, each with the reason why a derived stream cannot read it."""
     if not upstreams:
         return {}
     names = ", ".join(upstream.name for upstream in upstreams)

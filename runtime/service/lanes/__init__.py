@@ -7,8 +7,8 @@ applied rows ───▶ express.py  express views, a version every step ──
 versions of Spark ──▶ agreement.py  compares their checksums with those of the express views at the same epochs
 ```
 
-handover.py passes versions to the reactor's thread, and bounds the rows that wait for it. epoch_pace.py decides when an
-epoch is closed. spark_classes.py makes the archive of Java classes that speeds up Spark's start.
+handover.py passes versions to the reactor's thread, and bounds the rows that wait for that thread. epoch_pace.py
+decides when an epoch is closed. spark_classes.py makes the archive of Java classes that speeds up Spark's start.
 """
 
 __all__: list[str] = []

@@ -6,12 +6,13 @@ Spark ──changes from version to version──▶ `LaneAgreement.published`: 
 ```
 
 A version of Spark ends with an epoch, and the footer of that epoch has the checksums of the express lane's views.
-Therefore no checksums of the epochs in between are kept, and none has to survive a restart: after it, Spark's sum
-begins with the rows of the result log, and the express lane's with its restored results.
+Therefore no checksums of the epochs in between are kept, and no checksum has to survive a restart. After a restart,
+Spark's checksum begins with the rows of the result log, and the express lane's checksum with the restored results of
+that lane.
 
-A view is not compared at an epoch whose footer does not have it: the view or the whole express lane has failed, or the
-epoch is of a release without checksums. A view that has failed on Spark is not compared either. Both kinds of failure
-are reported elsewhere.
+A view is not compared at an epoch whose footer does not have its checksum, because the view or the whole express lane
+has failed, or because the epoch is of a release without checksums. A view that has failed on Spark is not compared
+either. Both kinds of failure are reported elsewhere.
 """
 
 from __future__ import annotations

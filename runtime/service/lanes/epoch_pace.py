@@ -17,10 +17,11 @@ class EpochPace:
     """Decision whether the open epoch is closed now. Belongs to the reactor's thread.
 
     A batch of Spark takes all epochs that are sealed when it begins. More than one epoch for each batch costs barriers
-    and commits, and makes no result fresher; the freshest results come from an epoch that is closed when Spark becomes
-    free. Therefore, while Spark has an epoch to publish, the open epoch is only closed after ten intervals. While Spark
-    starts or hangs, more epochs than that become pending. Then the open epoch is closed after as many intervals as
-    epochs are pending: their number grows only with the square root of the time, and the feed is still committed.
+    and commits, and makes no result fresher. The freshest results come from an epoch that is closed when Spark becomes
+    free. Therefore, while Spark has an epoch to publish, the open epoch is not closed before ten intervals have passed.
+    While Spark starts or hangs, more than ten epochs become pending. Then the open epoch is closed after as many
+    intervals as there are pending epochs. The number of pending epochs thus grows only with the square root of the
+    time, and the feed is still committed.
 
     Without Spark no result waits for an epoch except those of derived streams: views are published step by step, and an
     epoch only reduces what is read again after a crash. A barrier delays the feed, and a commit takes processor time.

@@ -1,7 +1,7 @@
 """Lanes that run in the process of the runtime: express views, and derived streams.
 
-Both have their state in the object space, are a pipeline in the plan of the ingest, and pass their results as of the
-newest epoch to the hub at the start.
+Each lane has its state in the object space and is a pipeline in the plan of the ingest. At the start, it passes its
+results as of the newest epoch to the hub.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class ExpressLane:
         """Read the log for views that are about to be added, so that their barrier has few epochs left to read.
 
         May run on any thread. While the log is read, it grows by further epochs, which the next read adds. Reading ends
-        when few epochs are left, when no fewer are left than before (the log grows as fast as it is read), or after ten
-        reads. The barrier reads the rest; it delays the feed for that time, but the log cannot grow meanwhile.
+        when few epochs are left, when no fewer epochs are left than before (the log grows as fast as it is read), or
+        after ten reads. The barrier reads the rest, which delays the feed; the log cannot grow meanwhile.
         """
         before, after = (lane_program(program, "express") for program in (old, new))
         if self.pipeline is None or not new_views(before, after):
@@ -120,7 +120,7 @@ class ExpressLane:
 
 
 class StreamLane:
-    """Derived streams of one runtime, created after its catalogue; they belong to the workers while an ingest runs."""
+    """Derived streams of one runtime, created after its catalogue. Belongs to the workers while an ingest runs."""
 
     def __init__(self, writer: EpochWriter, directory: Path, publish: Callable[[Update], None]) -> None:
         """Restore the streams as of the newest epoch.

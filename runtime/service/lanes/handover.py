@@ -15,12 +15,13 @@ _LEAST_ROWS: Final = 1 << 10
 
 
 class Handover:
-    """Queue of calls for the reactor's thread, each with rows, which holds all inputs while too many rows wait in it.
+    """Queue of calls for the reactor's thread, each with rows. All inputs are held while too many rows wait in the
+    queue.
 
-    A feed, which the reactor reads itself, is not read while the reactor is busy. But files and upstreams are read on
-    other threads, and the engine's admission only bounds inputs that are not processed yet, not the rows that result
-    from them. `put` may be called on any thread. The lock guards the number of waiting rows, and the flag that inputs
-    are held.
+    A feed, which the reactor reads itself, is not read while the reactor is busy. Files and upstreams, however, are
+    read on other threads. The engine's admission bounds inputs that are not processed yet, but not the rows that result
+    from processed inputs. `put` may be called on any thread. The lock guards the number of waiting rows, and the flag
+    that inputs are held.
     """
 
     def __init__(self, reactor: Any, hold: Callable[[bool], None]) -> None:

@@ -26,16 +26,16 @@ __all__ = ["SparkHost"]
 
 _log: Final = Logger()
 _MOST_FAILURES: Final = 3
-"""Number of failures of the streaming query at one version after which it is not started again."""
+"""Greatest number of restarts of the streaming query after failures at one version."""
 _FIRST_VERSION_SECONDS: Final = 600.0
-"""Timeout of Spark's start until its first version, in seconds: a cluster's workers may start late, a machine may be
-busy; everything else is served meanwhile."""
+"""Timeout in seconds from Spark's start to its first version. The timeout is long, because a cluster's workers may
+start late or a machine may be busy, and everything else is served meanwhile."""
 
 
 class SparkHost:
     """Host of Spark for a run directory. `start` and `stop` must not overlap; other methods may run on any thread.
 
-    Spark's modules are only imported by methods that need them, because a runtime without Spark does not need them.
+    Spark's modules are imported only by the methods that need them, because a runtime may run without Spark.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class SparkHost:
     def _ended(self, reason: str | None) -> None:
         """Restart a lane that has ended, or report its end; called on the lane's thread.
 
-        While Spark starts this does nothing, because `start` gets the error and decides.
+        While Spark starts this does nothing, because `start` gets the error and decides about a restart.
         """
         with self._changing:
             if not self._is_up:
@@ -173,8 +173,8 @@ class SparkHost:
     def _may_restart(self, reason: str) -> bool:
         """Return True if a failed query is to be restarted: Spark runs, and few failures occurred at this version.
 
-        The runtime continues after the loss of a machine, or if a process has not started in time. But a query that
-        fails repeatedly at one version will not recover.
+        A restarted query recovers from the loss of a machine, and from a process that has not started in time. But a
+        query that fails repeatedly at one version will not recover.
         """
         published = self._results.latest()
         self._failures = self._failures + 1 if published == self._failed_at else 1

@@ -36,8 +36,8 @@ SELECT a, SUM(b) AS total FROM r GROUP BY a;
 def make_archive(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> tuple[Path, bool]:
     """Create the archive if it is missing; return its path and whether it was created. Takes about 30 s.
 
-    This starts and ends the JVM of the process, so that nothing else in the process may use Spark. ``folder`` replaces
-    the folder of the archive, which is in the virtual environment. Raises `JavaNotFoundError` and `SparkLaneError`, and
+    This call starts and ends the JVM of the process; nothing else in the process may use Spark. ``folder`` replaces the
+    folder of the archive, which is in the virtual environment. Raises `JavaNotFoundError` and `SparkLaneError`, and
     `ServiceError` if Java has not written the archive.
     """
     java = find_java(environ)

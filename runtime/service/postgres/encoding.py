@@ -1,9 +1,9 @@
 """Encoding of Arrow columns as the bytes of rows: whole columns at a time, never row by row.
 
-A column becomes an array of byte strings, one for each value, and NULL for NULL. Rows are joined from these arrays,
-with the length of each value before it, and the buffer of the joined array is sent. Values are encoded one by one only
-in columns of structs or maps and, in text formats, of intervals or with years before 1 or after 9999. The time is
-proportional to the number of bytes.
+A column becomes an array with a byte string for each value, and NULL for each NULL. The arrays are joined into rows,
+with the length of each value before the value, and the buffer of the joined array is sent. Values are encoded one by
+one only in columns of structs or maps; in text formats also in columns of intervals, and in columns with a year before
+1 or after 9999. The time is proportional to the number of bytes.
 
 ```
 pa.Array ──text_values, binary_values──▶ pa.BinaryArray ──data_rows──▶ DataRow, or CopyData in binary
@@ -76,7 +76,7 @@ def binary_values(array: pa.Array, kind: ResultType) -> pa.Array:
 
 
 def data_rows(columns: Sequence[pa.Array], count: int, code: bytes = b"D") -> memoryview:
-    """Return messages of one row each: the number of fields, then the length of each field, -1 for NULL, and its bytes.
+    """Return a message for each row: the number of fields, then for each field its length (-1 for NULL) and its bytes.
 
     ``columns`` are values in binary or text formats; ``count`` is the number of rows, ``code`` the first byte of a
     message.
@@ -266,8 +266,8 @@ def _numbers(array: pa.Array, form: str) -> pa.Array:
 def _shifted(whole: pa.Array, infinite: int, shift: int, form: str) -> pa.Array:
     """Return days or microseconds, given since 1970, as byte strings that count from 2000.
 
-    ``infinite`` is the value of infinity, and ``shift`` the value of the year 2000. PostgreSQL's infinities are both
-    ends of the range.
+    ``infinite`` is the value of infinity, and ``shift`` the beginning of the year 2000 in the same unit. In PostgreSQL,
+    the two ends of the range are the infinities.
 
     Raises `PostgresError` for a value before PostgreSQL's first one.
     """
@@ -309,7 +309,7 @@ def _interval_binary(array: pa.Array) -> pa.Array:
 
 
 def _numeric_binary(array: pa.Array) -> pa.Array:
-    """Return numerics in base 10,000: number of digits, weight of the first, sign, scale, and the digits."""
+    """Return numerics in base 10,000: number of digits, weight of the first digit, sign, scale, and the digits."""
     if pa.types.is_integer(array.type):
         array = pc.cast(array, pa.decimal128(20, 0))
     scale, count = array.type.scale, len(array)
@@ -416,8 +416,8 @@ def _binary_element(values: pa.Array, kind: ResultType) -> pa.Array:
 def _with_head(joined: pa.Array, lists: pa.Array, kind: ResultType) -> pa.Array:
     """Return the joined elements of arrays after a head.
 
-    The head has the number of dimensions, a flag for NULL, and the OID of the elements; if there are elements, it also
-    has their number and the index of the first one.
+    The head has the number of dimensions, a flag for NULL, and the OID of the elements. If there are elements, the head
+    also has their number and the index of the first element.
     """
     counts = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     has_null = int(lists.flatten().null_count > 0)

@@ -63,7 +63,7 @@ class UnreadableMessageError(FatalError):
 
 
 def explained(error: ServiceError | SqlError, sql: str = "") -> PostgresError:
-    """Return the error of a question as the protocol reports it; its position is that in ``sql``."""
+    """Return the error of a question as the protocol reports it, with the error's position in ``sql``."""
     if isinstance(error, PostgresError):
         return error
     if isinstance(error, SqlError):

@@ -59,7 +59,8 @@ class Outlet(Protocol):
         """Return a Deferred that fires when the send buffer has room, and fails when the connection is lost."""
 
     def follow(self, subscription: Subscription | None) -> None:
-        """Pause and resume this subscription with the connection, in place of the previous one; None for none."""
+        """Pause and resume this subscription together with the connection, instead of the previous subscription; None
+        for no subscription."""
 
     def close(self) -> None:
         """Close the connection once everything written has been sent."""
@@ -214,7 +215,7 @@ class Execution:
                 await self._write(partial(rows.encoded, at, end, formats), end - at)
 
     async def _write(self, encode: Callable[[], bytes | memoryview], count: int) -> None:
-        """Send rows once the client has taken the rows before."""
+        """Send rows once the client has taken the previous rows."""
         await self._outlet.drained()
         self._check_cancelled()
         data = encode() if count <= _ROWS_AT_ONCE else await self._shared.parts.in_thread(encode)
@@ -242,7 +243,8 @@ class Execution:
     async def subscribe(self, statement: st.CopySubscription) -> None:
         """Execute COPY (SUBSCRIBE view) TO STDOUT, until the view ends or the client cancels it.
 
-        Raises `PostgresError` at the end, and for an unknown view, a runtime without epochs, and too many subscribers.
+        Raises `PostgresError` when the subscription ends, and for an unknown view, a runtime without epochs, and too
+        many subscribers.
         """
         hub, counts = self._shared.parts.hub, self._shared.counts
         known = {view.name for view in hub.views}

@@ -1,4 +1,4 @@
-"""Messages of the PostgreSQL protocol, version 3: bounded readers of the client's, and writers of the server's.
+"""Messages of the PostgreSQL protocol, version 3: bounded readers of the client's messages, writers of the server's.
 
 Source: PostgreSQL's documentation, *Frontend/Backend Protocol*, *Message Formats*.
 """
@@ -77,7 +77,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class StartupBuffer:
-    """Buffer of a client's bytes up to its startup message; all messages until then begin with their length."""
+    """Buffer of a client's messages up to the startup message; each message begins with its length."""
 
     def __init__(self) -> None:
         self._data = b""
@@ -115,7 +115,7 @@ class StartupBuffer:
 
 
 class MessageBuffer:
-    """Buffer of a client's bytes after its startup message; all messages from then on begin with a type byte."""
+    """Buffer of a client's messages after the startup message; each message begins with a type byte."""
 
     def __init__(self, longest_bytes: int) -> None:
         self.longest_bytes = longest_bytes

@@ -1,7 +1,7 @@
 """Parsing of a client's text, which is split into statements at its semicolons.
 
-A statement is a command of the session or a question. The SQL of a question is parsed by DuckDB; this module only finds
-its parameters and its epoch. The time is linear in the length of the text.
+A statement is a command of the session or a question. The SQL of a question is parsed by DuckDB; this module finds only
+the parameters and the epoch of the question. The time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -484,7 +484,7 @@ class _Reader:
         return self._peek().word if self._rest() else ""
 
     def _accept(self, *words: str) -> str:
-        """Consume the next word if it is one of these, and return it."""
+        """Consume and return the next word if it is one of ``words``; return an empty string otherwise."""
         word = self._word()
         if word not in words or not word:
             return ""
@@ -564,7 +564,7 @@ _READ: Final[dict[str, Callable[[_Reader], Statement]]] = {
     "START": _Reader._start,
     "UNLISTEN": _Reader._unlisten,
 }
-"""First words of statements that are not questions."""
+"""First word of a statement → the method that parses the rest. A statement with another first word is a question."""
 
 
 def read_write(begin: int) -> PostgresError:

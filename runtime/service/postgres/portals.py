@@ -1,8 +1,8 @@
 """Prepared statements and portals of one session, by name and with limits, and the rows of portals.
 
 A prepared statement is a statement with the types of its parameters; Parse or PREPARE names it. A portal is a prepared
-statement with values for its parameters. Once a portal has run, it also has rows, the complete answer at one version in
-memory, and a position in them. A cursor is a portal that SQL has named.
+statement with values for its parameters. Once a portal has run, it also has rows (the complete answer at one version,
+in memory) and a position in these rows. A cursor is a portal that SQL has named.
 """
 
 from __future__ import annotations

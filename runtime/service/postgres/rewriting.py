@@ -1,9 +1,9 @@
 """Rewriting of questions from PostgreSQL's SQL to DuckDB's.
 
-A question without names that DuckDB lacks or defines differently (`_OWN`) is left unchanged, so that the positions of
-its errors are exact; only ``public.`` is replaced by blanks, and parameters by their values. A question that reads the
-catalogue or calls session functions of PostgreSQL is parsed by sqlglot and written for DuckDB, with the tables of
-`SYSTEM_TABLES` under their qualified names.
+Some names of PostgreSQL are missing in DuckDB or defined differently (`_OWN`). In a question without such names, only
+``public.`` is replaced by blanks, and parameters by values, so that the positions of errors are exact. A question that
+reads the catalogue or calls session functions of PostgreSQL is parsed by sqlglot and written for DuckDB, with the
+tables of `SYSTEM_TABLES` under their qualified names.
 
 ```
 text ──schema blanked, parameters replaced─┬──────────────────────────▶ DuckDB, with relations and views
@@ -47,7 +47,7 @@ _MACROS: Final = frozenset(
 """Session functions without arguments."""
 _SCHEMAS: Final = ("pg_catalog", "information_schema", SCHEMA)
 _REGISTERED: Final = ("regclass", "regtype", "regnamespace")
-"""Types of OIDs that are shown as names, for which the catalogue has functions."""
+"""Types of OIDs that are shown as names; the catalogue has functions for these types."""
 _AS_TEXT: Final = ("regproc", "regprocedure", "regrole", "regoper")
 """Types of OIDs that are text here."""
 _LONGEST: Final = 64 * 1024
@@ -90,10 +90,11 @@ class Rewritten(msgspec.Struct, frozen=True):
     sql: str
     """SQL for DuckDB."""
     moves: tuple[tuple[int, int, int, int], ...] = ()
-    """Begin and end of each inserted value, the begin of its parameter in the original, and the number of characters by
-    which the text up to the value's end is longer than the original."""
+    """Entry for each inserted value: the begin and the end of the value in ``sql``, the begin of its parameter in the
+    original question, and the number of characters by which ``sql`` up to the end of the value is longer than the
+    original."""
     is_moved: bool = False
-    """True if positions do not correspond to positions in the original."""
+    """True if positions in ``sql`` do not correspond to positions in the original question."""
 
     def place(self, position: int) -> int:
         """Return the position in the original question, from 1; 0 if it is not known."""
@@ -139,8 +140,8 @@ def is_slow(question: Question) -> bool:
 def session_macros(question: Question, facts: SessionFacts) -> tuple[str, ...]:
     """Return statements that define session functions which a question may call and DuckDB has as well.
 
-    They are for a question that has not been rewritten, because it is too long or in SQL that sqlglot cannot parse;
-    without them DuckDB would return its own version, user and database.
+    The statements are for a question that has not been rewritten, because the question is too long or sqlglot cannot
+    parse it. Without these statements, DuckDB would return its own version, user and database.
     """
     if not _OWN.search(question.sql):
         return ()
@@ -150,10 +151,10 @@ def session_macros(question: Question, facts: SessionFacts) -> tuple[str, ...]:
 
 
 def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]]) -> dict[int, str]:
-    """Return parameter → DuckDB's type for it, for parameters whose type follows from the expression around them.
+    """Return DuckDB's type of each parameter, by number, if the type follows from the expression around the parameter.
 
-    The type is that to which the parameter is cast, or that of another operand of the expression. ``columns`` are the
-    columns of relations and views, see `SystemCatalogue.columns`.
+    The type is the one to which the parameter is cast, or the type of another operand of the expression. ``columns``
+    are the columns of relations and views, see `SystemCatalogue.columns`.
     """
     if not question.places or len(question.sql) > _LONGEST or _first_too_deep(tokens(question.sql)) is not None:
         return {}
@@ -342,7 +343,7 @@ def _simplified(sql: str) -> str:
 
 
 def _session_functions(facts: SessionFacts) -> dict[str, Callable[[list[Any]], Any]]:
-    """Return name of a session function → function that makes the expression of its result from its arguments."""
+    """Return the session functions by name; each callable makes the expression of the result from the arguments."""
     settings = facts.settings
     text, many = exp.Literal.string, exp.Array
     return {

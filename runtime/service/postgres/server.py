@@ -67,8 +67,8 @@ class PostgresFactory(Factory):
     ) -> None:
         """Create the factory.
 
-        ``token`` is the password of all users; without one ``access`` checks addresses. ``tls`` makes the contexts of
-        TLS, which is then required; ``random`` returns cryptographically random bytes.
+        ``token`` is the password of all users; without a token, ``access`` checks addresses. ``tls`` makes the contexts
+        of TLS; if it is given, clients must use TLS. ``random`` returns cryptographically random bytes.
         """
         self.access, self.limits, self.clock, self.random, self.tls = access, limits, reactor, random, tls
         self.counts = PostgresCounts()

@@ -6,9 +6,10 @@ Query ─▶ statements ─▶ questions ─▶ Execution.ask           error: m
                     └▶ commands: BEGIN, SET, PREPARE, DECLARE, FETCH, COPY …
 ```
 
-All questions of a transaction block read one version: the newest one that every relation and view has when the first of
-these questions is asked. Outside of a block each question reads the newest version of the relations and views that it
-names. The statements of one simple query also read one version. After an error, messages are skipped up to Sync.
+All questions of a transaction block read one version: the newest version at which every relation and view can be read
+when the first of these questions is asked. Outside of a block each question reads the newest version of the relations
+and views that it names. The statements of one simple query also read one version. After an error, messages are skipped
+up to Sync.
 """
 
 from __future__ import annotations

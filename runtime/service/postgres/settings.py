@@ -1,4 +1,4 @@
-"""Settings of a session, which SET, SHOW and RESET use; changes of some are reported to the client."""
+"""Settings of a session for SET, SHOW and RESET; changes of some settings are reported to the client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERVER_VERSION: Final = "15.0"
 _LONGEST_VALUE: Final = 1_000
 """Greatest length of a value in characters."""
 _MOST_OWN: Final = 100
-"""Greatest number of settings with a dot in their names, which a client may create."""
+"""Greatest number of settings that a client may create; the name of such a setting has a dot."""
 
 REPORTED: Final = {
     "server_version": "server_version",
@@ -112,7 +112,7 @@ _UNITS_MS: Final = {"us": 0.001, "ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3
 
 
 class Settings:
-    """Settings of one session; a transaction that is rolled back reverts its changes."""
+    """Settings of one session; changes made in a transaction are reverted if the transaction is rolled back."""
 
     def __init__(self, user: str, run: str = "") -> None:
         """Set the defaults; ``run`` is the identity of the run, see ``SHOW deltabook.run``."""

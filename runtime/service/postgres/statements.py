@@ -46,7 +46,8 @@ class Question(msgspec.Struct, frozen=True):
     explains: bool = False
     """True for EXPLAIN: the answer is the plan of ``sql``."""
     call: int | None = None
-    """Offset of the EXECUTE that asks the question, where all errors are reported; None if ``sql`` was sent itself."""
+    """Offset of the EXECUTE that asks the question, at which all errors are reported; None for a question that the
+    client sent as SQL."""
 
     @property
     def parameters(self) -> int:

@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["MACROS", "SYSTEM_TABLES", "TYPE_NAMES"]
 
 TYPE_NAMES: Final = "pg_catalog.type_names"
-"""Name of a table, which PostgreSQL does not have, of types and their names in SQL; read by `MACROS`."""
+"""Name of a table of types and their names in SQL, for `MACROS`; PostgreSQL does not have this table."""
 _TABLES: Final = """
 pg_catalog.pg_aggregate aggfnoid:o aggkind:n aggnumdirectargs:s
 pg_catalog.pg_am oid:o amname:n amhandler:n amtype:n
@@ -159,8 +159,8 @@ The letters are: o oid, n name or text, b bool, i int4, s int2, f float4, x int8
 def _value(column: str, table: str, key: str = "oid", sought: str = "o") -> str:
     """Return the SQL for the value of a column in the row that has a key.
 
-    Columns are renamed to names that no argument has: DuckDB replaces the name of an argument by its text, so that the
-    name of a caller's column would otherwise mean a column of the table.
+    Columns of the table are renamed to names that no argument has, because DuckDB replaces an argument of a macro by
+    its text. Otherwise the name of a caller's column could denote a column of the table.
     """
     renamed = f'SELECT {key} AS "@key", {column} AS "@found" FROM "{table}"'
     return f'(SELECT min(k."@found") FROM ({renamed}) k WHERE k."@key" = {sought})'

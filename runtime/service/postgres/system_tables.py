@@ -81,7 +81,8 @@ class SystemCatalogue:
         self._made: dict[str, pa.Table] = {}
 
     def beside(self, sql: str) -> Beside:
-        """Return the tables of the catalogue, named as in `SYSTEM_TABLES`, and functions that a question uses."""
+        """Return the tables and functions of the catalogue that a question uses; tables have the names of
+        `SYSTEM_TABLES`."""
         lower = sql.lower()
         macros = []
         wanted = lower
@@ -271,7 +272,7 @@ def _default(field: pa.Field) -> Any:
 
 
 def _oids(names: Iterable[str]) -> dict[str, int]:
-    """Return name → number, which is stable unless two names have the same hash."""
+    """Return the OID of each name; an OID is stable unless two names have the same hash."""
     oids: dict[str, int] = {}
     taken = set[int]()
     for name in sorted(names):

@@ -1,4 +1,4 @@
-"""Transaction block of a session, with its status, the version that it reads, and its savepoints.
+"""Transaction block of a session: its status, its savepoints, and the version that its questions read.
 
 ```
 IDLE ──BEGIN──▶ IN_BLOCK ──error──▶ FAILED ──ROLLBACK TO──▶ IN_BLOCK
@@ -6,7 +6,7 @@ IDLE ──BEGIN──▶ IN_BLOCK ──error──▶ FAILED ──ROLLBACK TO
   └────────────────┴───────────────────┘
 ```
 
-The statements of one simple query message are an implicit block: they read one version, and end with the message.
+The statements of one simple query message are an implicit block, which reads one version and ends with the message.
 """
 
 from __future__ import annotations

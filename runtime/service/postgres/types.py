@@ -1,4 +1,4 @@
-"""Types of PostgreSQL, the types of DuckDB that they correspond to, and the decoding of values of parameters."""
+"""Types of PostgreSQL, the corresponding types of DuckDB, and the decoding of the values of parameters."""
 
 from __future__ import annotations
 
@@ -308,7 +308,8 @@ def _interval(value: bytes) -> str:
 def _numeric(value: bytes) -> str:
     """Return the text of a binary numeric, whose digits have the base 10,000.
 
-    The first place has the value ``10000**weight``, each later place a ten-thousandth of the value before it.
+    The place value of the first digit is ``10000**weight``; that of each later digit is a ten-thousandth of the
+    previous place value.
     """
     if len(value) < 8:
         raise PostgresError("22P03", f"expected 8 bytes or more for a binary numeric, was {len(value)}")

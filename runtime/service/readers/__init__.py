@@ -1,4 +1,4 @@
-"""Readers, which are inputs that are added to a running runtime, and the relations that they fill.
+"""Readers, which are inputs added to a running runtime, and the relations that readers fill.
 
 ```
 NewReader ──▶ kinds.py: adaptor, source ──▶ Origin ──▶ Ingest.begin_origin ─────┐ at one cut,

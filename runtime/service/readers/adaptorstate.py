@@ -4,9 +4,9 @@
 Adaptor.apply ──get_or_create──▶ AdaptorState ──"reader/3/state/NAME"──▶ ObjectSpace ──edits──▶ the epoch's commit
 ```
 
-A call of `Adaptor.apply` that raises may have changed some objects and not others, and its rows are in no epoch. The
-error is then stored with the state, and every later call fails because of it, even after a restart. Otherwise the same
-rows would be applied again, to objects that they have changed already.
+A call of `Adaptor.apply` that raises may have changed some objects and not others, and the rows of the call are in no
+epoch. The error is then stored with the state, and every later call fails with this error, even after a restart.
+Otherwise the same rows would be applied a second time, to objects that the failed call has already changed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class AdaptorState:
     """Persisted objects of one installed adaptor, of any of the ten types of `runtime.state`.
 
     Usable within `Adaptor.apply` only, when the object space belongs to the calling worker; elsewhere every method
-    raises `AdaptorError`. The adaptor must get its objects again in each call and keep no reference to them, because a
-    checkpoint may read them between two calls. There are at most 1,000 objects; the adaptor must bound their size.
+    raises `AdaptorError`. The adaptor must get its objects again in each call and keep no reference to an object,
+    because a checkpoint may read the objects between two calls. There are at most 1,000 objects; the adaptor must bound
+    their size.
     """
 
     def __init__(self) -> None:
@@ -74,8 +75,8 @@ class AdaptorState:
     ) -> P:
         """Return the object of this name, created if it is missing; raise the errors of `ObjectSpace.get_or_create`.
 
-        ``kind`` is one of the persisted types of `runtime.state`. For a new object, ``length`` is that of an array, and
-        ``initial`` the value of each of its items, or that of a `PersistedValue`.
+        ``kind`` is one of the persisted types of `runtime.state`. For a new array, ``length`` is the number of items,
+        and ``initial`` the value of each item; for a new `PersistedValue`, ``initial`` is its value.
         """
         space = self._usable_space()
         full = f"{self._prefix}{name}"

@@ -1,6 +1,6 @@
 """Installed adaptors: loaded by the name of an entry point, never as code from a client.
 
-A package that has such an adaptor declares it in its ``pyproject.toml``::
+A package declares its adaptor in ``pyproject.toml``::
 
     [project.entry-points."deltabook.adaptors"]
     prices = "my_package.adaptors:prices"
@@ -63,9 +63,10 @@ def foreign_adaptor(name: str, request: AdaptorRequest) -> ForeignAdaptor:
 
 
 class ForeignAdaptor(Adaptor):
-    """Wrapper of an installed adaptor: an error that it raises, or invalid rows that it returns, fail its reader only.
+    """Wrapper of an installed adaptor, whose errors and invalid rows fail only the reader that uses the adaptor.
 
-    The adaptor's state, which may then be half changed, is not used again, see `runtime.service.readers.adaptorstate`.
+    After an error, the adaptor's state may be half changed; it is not used again, see
+    `runtime.service.readers.adaptorstate`.
     """
 
     def __init__(self, name: str, adaptor: Adaptor, state: AdaptorState | None = None) -> None:

@@ -35,7 +35,7 @@ class KeptReader(msgspec.Struct, frozen=True):
 
 
 class Left(msgspec.Struct, frozen=True):
-    """Relation of a dropped reader, which no reader fills any more."""
+    """Relation that a dropped reader has filled, and that no reader fills any more."""
 
     relation: Relation
     """The relation; its columns cannot change, because the log has rows of it."""
@@ -81,7 +81,8 @@ class KeptReaders(msgspec.Struct, frozen=True):
         )
 
     def relations(self) -> tuple[Relation, ...]:
-        """Return the relations that views may use: the market's, those of readers, and those whose rows stay."""
+        """Return the relations that views may use: those of the market, of readers, and of dropped readers whose rows
+        stay."""
         own = [own_relation(reader.wanted) for reader in self.readers if not reader.is_leaving]
         stayed = [left.relation for left in self.left if left.stays]
         known = {relation.name: relation for relation in (*MARKET_RELATIONS, *stayed, *own) if relation is not None}
@@ -111,7 +112,7 @@ class KeptReaders(msgspec.Struct, frozen=True):
 
 
 def own_relation(wanted: NewReader) -> Relation | None:
-    """Return the relation that a reader alone fills; None for a feed, which fills the market's."""
+    """Return the relation that a reader alone fills; None for a feed, which fills the relations of the market."""
     if wanted.adaptor == FEED_ADAPTOR:
         return None
     columns = tuple(Column(each.name, each.type, each.nullable, each.scale) for each in wanted.columns)
@@ -124,7 +125,7 @@ def space_of(number: int) -> str:
 
 
 def load(space: ObjectSpace) -> KeptReaders:
-    """Return the readers in the space; an empty record for a directory that has not recorded any."""
+    """Return the readers in the space; an empty record for a directory that has never had a reader."""
     kept: KeptReaders = space.get_or_create(PersistedValue, _NAME, Schema(KeptReaders), initial=KeptReaders()).value
     return kept
 

@@ -1,7 +1,7 @@
 """Creation of the source, the adaptor and the origin of a reader from the request for it.
 
-A source is the stream of a server, or a file below one of the configured directories. Neither ``..`` in its name nor
-links can lead out of these directories.
+A source is the stream of a server, or a file below one of the configured directories. Neither ``..`` in the name of a
+file nor a link can lead out of these directories.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def file_below(given: str, directories: Sequence[Path]) -> Path:
 
 
 class FileBelow(FileSource):
-    """File of a reader; its path is checked each time that it is opened."""
+    """File of a reader, whose path is checked each time that the file is opened."""
 
     def __init__(self, given: str, directories: Sequence[Path], origin_id: int, codec: Codec | None) -> None:
         super().__init__(Path(given), origin_id, codec=codec)
@@ -142,7 +142,7 @@ def make_origin(
 def try_out(wanted: NewReader, around: Surroundings) -> ForeignAdaptor | None:
     """Raise `ServiceError` for an invalid reader; nothing is opened or kept.
 
-    Returns the adaptor if it is an installed one, because it might be impossible to create it a second time.
+    Returns the adaptor if it is an installed one, because a second attempt to create it might fail.
     """
     relation = own_relation(wanted)
     if relation is not None:
@@ -245,7 +245,7 @@ def _rows(
     else:
         codec = None
     deletions = options.flag("deletions")
-    options.text(TIME_OPTION)  # taken, so that it is not unknown; `time_of` checks it
+    options.text(TIME_OPTION)  # taken, so that the option is not unknown; `time_of` checks the value
     if deletions and wanted.options.get(TIME_OPTION):
         raise CatalogueError(f"expected rows of reader {wanted.name} to be deleted or to have a time, was both")
     time_of(relation, wanted.options)

@@ -1,10 +1,10 @@
 """Service that adds and drops readers of a running runtime, each at a cut of all inputs, and reports all inputs.
 
-The list of readers is in the object space (`runtime.service.readers.kept`). It changes in the barrier that also begins
-or ends the origin, so that one epoch has both or neither. A reader is dropped with its rows in two steps. At a first
-cut it stops reading, and SQL can no longer use its relation. Then the relation's rows, which no reader changes any
-more, are read from the log and deleted at a second cut; very many rows need several cuts. If the process is killed in
-between, the next start continues with the second step.
+The list of readers is in the object space (`runtime.service.readers.kept`). The list changes in the barrier that also
+begins or ends the origin, so that an epoch has both changes or neither. A reader is dropped with its rows in two steps.
+At a first cut the reader stops reading, and SQL can no longer use its relation. Then the relation's rows, which no
+reader changes any more, are read from the log and deleted at a second cut; very many rows need several cuts. If the
+process is killed between the two steps, the next start continues with the second step.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ReaderService:
         self._origins: dict[str, tuple[Origin, Inlet]] = {}
         self._is_paused = self._is_replay_paused = False
         self.losses: Counter[str] = Counter()
-        """Origin name → number of its lost connections, including the feed."""
+        """Name of a reader or of the feed → number of lost connections."""
         self._ingest: Ingest | None = None
         self._catalogue: Catalogue | None = None
         self.kept = keeping.load(writer.space)
@@ -88,7 +88,7 @@ class ReaderService:
         for reader in self.kept.readers:
             if not reader.is_leaving:
                 name = reader.wanted.name
-                if name in inputs.names:  # both would share one cut
+                if name in inputs.names:  # the input and the reader would share one cut
                     raise ServiceError(
                         f"expected another name for the upstream, was {name}, the name of a reader in "
                         f"{config.directory}"
@@ -108,7 +108,7 @@ class ReaderService:
                 self._empty(reader, self._writer.epoch)
 
     def gates(self) -> dict[str, Inlet]:
-        """Return origin name → its inlet, including the feed's."""
+        """Return the inlets of the readers and of the feed, by name."""
         own = {FEED: self._inputs.feed.gate} if self._inputs.feed else {}
         return {**own, **{name: gate for name, (_, gate) in self._origins.items()}}
 
@@ -170,7 +170,7 @@ class ReaderService:
         epoch = await in_time(self._reactor, emptied, timeout_s)
         return (_LATER, changed) if epoch is None else (_DONE, msgspec.structs.replace(changed, epoch=epoch))
 
-    # Changes of readers, which exclude each other and changes of views
+    # Changes of readers; while one runs, no other change of readers or views runs
 
     async def _add(self, wanted: NewReader) -> tuple[int, ChangedReader]:
         ingest, _ = self._parts()
@@ -200,7 +200,7 @@ class ReaderService:
     async def _drop(
         self, name: str, rows: Literal["leave", "stay"]
     ) -> tuple[ChangedReader, Deferred[int | None] | None]:
-        """Return the outcome, and the Deferred of `_empty` if rows are still to be deleted."""
+        """Drop a reader; return the outcome, and the Deferred of `_empty` if rows are still to be deleted."""
         ingest, _ = self._parts()
         reader = self._find_droppable(name)
         own = own_relation(reader.wanted)
@@ -351,7 +351,8 @@ class ReaderService:
 
 
 _TRIES: Final = 3
-"""Number of attempts to read the log, whose first epochs may be retired meanwhile; each uses the newest snapshot."""
+"""Number of attempts to read the log, whose first epochs may be retired during an attempt. Each attempt begins with the
+newest snapshot."""
 
 
 def rows_that_leave(

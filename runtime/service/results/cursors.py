@@ -108,7 +108,8 @@ class Cursors:
     """All cursors of a service. Not thread-safe."""
 
     def __init__(self, limits: CursorLimits, now_s: Callable[[], float], secret: bytes | None = None) -> None:
-        """Create an empty set of cursors; ``secret`` is the key of the marks in their names, a random one if None."""
+        """Create an empty set of cursors; ``secret`` is the key of the marks in the names of cursors, None for a random
+        key."""
         self.limits = limits
         self._now_s = now_s
         self._secret = secret or secrets.token_bytes(32)

@@ -1,7 +1,8 @@
 """Full results: a version of all views on Spark in one segment of the result log, from which a restart resumes.
 
-A full result is built as a restart would restore a hub, from the previous full result and the results since then. It
-has the state of that hub: the catalogue, the rows, the reasons of failed views, and the first epoch of each view.
+A full result is built as a restart would restore a hub, from the previous full result and the results since then. A
+full result has the state of such a hub: the catalogue, the rows, the reasons of failed views, and the first epoch of
+each view.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 A subscriber receives a snapshot of each of its views, then the changes. While its connection is full, changes wait in
 one bounded queue for all slow subscribers of the view. When the connection has room again, the subscriber receives the
 sum of these changes, or a new snapshot if the queue has overrun. Slow subscribers therefore use bounded memory. Changes
-wait in the same way for all subscribers while the owner holds back a stale lane. Its subscribers then receive nothing,
-not even heartbeats, and recognise by the silence that the views are stale.
+wait in the same way while the owner holds back a stale lane. The subscribers to versions of that lane then receive
+nothing, not even heartbeats, and recognise by the silence that the views are stale.
 
-`runtime.service.subscriptions.CommittedViews` serves the subscribers that follow committed epochs instead of versions.
+`runtime.service.subscriptions.CommittedViews` serves the subscribers that follow committed epochs instead of versions;
+committed epochs are never held back.
 
 Each lane has its own versions. Versions of the Spark lane are epochs; versions of the express lane are steps, many in
 one epoch. Derived streams are shown as views of a lane of their own, whose steps are the ends of epochs.
@@ -50,14 +51,14 @@ _READ_NS: Final = 5_000_000_000
 
 
 class _Version(msgspec.Struct, frozen=True, dict=True):
-    """Version of a lane, or of a view of it."""
+    """Version of a lane, or of one of the lane's views."""
 
     epoch: int = 0
     """Newest epoch whose changes are all in the version."""
     step: int = 0
     """Step of the express lane."""
     cuts: Mapping[str, Cut] = {}
-    """Origin → its last message whose changes the version has."""
+    """Origin → cut at the last message whose changes the version has."""
 
     @cached_property
     def feed(self) -> dict[str, tuple[str, int]]:
@@ -71,7 +72,8 @@ class HubConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most_subscribers: int = 1000
     """Greatest number of subscribers at the same time."""
     tuple_queues: Literal["shared", "own"] = "shared"
-    """Queues of changes for slow subscribers: one queue for all subscribers of a view, or one for each."""
+    """Queues of changes for slow subscribers: one queue for all subscribers of a view, or a queue for each
+    subscriber."""
     queue_kilobytes: int = 4096
     """Size in kilobytes of a view's queue beyond which a slow subscriber gets a snapshot instead."""
 
@@ -92,8 +94,8 @@ class Hub:
         """Create a hub with the views of a program.
 
         ``epochs`` reads committed epochs; without it there are no subscriptions to them. ``kernels`` compiles the
-        kernel that adds changes to results; without it that kernel is interpreted. ``shown`` returns the part of a
-        program whose views are read from a lane.
+        kernel that adds changes to results; without ``kernels`` this kernel is interpreted. ``shown`` returns the part
+        of a program whose views are read from a lane.
         """
         self._kernels = kernels
         self.program = program
@@ -133,7 +135,7 @@ class Hub:
         return tuple(sorted(self._views.values(), key=lambda view: (view.lane != "stream", view.home)))
 
     def is_on_spark(self, name: str) -> bool:
-        """Return True if a view is of the express lane and Spark maintained it, too, at Spark's newest version."""
+        """Return True if, at Spark's newest version, Spark also maintains this view of the express lane."""
         return name in self._recorded
 
     @property
@@ -152,7 +154,7 @@ class Hub:
         return self.cuts_of("spark")
 
     def cuts_of(self, lane: Lane) -> dict[str, Cut]:
-        """Return the cut of each origin: its last message that all views of a lane cover."""
+        """Return the cut of each origin: the last message of the origin that all views of a lane cover."""
         return dict(self._versions[lane].cuts)
 
     def epoch(self, lane: Lane) -> int:
@@ -192,7 +194,8 @@ class Hub:
         return any(self._is_in(name, lane) for subscription in self._subscriptions for name in subscription.names)
 
     def has_version(self, name: str) -> bool:
-        """Return True once a view's lane has published a version; after the first start Spark needs time for that.
+        """Return True once a view's lane has published a version; Spark publishes its first version a while after the
+        start.
 
         Raises `KeyError` if the view is unknown.
         """
@@ -212,7 +215,7 @@ class Hub:
         return self._held_lanes
 
     def hold(self, lanes: Collection[Lane] = _LANES) -> None:
-        """Hold back the views of these lanes, which are stale, and release those of all other lanes."""
+        """Hold back the views of ``lanes``, which are stale, and release the views of all other lanes."""
         self._held_lanes = frozenset(lanes)
         for subscription in tuple(self._subscriptions):
             subscription.hold()
@@ -241,7 +244,7 @@ class Hub:
         """Set the state of a lane of this process at the start: as of the newest epoch, whose cuts are ``cuts``.
 
         ``program`` has the lane's views, or the derived streams as views (`runtime.plan.stream_views`). ``rows`` maps
-        each view to its rows with their weights, ``failed`` each failed view to the reason.
+        each view to its rows with weights; ``failed`` maps each failed view to the reason of the failure.
         """
         self._adopt(lane, program, epoch)
         self._apply(lane, rows, failed, _Version(epoch, cuts=cuts))
@@ -286,7 +289,8 @@ class Hub:
             self.committed.committed(footer, rows)
 
     def fail_lane(self, lane: Lane, reason: str) -> None:
-        """End the views of a lane that has failed: without an error, subscribers would take them for unchanged."""
+        """Mark the views of a failed lane as failed; without an error, subscribers would take these views for
+        unchanged."""
         part = self._programs.get(lane)
         failed = {view.name: reason for view in part.views if view.name not in self._failed} if part else {}
         self._failed |= failed
@@ -297,8 +301,8 @@ class Hub:
     def subscribe(self, names: Sequence[str], listener: Listener, start: Start | None = None) -> Subscription | None:
         """Return a subscription to these views, None if there are too many subscribers.
 
-        With a ``start`` the subscription follows committed epochs, otherwise versions. Nothing is sent before its
-        `catch_up` or `resume` is called.
+        With a ``start`` the subscription follows committed epochs, otherwise versions. Nothing is sent before
+        `catch_up` or `resume` of the subscription is called.
         """
         if self.subscribers >= self._config.most_subscribers:
             return None
@@ -327,7 +331,8 @@ class Hub:
         return len(self._subscriptions) + (self.committed.subscribers if self.committed else 0)
 
     def heartbeat(self) -> None:
-        """Send a heartbeat with the newest epoch to every subscriber whose views are fresh."""
+        """Send a heartbeat to every subscriber to fresh versions, and to every subscriber that follows committed
+        epochs."""
         message = Message(FrameHeader("heartbeat", "", 0, self.version, time_ns=self._now_ns()))
         for subscription in tuple(self._subscriptions):
             subscription.heartbeat(message)
@@ -373,7 +378,7 @@ class Hub:
         self._programs[lane] = part
         views = {view.name: view for view in part.views}
         gone = [name for name, view in self._views.items() if view.lane == lane and name not in views]
-        # A new view may have the name of a view of another lane, which is late and has not dropped it yet.
+        # A new view may have the name of a dropped view of another lane, if that lane is late and still has the view.
         gone += [name for name in views if name in self._views and self._views[name].lane != lane]
         for name in gone:
             if self.committed is not None:

@@ -7,8 +7,8 @@ readers that cannot be read again ───────────────�
 everything accepted is formatted and applied ─▶ a last epoch is durable ─▶ Spark has published and committed it
 ```
 
-All steps together have one timeout. The step at which it expires is logged, and no result is lost: the feed is read
-again from the last cut, and the next start publishes the epochs that Spark has not published. Only a reader whose
+All steps together have one timeout. The step at which the timeout expires is logged, and no result is lost. The next
+start reads the feed again from the last cut, and publishes the epochs that Spark has not published. Only a reader whose
 sender cannot repeat its input loses input that was not sealed. A commit that has begun is completed before the
 directory is closed, even after the timeout.
 """
@@ -57,7 +57,7 @@ class StopParts(Protocol):
         """Close the epoch unless it is empty; ``on_sealed`` is called on any thread, even after an error."""
 
     def settle(self) -> int:
-        """Return the newest epoch once it is durable; on a thread of the pool; raises the errors of commits."""
+        """Return the newest epoch once it is durable; raises the errors of commits. Runs on a thread of the pool."""
 
     def finish_spark(self, epoch: int, timeout_s: float) -> None:
         """Return once Spark has published and committed an epoch; raise `SparkLaneError` if it does not.

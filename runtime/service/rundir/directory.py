@@ -1,4 +1,4 @@
-"""Run directory of a live runtime: its lock, its first epochs, and the check that it fits the configuration.
+"""Run directory of a live runtime: its lock, its first epochs, and the check that the directory fits the configuration.
 
 A directory whose first start fails is left as it was.
 """
@@ -35,11 +35,11 @@ __all__ = ["DirectoryLock", "RunDirectory", "left_as_found"]
 
 
 class DirectoryLock:
-    """Exclusive lock of a run directory until it is released; the file names the process that holds it.
+    """Exclusive lock of a run directory; the lock's file names the process that holds the lock.
 
     The operating system releases the lock when the process ends. On a file system without locks nothing is locked. Then
-    the lock of the state database keeps a second process out, or else the first process detects that the second one has
-    claimed the directory. Not thread-safe.
+    a second process is refused by the lock of the state database, or else the first process detects that the second
+    process has claimed the directory. Not thread-safe.
     """
 
     def __init__(self, directory: Path, holder: Claim) -> None:
@@ -69,9 +69,8 @@ class DirectoryLock:
 def left_as_found(directory: Path) -> Iterator[None]:
     """Restore a directory that was missing or empty, if the body of the ``with`` statement raises.
 
-    A runtime whose start is refused, for example because a view does not compile, would otherwise leave a directory
-    that the next start takes for that of an earlier run. A directory that was not empty is not touched, nor one that
-    another process uses.
+    A start may be refused, for example because a view does not compile. Files of such a start would make the next start
+    resume from a run that never began. A directory that was not empty, or that another process uses, is not touched.
     """
     above = next((parent for parent in (directory, *directory.parents) if parent.exists()), None)
     was_empty = not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
@@ -99,7 +98,7 @@ def _clear(directory: Path, above: Path | None) -> None:
 
 
 class RunDirectory:
-    """Run directory that is locked and open: a new one with its first epochs, or an existing one that is resumed."""
+    """Run directory that is locked and open. A new directory has its first epochs; an existing directory is resumed."""
 
     def __init__(
         self,
@@ -127,7 +126,7 @@ class RunDirectory:
             self._lock = DirectoryLock(directory, holder)
             undone.callback(self._lock.release)
             self.claim = DirectoryClaim(directory, holder, disk)
-            """Claim by which this process detects that another one has taken the directory."""
+            """Claim by which this process detects that another process has taken the directory."""
             self.writer = EpochWriter(
                 directory, now_ns, on_epoch, disk=disk, claim=self.claim, committer=CommitterThread()
             )
@@ -174,7 +173,7 @@ class RunDirectory:
     def _check_streams(self) -> None:
         """Raise `ServiceError` for a stream that reads a relation which the upstreams do not have.
 
-        The stream was created when there were no upstreams; it would wait for rows for ever.
+        Such a stream was created when there were no upstreams; it would wait for rows for ever.
         """
         missing = missing_of(self._config.upstreams)
         for stream in decode_program(self.writer.control).streams:
@@ -195,7 +194,7 @@ class RunDirectory:
     def _is_spark_wanted(self, program: Program) -> bool:
         """Return True if Spark is to run, by the configuration or else by the views and the directory.
 
-        Raises `ServiceError` if the views need Spark and it is switched off, or if epochs that it needs are retired.
+        Raises `ServiceError` if views need Spark and Spark is switched off, or if epochs that Spark needs are retired.
         """
         wanted, directory = self._config.runs_spark, self._config.directory
         alone = [view.name for view in program.views if view.lane == "spark"]

@@ -1,9 +1,9 @@
-"""Upkeep of a run directory, which keeps the directory small in the background without delaying epochs.
+"""Upkeep of a run directory, which limits the size of the directory in the background without delaying epochs.
 
-Relation snapshots and full results are taken periodically; epochs and results that they replace are retired once every
-consumer has passed them. If the directory still reaches its limit, the owner is notified to pause all inputs until
-there is room again. In the meantime all files that are not needed are retired, even those that the settings keep for a
-replay.
+Relation snapshots and full results are taken periodically. They replace earlier epochs and results, which are retired
+once every consumer has passed them. If the directory still reaches its limit, the owner is notified to pause all inputs
+until there is room again. While the inputs are paused, all files that are not needed are retired, even those that the
+settings keep for a replay.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ __all__ = ["SnapshotConfig", "Upkeep", "UpkeepConfig", "used_bytes"]
 _ROOM: Final = 0.9
 """Fraction of the limit below which paused inputs resume."""
 _TICKS: Final = 10
-"""Number of ticks between two checks: each check visits all files of the directory, perhaps ten thousand of them."""
+"""Number of ticks between two checks. A check visits all files of the directory, which may be ten thousand."""
 _MOST_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 """Size in bytes above which the output of Spark's Java is truncated."""
 
 
 class SnapshotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Intervals of relation snapshots, which are taken at whichever limit comes first, and of full results."""
+    """Intervals of relation snapshots and of full results; a snapshot is taken when the first of its limits is
+    reached."""
 
     epochs: int = 1000
     """Number of epochs between two snapshots; 0 for no snapshots at all, so that the log is never retired."""
@@ -52,10 +53,10 @@ class UpkeepConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Upkeep:
-    """Worker that takes snapshots and retires files when they are due, one task at a time, on its own thread.
+    """Worker that takes snapshots and retires files as they become due, one task at a time, on its own thread.
 
-    `sealed` is called by the thread that seals, everything else by the owner's. The lock guards the counts and the
-    thread; all other state that `_work` uses belongs to the running thread.
+    `sealed` is called by the thread that seals, all other methods by the owner's thread. The lock guards the counts and
+    the thread; all other state that `_work` uses belongs to the running thread.
     """
 
     _log = Logger()
@@ -76,8 +77,8 @@ class Upkeep:
 
         Each callable of ``passed`` returns the last epoch that a consumer will not read any more. ``put_full`` appends
         a full result to the result log. ``on_full`` is called with True when the directory has reached its limit, and
-        with False when there is room again. All of them are called on the thread of the upkeep. ``fence`` raises if
-        another process has taken the directory: then no snapshot is taken and no file is retired.
+        with False when there is room again. All of these callables are called on the thread of the upkeep. ``fence``
+        raises if another process has taken the directory: then no snapshot is taken and no file is retired.
         """
         self._config = config
         self._directory = directory
@@ -175,7 +176,8 @@ class Upkeep:
     def _note_damaged(self) -> bool:
         """Log damaged snapshots and results that were skipped since the last call; return True if there are new ones.
 
-        Retirement may remove damaged files, and reports again those that remain; only the latter are then remembered.
+        Retirement may remove damaged files, and reports the remaining ones again; only the remaining files are then
+        remembered.
         """
         damaged = frozenset((*self._snapshots.torn.values(), *self._results.torn))
         self._snapshots.torn.clear()

@@ -8,9 +8,9 @@ QuestionWorkers ─take─▶ Worker ──messages over pipes──▶ process 
                                                                                 no settings, limits
 ```
 
-A process is started by the first question that needs it and then kept; there are at most as many processes as questions
-that may be answered at a time. A process has no secrets in its environment and a limited address space, and ends with
-its runtime. This package imports little, because each process has to import it.
+A process is started by the first question that needs it, and is then reused by later questions. The number of processes
+is at most the number of questions that may be answered at a time. A process has no secrets in its environment and a
+limited address space, and ends with its runtime. This package imports little, because each process has to import it.
 """
 
 from runtime.service.sandbox.limits import AskError, AskLimits, CostlyError

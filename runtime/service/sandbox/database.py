@@ -36,8 +36,8 @@ _CLOCK: Final = (
     "CREATE MACRO current_localtime() AS CAST(CAST(main.now() AS TIMESTAMP) AS TIME)",
     "CREATE MACRO age(a) AS system.main.age(CAST(main.today() AS TIMESTAMP), a), (a, b) AS system.main.age(a, b)",
 )
-"""Statements that define DuckDB's other functions of the clock by ``now()``. DuckDB replaces ``current_timestamp`` and
-similar words by calls of these functions."""
+"""Statements that define all clock functions of DuckDB except ``now()``, by calls of ``now()``. DuckDB replaces
+``current_timestamp`` and similar words by calls of these functions."""
 
 
 class Answer(msgspec.Struct, frozen=True, eq=False):

@@ -1,8 +1,9 @@
-"""Conversion of those columns of an answer whose types Arrow does not have, or has with fewer values than DuckDB.
+"""Conversion of the columns of an answer whose types Arrow lacks, or represents with fewer values than DuckDB.
 
-DuckDB's Arrow stream would have the internal bytes of BIT, BIGNUM, VARIANT and GEOMETRY, a TIME WITH TIME ZONE without
-its offset, and only the lowest bits of a UHUGEINT or an INTERVAL that is too large. Therefore DuckDB converts these
-columns first: the former types to text; the latter two to types of Arrow, with an error for a value that is too large.
+In DuckDB's Arrow stream, BIT, BIGNUM, VARIANT and GEOMETRY would be internal bytes, and a TIME WITH TIME ZONE would
+lack its offset. A UHUGEINT or an INTERVAL that is too large would lose its highest bits. Therefore DuckDB converts
+columns of these types first. A UHUGEINT or an INTERVAL becomes a type of Arrow, with an error for a value that is too
+large; the other types become text.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ __all__ = ["AskError", "AskLimits", "CostlyError"]
 
 
 class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Bounds of each question, and of all of them together."""
+    """Bounds of each question, and of all questions together."""
 
     at_once: int = 2
     """Greatest number of questions that are answered at a time, each in its own process; 0 to answer none."""
@@ -22,8 +22,7 @@ class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     memory_bytes: int = 512 * 1024 * 1024
     """DuckDB's memory for a question, in bytes; nothing is written to disk."""
     growth_bytes: int = 3 * 1024 * 1024 * 1024
-    """Greatest growth of the address space of a question's process, in bytes, above that of a process without a
-    question.
+    """Greatest growth of the address space of a question's process, in bytes, above the size without a question.
 
     The growth consists of the tables that the question reads, DuckDB's memory, and the results of expressions, which
     DuckDB does not count as its memory.

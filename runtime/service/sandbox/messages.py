@@ -8,9 +8,9 @@ Worker ◀─Started── process
        ◀─Answered, an Arrow stream, Ended──     its rows
 ```
 
-The process may reply with `Refused` in place of any of its messages except the first, if it cannot continue. In place
-of `Given` the worker may send another `AskedQuestion`. A message is its length followed by msgpack; rows are Arrow's
-IPC streams, in batches.
+A process that cannot continue may reply with `Refused` in place of any of its messages except the first. The worker may
+send another `AskedQuestion` in place of `Given`. A message is its length followed by msgpack; rows are Arrow's IPC
+streams, in batches.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class AskedQuestion(msgspec.Struct, frozen=True, tag=True):
     """Question to be checked."""
 
     number: int
-    """Number of the question in this process, ascending from 1; an interrupt names it."""
+    """Number of the question in this process, ascending from 1; an interrupt contains this number."""
     sql: str
     epoch: int | None = None
     """Epoch of the request; the text may name an epoch, too."""
@@ -94,7 +94,7 @@ class GivenTable(msgspec.Struct, frozen=True):
 
     name: str
     columns: tuple[Column, ...] = ()
-    """Columns of a relation or a view; a table without them is read unchanged."""
+    """Columns of a relation or a view; a table without columns here is read unchanged."""
 
 
 class Given(msgspec.Struct, frozen=True, tag=True):
@@ -137,9 +137,9 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     """End of an answer."""
 
     refused: Refused | None = None
-    """Error that has ended the stream early, so that its rows must not be used; None if it is complete."""
+    """Error that has ended the stream early, so that its rows must not be used; None for a complete stream."""
     is_spent: bool = False
-    """True if the process must not be used for another question, as it has not returned the memory of this one."""
+    """True if the process must not be used for another question, as it has not returned the memory of this question."""
 
 
 def send(stream: BinaryIO, message: msgspec.Struct) -> None:
@@ -152,7 +152,7 @@ def send(stream: BinaryIO, message: msgspec.Struct) -> None:
 
 
 def receive(stream: BinaryIO, kind: Any) -> Any:
-    """Return the next message, whose type is one of a union.
+    """Return the next message; ``kind`` is the type of the message, or a union of types.
 
     Raises `EOFError` at the end of the stream, `ValueError` and `msgspec.DecodeError` for anything else.
     """
@@ -170,7 +170,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 
 def is_readable(descriptor: int, wait_s: float | None) -> bool:
-    """Return True if there are bytes to read, or the end, within ``wait_s`` seconds; None waits without a limit."""
+    """Return True if bytes or the end can be read within ``wait_s`` seconds; None waits without a limit."""
     poll = select.poll()  # poll, because select fails for descriptors from 1,024 on
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(None if wait_s is None else wait_s * 1000))
@@ -186,7 +186,8 @@ class _BoundedReader:
         self._most_bytes = self._left_bytes = most_bytes
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most ``size`` bytes, fewer at the end; raises `ValueError` if they exceed the limit."""
+        """Return at most ``size`` bytes, fewer at the end; raises `ValueError` if ``size`` exceeds what is left of the
+        limit."""
         if not 0 <= size <= self._left_bytes:
             raise ValueError(f"expected a stream of at most {self._most_bytes} bytes, was a longer one")
         self._left_bytes -= size
@@ -197,5 +198,5 @@ class _BoundedReader:
 
 
 def arrow_stream(stream: BinaryIO, most_bytes: int) -> Any:
-    """Return a reader of the Arrow stream that begins here; it raises an error beyond ``most_bytes``."""
+    """Return a reader of the Arrow stream that begins here; the reader raises an error beyond ``most_bytes``."""
     return pa.ipc.open_stream(pa.PythonFile(_BoundedReader(stream, most_bytes), "r"))

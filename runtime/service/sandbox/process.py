@@ -1,4 +1,4 @@
-"""Process in which questions run, one after another, each in a database of its own.
+"""Process in which questions run one after another, each question in its own database.
 
 ```
 python -m runtime.service.sandbox.process INTERRUPTS addresses|memory LIMITS
@@ -50,8 +50,8 @@ __all__ = ["main"]
 _INTERRUPT_S: Final = 0.05
 """Interval in seconds at which a question is interrupted again, and the memory is checked."""
 _LATE_S: Final = 5.0
-"""Time in seconds after the deadline of a question at which the process ends by itself, if its runtime has not ended
-it."""
+"""Time in seconds after the deadline of a question at which the process ends itself, if the runtime has not ended the
+process before."""
 _MOST_FILE_BYTES: Final = 64 * 1024
 """Greatest size in bytes of a file that the process can write: its standard error."""
 _OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
@@ -62,8 +62,8 @@ _SPENT: Final = 1 / 8
 class _Interrupts:
     """Thread that interrupts the running question, and ends the process when its runtime has ended.
 
-    DuckDB discards an interrupt that arrives before it runs, so that a question is interrupted repeatedly until it
-    ends.
+    DuckDB discards an interrupt that arrives before the question runs. Therefore a question is interrupted repeatedly
+    until it ends.
     """
 
     def __init__(self, pipe: int, most_bytes: int | None) -> None:
@@ -76,7 +76,7 @@ class _Interrupts:
         threading.Thread(target=self._run, name="interrupts", daemon=True).start()
 
     def set(self, number: int, sandbox: Sandbox | None) -> None:
-        """Set the number of the current or next question, and the sandbox while the question runs, else None."""
+        """Set the number of the current or next question, and the sandbox of a running question, None if none runs."""
         with self._lock:
             self._number, self._sandbox = number, sandbox
 
@@ -211,7 +211,7 @@ def main() -> None:
 
 
 def _warm_up(limits: AskLimits) -> None:
-    """Answer a question, so that libraries that are loaded at their first use are loaded."""
+    """Answer a question, in order to load the libraries that are loaded at their first use."""
     sandbox = Sandbox(limits)
     sql = checked("SELECT now() AS a, 'x' AS b, x.* FROM x", sandbox.connection).sql
     rows = pa.Table.from_arrays([pa.nulls(1, pa.float64())], ["0"])  # Arrow imports pandas for Python values

@@ -1,6 +1,6 @@
 """Check that a question is one SELECT over relations and views alone.
 
-The text is parsed by DuckDB's own parser, so that the check cannot understand it differently than DuckDB will. Names
+The text is parsed by DuckDB's own parser, so that the check and DuckDB cannot understand the text differently. Names
 are checked in the parser's tree. When the question runs, the sandbox also refuses access to files, extensions and
 settings.
 """
@@ -53,15 +53,15 @@ class CheckedQuestion(msgspec.Struct, frozen=True):
     sql: str
     """SELECT of the question."""
     names: tuple[tuple[str, int], ...]
-    """Names of relations and views in lower case, each with the offset of its first use in bytes."""
+    """Names of relations and views in lower case, each with the offset of its first use, in bytes."""
     reads_clock: bool = False
     """True if the question may call a function of the clock."""
 
 
 def with_epoch(sql: str, epoch: int | None) -> tuple[str, int | None]:
-    """Return the SELECT without ``AS OF EPOCH n``, and the epoch that this names, or else the given epoch.
+    """Return the SELECT without ``AS OF EPOCH n``, and the epoch n; without such an ending, the SELECT and ``epoch``.
 
-    Raises `AskError` if both are given and differ.
+    Raises `AskError` if n and ``epoch`` are both given and differ.
 
     >>> with_epoch("SELECT 1 AS OF EPOCH 12;", None)
     ('SELECT 1 ', 12)
@@ -180,7 +180,8 @@ def _check_reads_only(sql: str, node: dict[str, Any]) -> None:
 def _expanded(sql: str, node: dict[str, Any], place: int, before: int) -> int:
     """Return the total `expansion` of values by the calls up to this node.
 
-    Calls in FROM do not count, because they yield their rows one by one. Raises `SqlError` if the total is too large.
+    Calls in FROM do not count, because such a call yields its rows one by one. Raises `SqlError` if the total is too
+    large.
     """
     name = str(node.get("function_name", "")).lower()
     if node.get("class") != "FUNCTION" or not is_expanding(name) or node.get("is_in_from"):
@@ -208,7 +209,8 @@ def _reads_clock(node: dict[str, Any]) -> bool:
 
 
 def _nodes(tree: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
-    """Yield all nodes of the tree, each before its parts, with the names of the tables of WITH that it can use."""
+    """Yield all nodes of the tree, each before its parts, with the names of the tables of WITH that the node can
+    use."""
     pending: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
     while pending:
         node, local = pending.pop()
@@ -220,10 +222,10 @@ def _nodes(tree: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
 
 
 def _parts(node: dict[str, Any], local: frozenset[str]) -> list[tuple[Any, frozenset[str]]]:
-    """Return the parts of a node, each with the tables of WITH that it can use.
+    """Return the parts of a node, each with the tables of WITH that the part can use.
 
-    A table of WITH can use the tables before it and, if it is recursive, itself in the right side of its UNION. All
-    other parts of the query, and of the queries inside it, can use all tables of WITH.
+    A table of WITH can use the tables before it; a recursive table can also use itself in the right side of its UNION.
+    All other parts of the query, and of the queries inside it, can use all tables of WITH.
     """
     parts: list[tuple[Any, frozenset[str]]] = []
     tables = node.get("cte_map")

@@ -40,7 +40,7 @@ NUMBER_BYTES: Final = 8
 TOO_LARGE: Final = 77
 """Exit code of a process that has grown too much, if the system does not limit the address space."""
 _KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "TZ")
-"""Variables of the environment that the process gets; no others, because they may be secret."""
+"""Variables of the environment that the process gets. It gets no other variables, because these may be secret."""
 _POLL_S: Final = 0.05
 """Interval in seconds between two checks while a process starts."""
 _EXIT_S: Final = 1.0
@@ -50,13 +50,14 @@ _STDERR_CHARACTERS: Final = 300
 _SLACK: Final = 2
 """Greatest factor between the size of an answer's stream, which has padding, and the answer's size in memory."""
 _SLACK_BYTES: Final = 1024 * 1024
-"""Size in bytes of a stream beyond that factor, for its metadata."""
+"""Number of bytes that a stream may have above `_SLACK` times the answer's size, for its metadata."""
 
 
 class Worker:
     """Process for questions.
 
-    Each question is one call of `check`, then one of `answer`; other threads may interrupt it and kill the process.
+    Each question is one call of `check`, followed by one call of `answer`. Other threads may interrupt the question and
+    kill the process.
     """
 
     def __init__(self, limits: AskLimits, *, limits_addresses: bool = sys.platform == "linux") -> None:
@@ -117,8 +118,8 @@ class Worker:
     def await_start(self, check: Callable[[], None] = lambda: None) -> None:
         """Wait until the process accepts questions; ``check`` is called while this waits, and may raise an error.
 
-        After such an error the process continues to start and can be used later, so that questions are answered in the
-        end even on a machine where the start takes longer than a question may.
+        After such an error the process continues to start and can be used later. Thus even on a machine where the start
+        takes longer than the timeout of a question, later questions are answered.
         """
         while not self._is_started:
             if is_readable(self._replies.fileno(), _POLL_S):
@@ -158,7 +159,7 @@ class Worker:
             return AnswerRows(answered.columns, table)
 
     def interrupt(self) -> None:
-        """Interrupt the current question, or the one that was sent last if that has not begun yet."""
+        """Interrupt the question that was sent last, whether it runs or has not begun yet."""
         with self._lock, suppress(OSError):
             if not self._is_closed:
                 os.write(self._interrupts, self._number.to_bytes(NUMBER_BYTES, "big"))
@@ -169,7 +170,7 @@ class Worker:
         self._process.kill()
 
     def end(self) -> None:
-        """End the process and release its resources; no other thread may wait for it."""
+        """End the process and release its resources; no other thread may wait for the process."""
         self._process.kill()
         self._process.wait()
         with self._lock:
@@ -275,9 +276,9 @@ class Cancellation:
 
 
 class QuestionWorkers:
-    """Pool of processes, started when they are needed and then kept. May be called from any thread.
+    """Pool of processes, which are started when they are needed and then reused. May be called from any thread.
 
-    The owner bounds the number of processes that are taken at a time, and so the number of all processes.
+    The owner bounds the number of processes that are taken at a time, and thereby the total number of processes.
     """
 
     def __init__(self, limits: AskLimits) -> None:
@@ -313,7 +314,7 @@ class QuestionWorkers:
             self._started(self._idle.append)
 
     def close(self) -> None:
-        """Kill all processes; the questions of those that are taken end with an error."""
+        """Kill all processes; the questions of processes that are taken end with an error."""
         with self._lock:
             self._is_closed = True
             for worker in self._taken:
@@ -323,9 +324,10 @@ class QuestionWorkers:
             worker.end()
 
     def _started(self, put: Callable[[Worker], None]) -> Worker:
-        """Start a process and ``put`` it into the pool; raises `AskError` if it cannot be started, or after `close`.
+        """Start a process and ``put`` it into the pool; raises `AskError` if the process cannot be started, or after
+        `close`.
 
-        The start does not hold the lock, for which `close` may wait on the reactor's thread.
+        The lock is not held during the start, because `close` may wait for the lock on the reactor's thread.
         """
         worker = Worker(self._limits)
         with self._lock:
@@ -340,7 +342,7 @@ def _environ(own: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a process, selected from that of the runtime."""
     root = str(Path(__file__).parents[3])
     path = os.pathsep.join(part for part in (root, own.get("PYTHONPATH", "")) if part)
-    # Arrow's and the C library's own pools reserve addresses that they do not use, which the limit would count.
+    # Arrow's and the C library's own pools reserve addresses without using them; the limit would count these addresses.
     pools = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
     kept = {name: own[name] for name in _KEPT_VARIABLES if name in own}
     return {**kept, "PYTHONPATH": path, **pools}

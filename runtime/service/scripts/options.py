@@ -1,7 +1,7 @@
 """Options of the streams of scripts, and of readers: format, schema and codec.
 
-An option that is not common to all streams is a field of the stream's format, and has the name of that field. Therefore
-a new format needs no change in this module.
+An option that is not common to all streams has the name of a field of the stream's format, and sets this field.
+Therefore a new format needs no change in this module.
 """
 
 from __future__ import annotations

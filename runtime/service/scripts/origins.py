@@ -37,7 +37,7 @@ def script_origins(
     *,
     numbered: bool = False,
 ) -> dict[int, Origin]:
-    """Return the origins that fill these relations, each at its position at the end of the writer's last epoch.
+    """Return the origins that fill these relations, each with its position at the end of the writer's last epoch.
 
     ``columns`` maps each relation to the columns that are read, None for all; other columns are not parsed. With
     ``numbered``, each row of a stream with deletions begins with its order number, as in DBToaster's files. Raises

@@ -1,4 +1,4 @@
-"""Run of a script, which reads its streams to their end, through engine, epochs and Spark, and yields its results."""
+"""Run of a script: the streams are read to their end through engine, epochs and Spark, and results are yielded."""
 
 from __future__ import annotations
 
@@ -74,8 +74,7 @@ class Result(msgspec.Struct, frozen=True):
     epoch: int
     """Epoch of the version."""
     view_class: str
-    """Class of the view: linear or reevaluated; ``stream`` for a derived stream, whose rows are those that it
-    retains."""
+    """Class of the view: linear or reevaluated; ``stream`` for a derived stream, whose retained rows are the result."""
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -94,7 +93,7 @@ class Counts(msgspec.Struct, frozen=True):
     origins: dict[str, OriginCounters]
     """File → counters of its tuples."""
     late: dict[str, int] = {}
-    """Derived stream → number of rows that arrived too late for it, which are dead letters."""
+    """Derived stream → number of rows that arrived too late, and became dead letters."""
 
 
 class _Listener(IngestListener):
@@ -112,7 +111,7 @@ class _Listener(IngestListener):
 
 
 def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, frozenset[str]]:
-    """Return relation → its columns that the program reads.
+    """Return the columns that the program reads, by relation.
 
     These are the columns that maps read, all columns of the relations that derived streams read and, if the program
     reads the time of epochs, the columns that determine this time.
@@ -151,9 +150,9 @@ class ScriptRun:
     ) -> None:
         """Compile the script.
 
-        ``runs_spark`` is True to run Spark, which then maintains all views, False not to run it, and None to run it if
-        there are views of its lane. Raises `ServiceError` if there are such views and Spark is not to run, and the
-        errors of `begun_program`.
+        If ``runs_spark`` is True, Spark runs and maintains all views; if it is False, Spark does not run; if it is
+        None, Spark runs if there are views of its lane. Raises `ServiceError` if there are such views and Spark is not
+        to run, and the errors of `begun_program`.
         """
         self._directory = directory
         self._streams = streams
@@ -173,11 +172,13 @@ class ScriptRun:
     def results(self, *, every_epoch: bool = False, on_starting: Callable[[], None] = lambda: None) -> Iterator[Result]:
         """Run the script, and yield each view's result at the end, or at every published version.
 
-        ``on_starting`` is called when the input has been read and Spark starts, which takes long. If Spark runs, its
-        results are yielded, and those of the express lane are compared with them at every version. A failed view has
-        no further results; at the end `ServiceError` names all failed views, and those whose lanes differ. Raises
-        `SparkLaneError` if Spark cannot run, `EngineError` if the input cannot be applied, and `ServiceError` also for
-        an origin whose tuples are all malformed; each message is one line.
+        ``on_starting`` is called when the input has been read and Spark starts, which takes long. If Spark runs,
+        Spark's results are yielded, and are compared with those of the express lane at every version. A failed view has
+        no further results.
+
+        Raises `SparkLaneError` if Spark cannot run, and `EngineError` if the input cannot be applied. Raises
+        `ServiceError` for an origin whose tuples are all malformed, and at the end if views have failed or their lanes
+        differ. Each message is one line.
         """
         if self._runs_spark and (missing := missing_requirement(os.environ)):
             raise SparkLaneError(f"{missing}; --lane express runs without Spark")

@@ -10,8 +10,8 @@ hub ──Message──▶ VersionSubscription ───────────
                      epoch and result log ── History ◀──────┘
 ```
 
-A message is encoded once in each format, however many subscribers receive it. A listener writes to an endless HTTP
-answer, to a browser page over a WebSocket (page.py), or to a client of PostgreSQL.
+A message is encoded once in each format, independently of the number of subscribers. A listener writes to an endless
+HTTP answer, to a browser page over a WebSocket (page.py), or to a client of PostgreSQL.
 """
 
 from runtime.service.subscriptions.committed import CommittedViews, Epochs, Start

@@ -1,9 +1,9 @@
-"""Views as of committed epochs, whose changes subscribers can resume after a restart of the runtime, even after a kill.
+"""Views as of committed epochs, which subscribers resume after a restart of the runtime, even after a kill.
 
-No change is sent before its epoch is committed. Views of the express lane are ahead of the committed epochs. A
-subscriber therefore begins with a snapshot that is taken at the end of an epoch and sent once that epoch is committed;
-afterwards it receives the changes in each epoch's segment, which the committer passes on. Versions of the Spark lane
-are durable before they are published.
+No change is sent before its epoch is committed. Views of the express lane are ahead of the committed epochs. Therefore
+a snapshot is taken at the end of an epoch, and sent to a new subscriber once that epoch is committed. Afterwards the
+subscriber receives the changes in each epoch's segment, which the committer passes on. Versions of the Spark lane are
+durable before they are published.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _ViewState:
         self.delivered = delivered
         """Newest epoch up to which all changes were sent to the subscribers that follow the view."""
         self.followers: dict[EpochSubscription, None] = {}
-        """Subscriptions to the view, including those that do not follow it yet."""
+        """Subscriptions to the view, including subscriptions that do not follow the view yet."""
         self.closed = delivered
         """Newest epoch whose end the view's current result has reached; not used on Spark."""
         self.is_open = False
@@ -91,7 +91,8 @@ class CommittedViews:
     ) -> None:
         """Start without views.
 
-        ``rows`` returns a view's current full result; ``failure`` the reason why it failed, empty if it has not.
+        ``rows`` returns a view's current full result; ``failure`` returns the reason why a view failed, empty if it has
+        not failed.
         """
         self._epochs = epochs
         self._queue = queue
@@ -120,7 +121,7 @@ class CommittedViews:
     # Called by the hub
 
     def adopt(self, view: View, since: int) -> None:
-        """Add a view that exists from an epoch on, which may not be committed yet."""
+        """Add a view that exists from the epoch ``since`` on; this epoch need not be committed yet."""
         stream = ViewStream(change_schema(view.columns), self._queue())
         self._views[view.name] = _ViewState(view, since, stream, self._at[view.lane][0])
 
@@ -131,7 +132,7 @@ class CommittedViews:
             state.delivered = state.closed = epoch
 
     def drop(self, name: str, epoch: int, reason: str) -> None:
-        """Remove a view that ends with an epoch; its subscribers are notified when that epoch is committed."""
+        """Remove a view that ends at an epoch; subscribers of the view are notified when that epoch is committed."""
         state = self._views.pop(name)
         if state.view.lane != "spark" and epoch > self._at[state.view.lane][0]:
             self._ending.append((epoch, state, reason))
@@ -139,14 +140,14 @@ class CommittedViews:
             self._end(state, reason)
 
     def updated(self, update: Update, lane: Lane = "express") -> None:
-        """Record a version of a lane of this process; it may be the version at the end of an epoch."""
+        """Record a version of a lane of this process, possibly the version at the end of an epoch."""
         if update.closes:
             self._closed_cuts[lane] = update.cuts
         for state in self._states(lane):
             if update.closes:
                 state.closed, state.is_open = update.epoch, False
                 if state.view.name in update.changes:
-                    state.pinned = None  # it may be of the same end of an epoch, but without these changes
+                    state.pinned = None  # the snapshot may be of the same epoch, but lacks these changes
                 self._pin(state)
             elif state.view.name in update.changes:
                 state.is_open = True
@@ -185,7 +186,7 @@ class CommittedViews:
                 self._begin_wanting(state, self._snapshot(state, *self._at["spark"]))
 
     def fail_lane(self, lane: Lane, reason: str) -> None:
-        """End the views of a lane that has failed, also for subscriptions that wait for a snapshot."""
+        """Report the failure of a lane to the subscribers of its views, also to those that wait for a snapshot."""
         self._failed_lanes[lane] = reason
         for state in self._states(lane):
             self._publish(state, None, reason)
@@ -293,7 +294,7 @@ class CommittedViews:
         return FrameHeader(kind, name, begin, end, feed, self._now_ns())
 
     def _find(self, name: str) -> _ViewState:
-        """Return the state of an existing view, or of one that is still followed up to its end."""
+        """Return the state of an existing view, or of a dropped view that is still followed up to its end."""
         state = self._views.get(name)
         return state or next(state for _, state, _ in self._ending if state.view.name == name)
 
@@ -311,7 +312,7 @@ class CommittedViews:
             self._publish(state, changes, footer.attributes.get(f"failed/{name}", ""), is_anew=is_anew)
 
     def _publish(self, state: _ViewState, rows: pa.Table | None, failed: str, *, is_anew: bool = False) -> None:
-        """Send a view's changes up to the newest epoch, if there are any, to the subscribers that follow it."""
+        """Send a view's changes up to the newest epoch, if there are any, to the subscribers that follow the view."""
         if failed:
             self._send(state, self._message(state, "error", None, failed))
         elif is_anew:
@@ -338,7 +339,7 @@ class CommittedViews:
                 self._touched[subscription] = None
 
     def _flush(self) -> None:
-        """Mark the end of messages that belong together; then subscriptions that begin again catch up."""
+        """Mark the end of messages that belong together; afterwards subscriptions that begin again catch up."""
         touched, self._touched = self._touched, {}
         for subscription in touched:
             subscription.flush()

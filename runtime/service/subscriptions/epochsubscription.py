@@ -1,4 +1,4 @@
-"""Subscription to committed epochs, each delivered exactly once, and the reader of past epochs by which it resumes."""
+"""Subscription to committed epochs, each delivered exactly once, and the reader of past epochs for resumption."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ class Past(msgspec.Struct, frozen=True, eq=False):
     """Changes of a view from an epoch on."""
 
     reached: int
-    """Last epoch that is covered: the requested one, or an earlier one if there are too many changes for one read."""
+    """Last epoch that is covered: the requested epoch, or an earlier epoch if there are too many changes for one
+    read."""
     rows: pa.Table | None = None
     """Changed rows with their columns and ``weight``, added up; None if nothing changed."""
     cuts: Mapping[str, Cut] = {}
     """Cuts of the origins at ``reached``; empty if no epoch was read."""
     gone: str = ""
-    """Reason why the changes cannot be read; empty if they were."""
+    """Reason why the changes cannot be read; empty if they were read."""
 
 
 class _Gone(Exception):
@@ -57,7 +58,7 @@ class History:
         self._lock = threading.Lock()
 
     def read(self, view: View, since: int, begin: int, end: int) -> Past:
-        """Return the changes of an existing view in the epochs ``(begin, end]``, or in the first of these epochs.
+        """Return the changes of an existing view in the epochs ``(begin, end]``, or only in the first of these epochs.
 
         ``since`` is the first epoch of a view of the Spark lane.
         """
@@ -72,7 +73,8 @@ class History:
                 return Past(begin, gone=f"epochs after {begin} cannot be read: {error}")
 
     def _epochs(self, view: View, begin: int, end: int) -> Iterator[Segment]:
-        """Yield the epochs after ``begin``; in each of them the view is the same, or does not exist yet."""
+        """Yield the epochs after ``begin``; raise `_Gone` if the view is not the same in all epochs in which it
+        exists."""
         if (first := self._log.first()) > begin + 1:
             raise _Gone(f"epoch {begin + 1} is retired, the first that is left is {first}")
         before: Program | None = None
@@ -128,8 +130,8 @@ def section_of(view: View) -> str:
 
 
 def _identity(program: Program, name: str) -> tuple[int, str] | None:
-    """Return the home and lane of a view or derived stream, which distinguish it from earlier and later ones of its
-    name; None if the program does not have it."""
+    """Return the home and lane of a view or derived stream, by which views of the same name differ; None if the program
+    has no such view."""
     views = (*program.views, *stream_views(program).views)
     match = next((view for view in views if view.name == name), None)
     return (match.home, match.lane) if match else None
@@ -139,7 +141,8 @@ class EpochSource(SubscriptionSource, Protocol):
     """Source of committed epochs."""
 
     def snapshot(self, name: str) -> Message | None:
-        """Return a view's full result at the newest epoch; None if it is not at the end of an epoch, see `want`."""
+        """Return a view's full result at the newest epoch; None if the view is not at the end of an epoch, see
+        `want`."""
 
     def delivered(self, name: str) -> int:
         """Return the newest epoch up to which all changes were sent to the subscribers that follow a view."""
@@ -161,11 +164,11 @@ class EpochSource(SubscriptionSource, Protocol):
 
 
 class EpochSubscription(Subscription):
-    """Subscription in which each view has a position: the epoch up to which its changes were delivered, without a gap.
+    """Subscription in which each view has a position: the epoch up to which all changes of the view were delivered.
 
-    A view that is not followed catches up from its position. Its changes come from the stream in which it waits, and
-    from the logs if the stream begins after the position. If the logs do not have them any more, a snapshot is sent,
-    with the reason.
+    A view that is not followed catches up from its position. Its changes come from the stream in which the view waits,
+    and from the logs if the stream begins after the position. If the logs no longer have these changes, a snapshot is
+    sent, with the reason.
     """
 
     _source: EpochSource
@@ -175,13 +178,14 @@ class EpochSubscription(Subscription):
         self._at = dict(start)
         """View that is not followed → its position; a view without a position begins with a snapshot."""
         self._goal: dict[str, int] = {}
-        """Waiting view → the epoch at which its stream begins; the logs are needed up to that epoch."""
+        """Waiting view → the epoch at which its stream begins; changes up to this epoch are read from the logs."""
         self._reasons: dict[str, str] = {}
         """View → reason why it begins with a snapshot."""
         self._pending: dict[str, object] = {}
         """View that waits for the logs or for the end of the open epoch → a token of the request."""
         self._is_reading = False
-        """True while the logs are read, which is done for one view at a time: at most one message waits for room."""
+        """True while the logs are read. Reads for several views follow one another, so that at most one message waits
+        for room."""
         self._ready: dict[str, Message] = {}
         """View → message that was read from the logs and waits for room."""
 
@@ -214,7 +218,7 @@ class EpochSubscription(Subscription):
             kept.pop(name, None)
 
     def _due(self, name: str) -> list[Message]:
-        """Return the messages that are available; afterwards the view is followed, or pending."""
+        """Return the available messages of a view, which afterwards is followed or pending."""
         if name in self._pending:
             return []
         ready = self._ready.pop(name, None)

@@ -1,4 +1,4 @@
-"""Subscriptions of a browser page over a WebSocket; `deltabook.wire.stream` defines their requests and events."""
+"""Subscriptions of a browser page over a WebSocket; `deltabook.wire.stream` defines the requests and events."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ class Views(Protocol):
 
 
 class _Followed(Listener):
-    """Listener of a page's subscription; it sends messages in frames, as many as the page has given credit for."""
+    """Listener of a page's subscription, which sends messages in frames; the page's credit bounds the number of
+    frames."""
 
     def __init__(self, page: Page, name: str, credit: int) -> None:
         self.subscription: Subscription | None = None

@@ -24,7 +24,7 @@ class Listener(Protocol):
         """Send a message; never blocks."""
 
     def flush(self) -> None:
-        """Mark the messages written since the last call as belonging together."""
+        """Mark the end of a group of messages: those written since the last call belong together."""
 
     def finish(self) -> None:
         """Close the connection after all written messages have been sent."""
@@ -86,7 +86,7 @@ class Subscription(ABC):
         self.catch_up()
 
     def hold(self) -> None:
-        """Stop sending views that the source holds back now, and catch up with views that it has released."""
+        """Stop sending views that the source now holds back, and catch up with views that the source has released."""
         for name in tuple(self._followed):
             if self._source.is_held(name):
                 self._wait(name)
@@ -101,7 +101,8 @@ class Subscription(ABC):
         self._listener.flush()
 
     def changed(self, name: str, message: Message) -> bool:
-        """Send a message of a view if it is followed; return True if it was sent, in which case `flush` must follow."""
+        """Send a message if its view is followed; return True if the message was sent, in which case `flush` must
+        follow."""
         if name not in self._followed:
             return False
         self._listener.write(message)
@@ -112,7 +113,7 @@ class Subscription(ABC):
         self._listener.flush()
 
     def dropped(self, name: str, message: Message) -> bool:
-        """Send the last message of a dropped view; if it was the last view, close the connection and return True."""
+        """Send the last message of a dropped view; if no view is left, close the connection and return True."""
         if name not in self._names:
             return False
         self._forget(name)
@@ -143,7 +144,7 @@ class Subscription(ABC):
 
     @abstractmethod
     def _due(self, name: str) -> list[Message]:
-        """Return the pending messages of a view, and follow the view from then on, or later if it must wait longer."""
+        """Return the pending messages of a view, and follow the view from now on, or later if it must wait longer."""
 
     def _unfollow(self, name: str) -> None:
         """Stop sending a view's messages at once."""

@@ -74,7 +74,7 @@ def queues(case: Literal["shared", "own"], capacity_bytes: int) -> QueueConfigur
 
 
 class ViewStream:
-    """Changes of one view for the subscribers that have to wait; all others receive them directly.
+    """Changes of one view for the subscribers that have to wait; all other subscribers receive changes directly.
 
     The queue is empty while no subscriber waits. Belongs to the owner's thread.
     """
@@ -104,7 +104,7 @@ class ViewStream:
             self._sum = None
 
     def take(self, subscriber: Hashable) -> list[Message] | None:
-        """End the waiting of a subscriber; return its messages with changes added up, or None if it has overrun.
+        """End the waiting of a subscriber; return its messages with changes added up, or None after an overrun.
 
         Subscribers that have waited equally long share the sum. Changes come first: an error is a view's last message.
         """
