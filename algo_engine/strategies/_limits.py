@@ -16,7 +16,7 @@ __all__ = ["AtLeastOne", "AtLeastZero", "Pace", "order_lots", "room_lots", "want
 AtLeastOne = Annotated[int, Meta(ge=1, le=2**62)]
 AtLeastZero = Annotated[int, Meta(ge=0, le=2**62)]
 MOST_TIMERS: Final = 200
-"""Greatest number of symbols whose evaluation a `Pace` delays by a timer; a strategy may set 256 timers in all."""
+"""Largest number of timers that a `Pace` or a `Taker` sets at once; a strategy may set 256 timers in all."""
 
 
 def wants(symbols: tuple[str, ...], symbol: str) -> bool:

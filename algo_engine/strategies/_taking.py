@@ -10,7 +10,7 @@ import msgspec
 
 from algo_engine.order import OrderEvent, Side
 from algo_engine.quotes import Quote
-from algo_engine.strategies._limits import AtLeastOne, AtLeastZero, order_lots, room_lots, wants
+from algo_engine.strategies._limits import MOST_TIMERS, AtLeastOne, AtLeastZero, order_lots, room_lots, wants
 from algo_engine.strategy import Strategy
 
 __all__ = ["Factor", "Taker", "TakerParameters", "thousandths"]
@@ -40,11 +40,16 @@ P = TypeVar("P", bound=TakerParameters)
 
 
 class Taker(Strategy[P], abc.ABC):
-    """Takes an order's size at the other side's best price when `side_of` returns a side."""
+    """Takes an order's size at the other side's best price when `side_of` returns a side.
+
+    A timer ends each order. While `MOST_TIMERS` orders wait for their timers, no further order is sent.
+    """
 
     def __init__(self, parameters: P) -> None:
         super().__init__(parameters)
         self._quiet_until_ns: dict[str, int] = {}
+        self._timed: set[str] = set()
+        """Timers that are set: client ids of orders, as text."""
 
     @abc.abstractmethod
     def side_of(self, symbol: str) -> Side | None:
@@ -64,11 +69,13 @@ class Taker(Strategy[P], abc.ABC):
 
     def on_timer(self, name: str) -> None:
         """Cancel the rest of an order whose time is over."""
+        self._timed.discard(name)
         self.context.cancel(int(name))
 
     def on_order_event(self, event: OrderEvent) -> None:
         """Cancel the timer of an order that has ended."""
         if not event.order.is_open:
+            self._timed.discard(str(event.order.client_id))
             self.context.cancel_timer(str(event.order.client_id))
 
     def _take(self, side: Side, quote: Quote) -> None:
@@ -78,12 +85,13 @@ class Taker(Strategy[P], abc.ABC):
         size_lots = order_lots(p.size_lots, p.size_touch_percent, quote)
         volume_lots = room_lots(side, position_lots, size_lots, p.position_orders)
         price_ticks = quote.ask_price_ticks if side is Side.BUY else quote.bid_price_ticks
-        if not volume_lots or price_ticks is None:
+        if not volume_lots or price_ticks is None or len(self._timed) >= MOST_TIMERS:
             return
         send = self.context.buy if side is Side.BUY else self.context.sell
-        client_id = send(symbol, volume_lots, price_ticks)
+        timer = str(send(symbol, volume_lots, price_ticks))
         self._quiet_until_ns[symbol] = self.context.now_ns + p.cooldown_ms * 1_000_000
-        self.context.set_timer(str(client_id), p.order_life_ms)
+        self._timed.add(timer)
+        self.context.set_timer(timer, p.order_life_ms)
 
 
 def thousandths(factor: float) -> int:

@@ -177,3 +177,18 @@ def test_levels_that_change_are_counted_anew() -> None:
     assert rig.orders() == []
     rig.view("book_depth", LEANS)
     assert rig.orders() == [("B", 25, 10_010)]
+
+
+def test_a_change_of_many_symbols_sets_no_more_timers_than_allowed() -> None:
+    """A strategy may set 256 timers, and each order needs one until it ends."""
+    symbols = [f"S{number}" for number in range(300)]
+    rig = StrategyRig("sobi")
+    rig.view("best_quote", [(symbol, 99, 100, 101, 100) for symbol in symbols])
+    rig.view("trades_1s", [(symbol, SECOND, 100, 100, 100, 100, 1, 1) for symbol in symbols])
+    rig.view("vwap_book", [])
+    rig.start()
+    rig.view(
+        "vwap_book", [(symbol, side, price * 100, 100) for symbol in symbols for side, price in (("B", 98), ("S", 108))]
+    )
+    assert rig.host.failure == ""
+    assert rig.orders()
