@@ -54,8 +54,8 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: JournalDisk = LOCAL
     """Check every record, snapshot and stream in a directory; change nothing.
 
     A form of the feed without a file is not compared. If the journal grows meanwhile, an exchange is writing, and
-    longer or shorter streams are no problem. Raise `JournalError` where there is no journal, or none with a usable
-    beginning; damage further on is reported among the problems.
+    streams that are longer or shorter are not reported. Raise `JournalError` if there is no journal or its beginning is
+    unusable; damage after the beginning is reported among the problems.
     """
     history = History(directory, make_outputs, disk)
     head = history.reader.head
