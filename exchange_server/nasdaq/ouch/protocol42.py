@@ -218,7 +218,9 @@ REMEMBERED_TOKENS: Final = 1 << 16
 """Least number of latest tokens that an account remembers; an order with one of them is a repetition."""
 
 _REPLACE: Final = struct.Struct(">14s14sI8s1s1s4s")
-"""Replace Order after its type: old token, new token, shares, price and time in force, display, sweep, minimum."""
+"""Layout of Replace Order without its type: old token, new token, shares, price and time in force, display, sweep,
+minimum.
+"""
 _CANCEL: Final = struct.Struct(">14sI").unpack_from
 _MODIFY: Final = struct.Struct(">14ssI").unpack_from
 _LENGTHS: Final = {b"O": 49, b"U": 47, b"X": 19, b"M": 20, b"N": 15}
@@ -240,7 +242,7 @@ class Ouch42(OuchProtocol):
         return Teller42(account, now, touched, self._scales)
 
     def apply(self, market: Market, account: Account, item: Wire) -> str:
-        """Carry out the messages; return why the session must be closed, empty if it need not be."""
+        """Carry out the messages; return why the session must be closed, or an empty string."""
         data, time_ns, size, at = item.data, item.time_ns, len(item.data), 0
         now = market.now
         while at < size:
