@@ -82,7 +82,8 @@ class DaySchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Day:
-    """Submits the inputs that depend on time: phases, and ticks when an order expires and in each second of an auction.
+    """Submits the inputs that depend on time: changes of phase, and a tick when an order expires and in each second of
+    an auction.
 
     The schedule moves only the symbols that are in its present phase, so a symbol that an operator has halted stays
     halted; the end of the day closes every symbol.

@@ -73,7 +73,7 @@ class RequestBatch:
         self._time_ns = first_ns - 1
         self.inputs: list[AnyInput] = []
         self.owners: list[Owner | None] = []
-        """Owner of the order that each request leaves in the book, or None, by request."""
+        """For each request, the owner of the order that the request leaves in the book, or None."""
 
     def enter(self, owner: Owner, broker_id: int, side: str, volume: int, price_ticks: int) -> None:
         """Add a limit order; its owner is notified if it comes to rest."""
