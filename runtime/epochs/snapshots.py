@@ -1,9 +1,9 @@
 """Relation snapshots: the sum of the log up to an epoch, so that no reader has to start at the beginning of the log.
 
-A snapshot is a segment file with the consolidated rows of every relation at its epoch. It is computed from the snapshot
-before it and the segments since, some of them at a time, so that the memory needed is proportional to the live rows and
-not to the history. If a snapshot is torn, an older one or the log itself is used instead; `runtime.epochs.retention`
-retains the segments after the older one.
+A snapshot is a segment file with the consolidated rows of every relation at its epoch. It is computed from the previous
+snapshot and the segments since then. Some segments are added at a time, so that the memory needed is proportional to
+the live rows and not to the history. If a snapshot is torn, an older one or the log itself is used instead;
+`runtime.epochs.retention` retains the segments after the older one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PINS: Final = "pins"
 _GROUP_BYTES: Final = 32 * 1024 * 1024
 """Size in bytes at which a group of segments, which are added up at once, is complete."""
 _GROUP_SEGMENTS: Final = 1000
-"""Greatest number of segments in a group: each is a memory mapping, and their number in a process is limited."""
+"""Greatest number of segments in a group; each is a memory mapping, and the number of mappings is limited."""
 
 
 class SnapshotDirectory:
