@@ -5,10 +5,10 @@
  Block (whole tuples)           ──parse──▶ ParsedBlock                           phase 2: any order, any thread
 ```
 
-The meaning of a byte may depend on those before it: a line end inside quotes ends no tuple, a delimiter of two bytes
-may begin in the buffer before, a length-prefixed message determines where the next one starts. The relevant past
-is one integer, the *state*. A run is indexed before its left neighbour is known; the index then has a cut for
-every state in which the run may start, and is settled once the neighbour's state is known.
+The meaning of a byte may depend on earlier bytes: a line end inside quotes ends no tuple, a delimiter of two bytes may
+begin in the previous buffer, and a length-prefixed message determines where the next one starts. The relevant past is
+one integer, the *state*. A run may be indexed before its left neighbour is known. The index then has a cut for every
+state in which the run may start; it is settled once the neighbour's end state is known.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ __all__ = [
 ]
 
 COALESCE_BYTES: Final = 1 << 21
-"""Bytes that one call of the formatter takes by default. Arrow's readers reach their full speed at 256 KiB to 1 MiB,
-Python joins bytes outside the interpreter lock from 1 MiB on, and twice that halves a call's work per byte under the
-lock."""
+"""Number of bytes that one call of the formatter takes by default. Arrow's readers reach their full speed at 256 KiB to
+1 MiB, and Python joins bytes outside the interpreter lock from 1 MiB on. Twice that size halves the work per byte that
+a call does under the lock.
+"""
 
 Piece = bytes | memoryview
 _LARGE_PIECE_BYTES: Final = 16 * 1024
-"""Average size in bytes of pieces from which numpy joins them, without the interpreter lock."""
+"""If pieces have at least this average size in bytes, numpy joins them, without the interpreter lock."""
 
 
 class TupleRange(msgspec.Struct, frozen=True):
@@ -152,7 +153,7 @@ class Section(msgspec.Struct, frozen=True, eq=False):
     stop: int
     """Offset after its last byte."""
     index: RunIndex | None = None
-    """Index of the run whose body it is, so that parsing need not search again; None for other sections."""
+    """Index of the run whose body the section is, so that parsing need not search again; None for other sections."""
     index_offset: int = 0
     """Offset of the section's first byte in that run."""
     state: int = 0
@@ -216,8 +217,9 @@ class ParsedBlock(msgspec.Struct, frozen=True, eq=False):
     nulled: Any = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
     """int64 array of the index of the tuple of each malformed value that became NULL, in order."""
     delimiters: Callable[[int, int], int] | None = None
-    """Function that counts the tuple delimiters between two offsets, if that is faster than `ends`: if a block has as
-    many of them as tuples, the borders between sections are counted and not searched."""
+    """Function that counts the tuple delimiters between two offsets, if that is faster than `ends`. If a block has as
+    many tuple delimiters as tuples, counts replace the search for the borders between sections.
+    """
 
 
 class InputFormatIndexer(ABC):
@@ -254,7 +256,7 @@ class InputFormatIndexer(ABC):
     def terminated(self, tail: bytes, state: int) -> bytes | None:
         """Return the last tuple of a stream with the delimiter that it lacks, given the state at its end.
 
-        None if an unfinished tuple of this format can only be an error, as with a length prefix.
+        Return None if an unfinished tuple of this format can only be an error, as with a length prefix.
         """
 
     @abstractmethod

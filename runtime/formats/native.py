@@ -221,9 +221,15 @@ _LARGE_BYTES: Final = 1 << 14
 class NativeFormat(msgspec.Struct, frozen=True):
     """Binary records of one size.
 
-    Integers, floats, dates (int32 days) and timestamps (int64 in the unit of the type) have their own width, a bool is
-    one byte of 0 or 1, a char one byte of ASCII, a decimal a two's complement of 16 bytes, a string as many bytes of
-    UTF-8 as its width in ``layout``, with padding at its end that is removed.
+    A field's type determines its bytes:
+
+    * integers and floats: the width of the type;
+    * dates: int32 days;
+    * timestamps: int64 in the unit of the type;
+    * bool: one byte, 0 or 1;
+    * char: one byte of ASCII;
+    * decimals: 16 bytes of two's complement;
+    * strings: UTF-8 of the width in ``layout``; padding at the end is removed.
     """
 
     byte_order: Literal["little", "big"] = "little"

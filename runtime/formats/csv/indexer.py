@@ -146,8 +146,8 @@ class CsvIndexer(InputFormatIndexer):
     def terminated(self, tail: bytes, state: int) -> bytes | None:
         """Return the tail with a delimiter after it; the tail may already contain the ``\\r`` of ``\\r\\n``.
 
-        Return None inside quotes and after an escape, because the last field is incomplete, and if the end of the tail
-        would become part of the delimiter.
+        Return None if the tail ends inside quotes or after an escape, because the last field is then incomplete. Also
+        return None if the end of the tail would become part of the delimiter.
         """
         dialect, delimiter = self._dialect, self._dialect.tuple_delimiter
         if dialect.quoting and is_incomplete(state):
@@ -220,7 +220,8 @@ class CsvIndexer(InputFormatIndexer):
         return not has_quotes(text, self._dialect) or bool(Tuples(text, self._dialect).stray_returns().any())
 
     def _parse_bad(self, text: bytes, reading: Reading | Refused | None) -> ParsedBlock:
-        """Parse the block without tuples that are bad as wholes: too long, a stray carriage return, another shape."""
+        """Parse the block without tuples bad as a whole: too long, with a stray carriage return, or of another shape.
+        """
         tuples = Tuples(text, self._dialect)
         excluded = np.zeros(len(tuples), np.bool_)
         faults: list[WholeFaults] = []
@@ -256,7 +257,7 @@ class CsvIndexer(InputFormatIndexer):
         return translation
 
     def _parse_halves(self, text: bytes) -> ParsedBlock:
-        """Parse a block in halves if it has no spare character to replace a line end; a single such tuple is bad."""
+        """Parse in halves a block that has no spare character to replace a line end; a single such tuple is bad."""
         tuples = Tuples(text, self._dialect)
         if len(tuples) > 1:
             middle = int(tuples.ends[len(tuples) // 2 - 1])

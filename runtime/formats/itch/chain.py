@@ -2,8 +2,8 @@
 
 Every position at which a length prefix is followed by a type of that length is a *candidate*. Nearly all candidates are
 messages; the others are coincidences inside of messages. A candidate determines where the next message starts.
-Successive candidates, each of which starts where the one before it ends, form a *stretch*, and a walk goes from stretch
-to stretch. So it loops over coincidences and malformed messages, but not over all messages.
+Successive candidates form a *stretch* if each of them starts where the previous one ends. A walk goes from stretch to
+stretch, so that it loops over coincidences and malformed messages, but not over all messages.
 """
 
 from __future__ import annotations

@@ -46,12 +46,20 @@ class JsonIndexer(InputFormatIndexer):
     well-formed; Arrow's reader also accepts NaN and Infinity here. A missing key is a NULL, and so is every field
     below a missing or null object. A wanted key that occurs twice makes its value malformed.
 
-    **Values.** Integers are written without point or exponent and are in the type's range; floats are any finite number
-    in range; decimals are numbers, or texts that hold one, which fit scale and precision; bool is true or false; string
-    and char are texts; dates are texts ``2026-01-31``; timestamps are texts as ISO 8601 writes them, in UTC unless they
-    name an offset, not finer than the type's unit. Arrays become lists, which may contain null; structs are objects
-    whose members may be missing. ``null_values`` of the schema are for formats that have no NULL of their own. A number
-    that not even a float64 can hold makes its tuple bad, whatever its key is.
+    **Values.** A field's type determines the JSON values that fit:
+
+    * integers: numbers in the type's range, without point or exponent;
+    * floats: finite numbers in the type's range;
+    * decimals: numbers, or texts with a number, that fit the type's scale and precision;
+    * bool: true or false;
+    * string and char: texts;
+    * dates: texts such as ``2026-01-31``;
+    * timestamps: texts in the form of ISO 8601, not finer than the type's unit, and in UTC unless they name an offset;
+    * arrays: lists, which may contain null;
+    * structs: objects whose members may be missing.
+
+    ``null_values`` of the schema are for formats that have no NULL of their own. A number that not even a float64 can
+    hold makes its tuple bad, whatever its key is.
     """
 
     def __init__(self, schema: Schema, pushdown: Pushdown) -> None:

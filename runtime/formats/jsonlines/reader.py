@@ -64,8 +64,8 @@ def path_of(field: Field) -> tuple[str, ...]:
 class JsonReader:
     """Reader of lines for a set of fields. If one line is refused, all lines of the call are.
 
-    In addition to Arrow's own rules, lines are refused if one of them has more than one object, or a decimal that does
-    not fit its precision. Dates are read as texts and converted afterwards, because Arrow would read numbers of days.
+    In addition to Arrow's own rules, a line is refused if it has more than one object, or a decimal that does not fit
+    its type's precision. Dates are read as texts and converted afterwards, because Arrow would read numbers of days.
     """
 
     def __init__(self, fields: Iterable[Field], *, unexpected: str = "ignore") -> None:
