@@ -204,8 +204,8 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_users(path: Path) -> Mapping[str, User]:
     """Return the users of a file by name.
 
-    Raise an `ExchangeConfigurationError` that names the wrong entry and its error. A file that is writable for others
-    than its owner is refused; if a file is readable for others, a warning is logged.
+    Raise an `ExchangeConfigurationError` that names the wrong entry and its error. The file is refused if anyone other
+    than its owner may write it; a warning is logged if anyone else may read it.
     """
     try:
         data = path.read_bytes()

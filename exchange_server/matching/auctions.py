@@ -1,7 +1,7 @@
 """Auctions, and the phases of a session: its beginning, auctions, halts and end.
 
-An auction (opening, closing, after a halt) collects orders until its phase ends. Its orders then execute at a single
-price, the one at which the most lots execute.
+An auction (opening, closing, after a halt) collects orders. When its phase changes to continuous trading or to closed,
+its orders execute at a single price, the one at which the most lots execute.
 """
 
 from __future__ import annotations

@@ -151,7 +151,10 @@ class Kill(Input, frozen=True, gc=False, array_like=True, tag=7):
 
 
 class Phase(Input, frozen=True, gc=False, array_like=True, tag=8):
-    """Moves a symbol (empty: all symbols) to a phase. When an auction's phase ends, the auction's trade is executed."""
+    """Moves a symbol (empty: all symbols) to a phase.
+
+    A change from an auction to `continuous` or `closed` executes the auction's trade.
+    """
 
     symbol: str
     phase: PhaseName

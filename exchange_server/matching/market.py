@@ -223,7 +223,7 @@ class Market:
     def repeated(self, index: int, ref: int | bytes, item: object) -> None:
         """Ignore a request whose reference was used before; refuse the request if its account has no reference left.
 
-        After an account has used the largest reference of its protocol, each of its requests that is not about a live
+        After an account has used the largest reference of its protocol, each further request that is not about a live
         order is refused: otherwise the client would wait for an answer.
         """
         account = self.accounts[index]

@@ -91,7 +91,7 @@ class _Event(NamedTuple):
 
 
 class OneInstrument:
-    """Name of the instrument of files that contain a single one; the first row that has a name determines it."""
+    """Instrument that all rows of some files must have; the first row with a name determines it."""
 
     def __init__(self) -> None:
         self._name: str | None = None

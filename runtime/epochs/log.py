@@ -263,8 +263,7 @@ class EpochLog(EpochLogReader):
         self._checksum = prepared.record.checksum
 
     def _settle_hidden(self, committed: CommitRecord | None) -> None:
-        """Publish the hidden segment of the committed epoch if it is not published yet; delete other hidden segments.
-        """
+        """Publish the hidden segment of the committed epoch unless it is published; delete other hidden segments."""
         for name in self.disk.names(self.directory):
             if not (name.startswith(".") and name.endswith(_SUFFIX)):
                 continue

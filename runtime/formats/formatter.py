@@ -28,9 +28,9 @@ _by_origin = attrgetter("origin_id")
 class InputFormatter:
     """Formatter of the raw buffers of any number of origins that share a schema, each with a shredder of its own.
 
-    `format` may be called from several worker threads, in any order of sequence numbers. It costs least if each call
-    gets about `block_bytes`: neighbouring buffers become one run, and all tuples that the call completes, in runs of
-    any origin or spanning them, become one block, which is parsed in one call.
+    `format` may be called from several worker threads, in any order of sequence numbers. Neighbouring buffers become
+    one run. All tuples that the call completes, of any origin, become one block, which is parsed at once. A call
+    therefore costs least per byte if it gets about `block_bytes`.
 
     ``described`` bounds the dead letters of one block. Each origin's ring starts with ``slots`` slots of 64 buffers and
     grows to at most ``max_slots``, which bounds how far buffers may be out of order. After ``highest_sequence``,

@@ -12,8 +12,8 @@ buffer: it has no delimiter, or the tuple after its last delimiter has been foun
 The bits are stored in slots of 64, in a ring. A bitmap is a Python int. A search is bit arithmetic on a snapshot of the
 bits, which is taken in the same critical section in which the buffer's bit is set. The snapshot contains every bit that
 was set before and no bit that is set later, so that two threads never find the same span and no span is missed.
-Neighbouring buffers that arrive together are entered as one buffer: if any of them has a delimiter, the bit of the last
-one is set, and the others count as buffers without a delimiter.
+Neighbouring buffers that arrive together are entered as one buffer: if any of them has a delimiter, the delimiter bit
+of the last one is set. The others count as buffers without a delimiter.
 
 The published description of this structure differs in one point. Here the tail also moves over a slot in which only
 the last delimiter is unused, and the position of that delimiter is *carried*. So for a tuple that spans more buffers

@@ -30,8 +30,8 @@ class Settling:
     def __init__(self, initial_state: int) -> None:
         self._initial_state = initial_state
         self._waiting: dict[int, Unit] = {}  # by first position
-        self._positions: set[int] = set()  # of all pending raw buffers
-        self._states: dict[int, int] = {1: initial_state}  # by position: the state at which that raw buffer starts
+        self._positions: set[int] = set()  # positions of all pending raw buffers
+        self._states: dict[int, int] = {1: initial_state}  # by position of a raw buffer: the state at its start
         self._started: set[int] = set()  # positions whose state is not needed any more
 
     def holds(self, first: int, last: int) -> bool:

@@ -52,7 +52,7 @@ class Conversion(Protocol):
         """Return which texts are surely no values, by pattern; the reader judges the others."""
 
     def suspects(self, tokens: Any) -> dict[int, bool]:
-        """Return the indices of those of a few texts that seem not to be values, each with True if this is certain."""
+        """Return the index of each text that seems not to be a value, with True if this is certain; for few texts."""
 
     def values(self, tokens: Any, skip: Any) -> Any:
         """Return the values, NULL for skipped ones; raise `UnreadError` if the reader refuses one."""

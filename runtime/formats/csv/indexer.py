@@ -220,8 +220,7 @@ class CsvIndexer(InputFormatIndexer):
         return not has_quotes(text, self._dialect) or bool(Tuples(text, self._dialect).stray_returns().any())
 
     def _parse_bad(self, text: bytes, reading: Reading | Refused | None) -> ParsedBlock:
-        """Parse the block without tuples bad as a whole: too long, with a stray carriage return, or of another shape.
-        """
+        """Parse the block without tuples that are bad as a whole: too long, misshapen, or with a stray return."""
         tuples = Tuples(text, self._dialect)
         excluded = np.zeros(len(tuples), np.bool_)
         faults: list[WholeFaults] = []
