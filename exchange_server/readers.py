@@ -236,7 +236,8 @@ class ReaderLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     next burst.
     """
     lag_bytes: int = 64 * 1024 * 1024
-    """Number of bytes by which a reader's lag may exceed its smallest lag so far; above it the reader is cut off."""
+    """Number of bytes by which a reader's lag may exceed its smallest lag so far; above it the reader is disconnected.
+    """
     stall_s: float = 30.0
     """Time without progress after which a reader with pending bytes is disconnected, in seconds."""
 

@@ -100,8 +100,8 @@ class JournalEnd(msgspec.Struct, frozen=True):
     record or follow a broken record.
     """
     torn_records: int
-    """Number of whole records in the torn tail. If there are any, the machine has crashed, and bytes before them were
-    never written.
+    """Number of whole records in the torn tail. If there are any, the machine has crashed, and bytes before them never
+    reached the disk.
     """
     paths: tuple[Path, ...]
     """Paths of all segments that are kept."""

@@ -157,7 +157,7 @@ class NumberedFile(ABC):
     @classmethod
     @abstractmethod
     def begins_record(cls, chunk: bytes, number: int) -> bool:
-        """Return True if a chunk can begin with the record that has this number."""
+        """Return True if a chunk may begin with the record of this number."""
 
     def cut(self) -> None:
         """Cut off the bytes after the appended records. Raise `OSError` if that fails."""
@@ -226,7 +226,7 @@ class NumberedFile(ABC):
     def _pread(self, length: int, offset: int) -> bytes:
         """Return ``length`` bytes from an offset on, fewer at the end of the file.
 
-        Raise `DamagedStreamError` for damage. The blocks that contain them are read and checked as a whole.
+        The blocks that contain these bytes are read and checked as a whole. Raise `DamagedStreamError` for damage.
         """
         end = min(offset + length, self.size_bytes)
         if offset >= end:
@@ -325,8 +325,8 @@ class PacketFile(NumberedFile):
     """File whose records begin with a length and the letter S. The length has two big-endian bytes, and counts the
     bytes that follow it.
 
-    To find the end of a record, all records between it and the known beginning of an earlier one must be stepped over.
-    A reader that only forwards bytes therefore calls `piece`, whose result may end anywhere.
+    The end of a record is found by stepping over records one by one, from the nearest indexed record on. A reader that
+    only forwards bytes therefore calls `piece`, whose result may end anywhere.
     """
 
     @classmethod

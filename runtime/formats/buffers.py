@@ -134,7 +134,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def row_ends(self) -> Any:
-        """int64 array, one per row: the byte offset in the stream just after it, delimiter included.
+        """int64 array, one per row: the byte offset in the stream just after the row's delimiter.
 
         Raises `ValueError` before `InOrder` has placed the batch.
         """
@@ -149,7 +149,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def tuple_numbers(self) -> Any:
-        """int64 array, one per row: its number among all tuples of the stream, from 0.
+        """int64 array, one per row: the number of the row's tuple among all tuples of the stream, from 0.
 
         Raises `ValueError` before `InOrder` has placed the batch.
         """

@@ -67,9 +67,9 @@ class Run:
     """Adjacent bytes of one origin: one raw buffer or several, joined only if a format needs it."""
 
     def __init__(self, pieces: Sequence[Piece], offset: int) -> None:
-        """Join pieces to a run.
+        """Create a run of adjacent pieces.
 
-        ``offset`` is that of the first byte in the origin's (decoded) stream; -1 if unknown.
+        ``offset`` is the offset of the first byte in the origin's (decoded) stream; -1 if unknown.
         """
         self.pieces = pieces
         self.offset = offset
@@ -99,7 +99,7 @@ def joined(pieces: Sequence[Piece]) -> bytes:
 
 
 def joined_array(pieces: Sequence[Piece]) -> Any:
-    """Return the bytes of all pieces as a uint8 array, which is read-only unless they were copied.
+    """Return the bytes of all pieces as a uint8 array, which may be read-only.
 
     Large pieces are copied outside the interpreter lock.
     """
@@ -206,8 +206,9 @@ class ParsedBlock(msgspec.Struct, frozen=True, eq=False):
     tuples: int
     """Tuples of the block: good, bad and filtered out; empty ones do not count."""
     ends: Callable[[], Any]
-    """Function that returns an int64 array, one per tuple: the offset just after it, delimiter included. Called only
-    to find a cut or a border between sections, so that a format need not compute it in vain."""
+    """Function that returns an int64 array, one per tuple: the offset just after it, delimiter included. It is called
+    only if offsets are needed: for a border between batches, for the ends of rows, or for a bad tuple.
+    """
     kept: Any = None
     """int64 array of the index of each row's tuple; None if every tuple has a row."""
     bad: tuple[BadTuple, ...] = ()
@@ -218,7 +219,7 @@ class ParsedBlock(msgspec.Struct, frozen=True, eq=False):
     """int64 array of the index of the tuple of each malformed value that became NULL, in order."""
     delimiters: Callable[[int, int], int] | None = None
     """Function that counts the tuple delimiters between two offsets, if that is faster than `ends`. If a block has as
-    many tuple delimiters as tuples, counts replace the search for the borders between sections.
+    many tuple delimiters as tuples, counts replace the search for the borders between batches.
     """
 
 
@@ -243,13 +244,14 @@ class InputFormatIndexer(ABC):
 
     @abstractmethod
     def index(self, run: Run) -> RunIndex:
-        """Return where tuples end (phase 1). Reads the bytes once, at memory speed."""
+        """Return where tuples end (phase 1). The bytes are read once, at memory speed."""
 
     @abstractmethod
     def parse(self, block: Block) -> ParsedBlock:
         """Return the columns of whole tuples (phase 2).
 
-        Accepts any bytes: a tuple that does not fit the schema is reported as bad, never raised and never left out.
+        Any bytes are accepted: a tuple that does not fit the schema is reported as bad. It raises no error, and is not
+        left out.
         """
 
     @abstractmethod

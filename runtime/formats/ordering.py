@@ -50,10 +50,10 @@ class InOrder:
         return self._offset
 
     def add(self, batches: list[FormattedBatch]) -> list[FormattedBatch]:
-        """Add batches, and return those that are next in the stream, in stream order, in time linear in both.
+        """Add batches; return, in stream order, the batches that are next in the stream.
 
-        Raise `DuplicateSequenceError` for a second batch at one place, and `OrderCapacityError` for too many
-        pending ones.
+        The time is linear in the number of batches added and returned. Raise `DuplicateSequenceError` for a second
+        batch at one place, and `OrderCapacityError` for too many pending batches.
         """
         if self._failed:
             return []

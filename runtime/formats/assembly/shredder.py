@@ -110,7 +110,7 @@ class SequenceShredder:
         return (self._tail + len(self._used)) * SLOT_BITS
 
     def position(self, sequence_number: int) -> int:
-        """Return the position of a sequence number; it is at the tail, or less than a period after the tail.
+        """Return the position of a sequence number: the first position from the tail on that has this number.
 
         A position is returned unchanged. Raise `DuplicateSequenceError` for a number that was entered before.
         """
