@@ -236,8 +236,7 @@ class ReaderLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     next burst.
     """
     lag_bytes: int = 64 * 1024 * 1024
-    """Number of bytes by which a reader's lag may exceed its smallest lag so far; above it the reader is disconnected.
-    """
+    """Number of bytes by which a reader's lag may exceed its smallest lag so far; a slower reader is disconnected."""
     stall_s: float = 30.0
     """Time without progress after which a reader with pending bytes is disconnected, in seconds."""
 

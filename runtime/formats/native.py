@@ -235,8 +235,9 @@ class NativeFormat(msgspec.Struct, frozen=True):
     byte_order: Literal["little", "big"] = "little"
     """Byte order of all fields but text."""
     layout: str = ""
-    """Offsets of fields and widths of texts, with blanks between: ``name@offset:width``. A field without an offset
-    follows the one before it in the schema; ``:width`` is for strings, which need one."""
+    """Offsets of fields and widths of strings: words ``name@offset:width``, with blanks between them. A field without
+    an offset follows the previous field of the schema. Every string needs a width.
+    """
     record_bytes: int = 0
     """Size of a record; 0 for the end of its last field."""
     null_bitmap: bool = False

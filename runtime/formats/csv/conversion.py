@@ -182,8 +182,8 @@ def too_small(tokens: Any, arrow_type: Any) -> Any:
 
 
 def _out_of_range(tokens: Any, arrow_type: Any) -> Any:
-    """Return which integers Arrow's reader refuses. The reader accepts digits in the type's range, with a sign if the
-    type is signed, and hexadecimal digits up to the type's width.
+    """Return which integers Arrow's reader refuses. The reader accepts digits in the type's range, after a minus sign
+    if the type is signed, and hexadecimal digits up to the type's width.
     """
     is_signed = pa.types.is_signed_integer(arrow_type)
     bits = arrow_type.bit_width

@@ -112,8 +112,8 @@ def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> TupleRange:
     """Cut a run with delimiters that may overlap.
 
     Whether a match is a delimiter depends on the match before it. Therefore the last group of overlapping matches is
-    split, from its first match on, which is a delimiter in any case. If that group has more than `_LONGEST_GROUP`
-    matches, the run is split from its first match on instead.
+    split from its first match on; that match is a delimiter in any case. If the group has more than `_LONGEST_GROUP`
+    matches, all of the run is split from its first match on instead.
     """
     length = len(delimiter)
     text = delimiter[:state] + data

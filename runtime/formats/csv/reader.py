@@ -87,7 +87,7 @@ class Refused(msgspec.Struct, frozen=True):
     position: int | None
     """Position of the read field with a malformed value; None if a tuple has another number of fields."""
     row: int
-    """Index of the tuple, the first one that the reader finds; -1 if unknown."""
+    """Index of the first such tuple that the reader finds; -1 if unknown."""
     other_zone: bool = False
     """True for a timestamp with an offset from UTC that should have none, or without an offset that should have one."""
 

@@ -47,7 +47,7 @@ one may have it.
 _FEW_BYTES: Final = 1 << 11
 """Greatest length of runs that are not searched before the start of the first message is known."""
 _PLAUSIBLE: Final = 4
-"""Number of candidates after the first one at which a stretch counts as messages, and not as a coincidence."""
+"""A stretch with at least this many candidates after its first one counts as messages, and not as a coincidence."""
 
 
 def _table(lengths: dict[str, int]) -> Bytes:
@@ -178,7 +178,8 @@ class _Candidates:
         return None
 
     def walk(self, start: int, known: Chain | None = None) -> Chain:
-        """Return the chain from a start on; once it reaches a tuple of the ``known`` chain, it continues with that."""
+        """Return the chain from a start on; if it reaches a tuple of the ``known`` chain, the rest is taken from there.
+        """
         at, data, size = self.at, self.data, len(self.data)
         parts: list[Integers] = []
         bad: list[int] = []

@@ -1,7 +1,7 @@
 """NASDAQ TotalView-ITCH 5.0: all messages in one wide relation, with NULL where a type lacks a field.
 
 Prices stay the integers of the wire: four of their decimals are implied, eight in ``level_1`` to ``level_3``. Times are
-nanoseconds since midnight. Alphas come without the blanks at their end.
+nanoseconds since midnight, plus `ItchFormat.midnight_ns`. Alphas have no blanks at their end.
 """
 
 from __future__ import annotations
