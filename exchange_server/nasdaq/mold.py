@@ -80,7 +80,7 @@ def _is_multicast(host: str) -> bool:
 
 
 class MoldSender(DatagramProtocol):
-    """Sends every message that is appended to a stream from the start on, once, to a group or one address.
+    """Sends every message that is appended to a stream after the sender's start, once, to a group or one address.
 
     The sender never waits for a receiver, which can request lost datagrams again (`MoldRequestServer`). A heartbeat
     follows a second of silence. After the last message of an ended session, heartbeats are replaced by end of session.

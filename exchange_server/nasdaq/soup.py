@@ -61,7 +61,7 @@ class SoupLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=
 
     idle_s: float = 15.0
     """Time without a message after which a client is disconnected, in seconds, unless its login requests another time
-    (4.10).
+    (as in SoupBinTCP 4.10).
     """
     farewell_s: float = 5.0
     """Time in seconds that a client has, after the end of its session, to close its connection; then the server closes

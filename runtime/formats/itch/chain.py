@@ -178,7 +178,7 @@ class _Candidates:
         return None
 
     def walk(self, start: int, known: Chain | None = None) -> Chain:
-        """Return the chain from a start on; if it reaches a tuple of the ``known`` chain, the rest is taken from there.
+        """Return the chain from a start on; from a tuple of the ``known`` chain on, the rest is taken from that chain.
         """
         at, data, size = self.at, self.data, len(self.data)
         parts: list[Integers] = []
