@@ -147,7 +147,9 @@ class Exchange:
     # -- inputs ------------------------------------------------------------------------------------------------
 
     def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
-        """Return the time of the next input: now, or a recorded time, and later than every earlier time.
+        """Return the time of the next input, which is later than every earlier time.
+
+        It is the market clock's time or, if ``at_least_ns`` is given, this recorded time.
 
         This time and the `count` - 1 nanoseconds after it are reserved. The caller submits its inputs before another
         time is requested, so that times rise.

@@ -156,7 +156,7 @@ def _check_options(options: Mapping[int, int | str]) -> None:
 def _apply_options(order: Order, options: Mapping[int, int | str], lot: int, time_ns: int) -> None:
     minimum = int(options.get(Option.MINIMUM_QUANTITY, 0))
     if minimum:
-        # Rounded up: fewer shares would be less than the requested minimum.
+        # The minimum is rounded up to whole lots: fewer shares would be less than requested.
         order.flags |= MINIMUM
         order.minimum = -(-minimum // lot)
         if order.flags & _AUCTIONS:
@@ -181,7 +181,7 @@ def _apply_options(order: Order, options: Mapping[int, int | str], lot: int, tim
 
 
 def _bad_letters(letters: str) -> Refusal:
-    """Return the refusal for the first of the five letters that is not possible."""
+    """Return the refusal for five letters of which at least one is not possible."""
     time, display, capacity, sweep, cross = tuple(letters)
     if display not in _DISPLAYS:
         return Refusal(
@@ -207,7 +207,7 @@ def check_appendage(block: bytes) -> None:
 ORDER_BYTES: Final = 50
 """Number of bytes of a packet with an order without options."""
 SHORTEST_RUN: Final = 64
-"""Number of orders from which decoding by column is faster."""
+"""Number of orders from which on decoding by column is faster."""
 
 _FIRST: Final = int.from_bytes(b"\x00\x30UO")
 _ROW: Final = np.dtype(

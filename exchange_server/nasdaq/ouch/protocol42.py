@@ -91,7 +91,7 @@ def order_of(echo: bytes, account: Account, scales: ListedScales, time_ns: int) 
     if order.flags & EXPIRES:
         order.expire_ns = time_ns + seconds * 10**9
     if minimum:
-        # Rounded up: fewer shares would be less than the requested minimum.
+        # The minimum is rounded up to whole lots: fewer shares would be less than requested.
         order.flags |= MINIMUM
         order.minimum = -(-minimum // lot)
     return order
@@ -319,8 +319,8 @@ def _is_used(account: Account, token: bytes) -> bool:
 def _use(account: Account, token: bytes) -> None:
     """Remember a used token.
 
-    Tokens are in two generations: when the newer one is full it becomes the older, and the previous older one is
-    dropped.
+    Tokens are in two generations. When the newer generation is full, it becomes the older one, and the previous older
+    one is dropped.
     """
     if len(account.tokens) >= REMEMBERED_TOKENS:
         account.older_tokens, account.tokens = account.tokens, {}

@@ -178,8 +178,7 @@ class _Candidates:
         return None
 
     def walk(self, start: int, known: Chain | None = None) -> Chain:
-        """Return the chain from a start on; from a tuple of the ``known`` chain on, the rest is taken from that chain.
-        """
+        """Return the chain from a start on; the rest is that of ``known`` once a tuple of that chain is reached."""
         at, data, size = self.at, self.data, len(self.data)
         parts: list[Integers] = []
         bad: list[int] = []

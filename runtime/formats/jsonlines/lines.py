@@ -87,7 +87,7 @@ class Lines:
             self.wrong.setdefault(index, (expected, reason))
 
     def _blank_marks(self) -> None:
-        """Replace byte order marks before lines by blank space: joined files have them inside."""
+        """Replace byte order marks before lines by blank space: files that were joined may contain them."""
         if _BYTE_ORDER_MARK in self.text:
             text = self.text.replace(b"\n" + _BYTE_ORDER_MARK, b"\n   ")
             self.text = b"   " + text[3:] if text.startswith(_BYTE_ORDER_MARK) else text
