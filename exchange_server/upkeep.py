@@ -64,7 +64,7 @@ class JournalUpkeep:
             self._later("check", _CHECK_S, self._check)
 
     def stop(self) -> None:
-        """Stop syncs and snapshots at an interval."""
+        """Stop the regular syncs and snapshots."""
         self._is_over = True
         for call in self._calls.values():
             if call.active():

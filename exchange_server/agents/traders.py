@@ -83,7 +83,8 @@ class Resting:
 def some_lots(random: Random, median_lots: float, spread: float) -> int:
     """Return a log-normal size, at least a lot.
 
-    The size is limited to three standard deviations, so that one market order in a million does not empty a book.
+    The logarithm is at most three standard deviations above its mean, so that one market order in a million does not
+    empty a book.
     """
     return max(1, round(median_lots * exp(spread * min(3.0, random.gauss(0.0, 1.0)))))
 

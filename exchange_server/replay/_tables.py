@@ -56,7 +56,7 @@ def plain_columns(text: bytes, names: Sequence[str], letter: str, letters: bytes
             if int(columns[name].max()) > PLAIN_MAX:
                 return None
             continue
-        # All letters of the text are in this column, one in each row: no other column has any.
+        # If equal, this column has all letters of the text, one in each row, and no other column has a letter.
         if not np.array_equal(_bytes_of(array), codes):
             return None
         columns[name] = codes

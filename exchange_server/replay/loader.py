@@ -195,7 +195,7 @@ class LineLoader(FileLoader):
         """Yield the records of numbered lines; call `_bad` for each unusable line."""
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
-        # Read as bytes: text lines would also end at a form feed or a lone carriage return in a damaged line, and one
-        # byte that is not ASCII would end the replay.
+        # The file is read as bytes: text lines would also end at a form feed or a lone carriage return in a damaged
+        # line, and one byte that is not ASCII would end the replay.
         self._warn_if_cut(self.path)
         return self._parse(enumerate(file, 1))

@@ -28,7 +28,7 @@ CLAIM: Final = "claim"
 
 
 class DirectoryClaim:
-    """Claim of one process. `begin` is called once, before anything is written; `check` from any thread."""
+    """Claim of one process. `begin` is called once, before anything is written; any thread may call `check`."""
 
     def __init__(self, directory: Path, holder: Claim, disk: Disk = LOCAL_DISK) -> None:
         """Prepare the claim. ``holder`` describes this process, without a term."""
@@ -59,7 +59,7 @@ class DirectoryClaim:
         return term
 
     def check(self) -> None:
-        """Raise `FencedError` if another process has taken the directory since; costs reading a small file."""
+        """Raise `FencedError` if another process has taken the directory since then; each call reads a small file."""
         claim = self._read()
         if claim is None or claim.term != self.term:
             raise FencedError(

@@ -86,8 +86,8 @@ class SnapshotDirectory:
     def pin(self, owner: int, at_most: int) -> Path | None:
         """Give the newest whole snapshot up to ``at_most`` a second name, which stays until `unpin`; return its path.
 
-        ``owner`` is the epoch for which the snapshot is needed. If a snapshot is pinned for it already, return that
-        one. Return None if there is no whole snapshot.
+        ``owner`` is the epoch for which the snapshot is needed. If a snapshot is pinned for this epoch already, return
+        its path. Return None if there is no whole snapshot.
         """
         pinned = self._pinned(owner)
         while self._intact(pinned) is None:
@@ -103,7 +103,7 @@ class SnapshotDirectory:
         return pinned
 
     def unpin(self, owner: int) -> None:
-        """Remove the pins that this epoch and earlier ones needed."""
+        """Remove the pins of this owner and of owners with earlier epochs."""
         for pinned in self._epochs_in(self.directory / _PINS):
             if pinned <= owner:
                 self._disk.unlink(self._pinned(pinned))
