@@ -85,9 +85,9 @@ class Day:
     """Submits the inputs that depend on time: changes of phase, and a tick when an order expires and in each second of
     an auction.
 
-    The schedule moves only the symbols that are in its present phase, so that a symbol that an operator has halted
-    stays halted; the end of the day closes every symbol. After a restart the duration of the present phase begins
-    again. `stop` is called with the reason when the journal fails.
+    The schedule moves only the symbols that are in its present phase: a symbol that an operator has halted stays
+    halted. The end of the day closes every symbol. After a restart the duration of the present phase begins again.
+    `stop` is called with the reason when the journal fails.
     """
 
     _log = Logger()

@@ -86,8 +86,7 @@ class Exchange:
             missing=lambda snapshot: journal.streams.damage(_needed(snapshot, encoders)),
         )
         if passed_over := self._starts.passed_over:
-            # Damage that makes the newest snapshot unusable mostly affects the others too: log one line for all of
-            # them.
+            # What makes the newest snapshot unusable mostly affects the others too, so all get one line in the log.
             more = f" ({len(passed_over) - 1} more snapshots)" if len(passed_over) > 1 else ""
             self._log.warn("journal: passed over a snapshot, {why}{more}", why=passed_over[0], more=more)
         positions = _needed(snapshot, encoders) if snapshot else {}

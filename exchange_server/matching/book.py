@@ -31,8 +31,8 @@ _UNUSUAL: Final = HIDDEN | ICEBERG
 _APART: Final = OUTSIDE | HIDDEN | ICEBERG
 
 SpecialEntry = Callable[["Book", Order], None]
-"""Function that matches an order, whatever its attributes, and then rests the order, keeps it outside the book or ends
-it. A market uses `special_orders.enter_special`.
+"""Function that processes an order, whatever its attributes: it matches, rests or ends the order, or keeps it outside
+the book. A market uses `special_orders.enter_special`.
 """
 
 
@@ -189,7 +189,7 @@ class Book:
         self._added(order)
 
     def enter_special(self, order: Order) -> None:
-        """Match an order, whatever its attributes; then rest it, keep it outside the book or end it."""
+        """Process an order, whatever its attributes: match, rest or end it, or keep it outside the book."""
         self._enter_special(self, order)
 
     def execute(self, order: Order, levels: Levels, bound: int) -> None:  # noqa: PLR0912 - a call a match costs a tenth

@@ -37,8 +37,8 @@ class Levels(Mapping[int, dict[int, Order]]):
     `ranks` lists the prices nearest to the best one, which is last. A rank is ``price * sign``, so that the same
     comparison serves both sides. A look-up costs as much as in a dict; adding or removing a price moves the better
     prices in one block, which is small near the best price, where most changes happen. (Adding and removing a price
-    takes 0.35 µs; with a SortedDict it took 1.9 µs.) Beyond `NEAR` prices the worse ones are stored separately, so that
-    no client can make the block large. `queues` is the bare dict, for hot code.
+    takes 0.35 µs; with a SortedDict it took 1.9 µs.) If there are more than `NEAR` prices, the worse ones are stored
+    separately, so that no client can make the block large. `queues` is the bare dict, for hot code.
 
     >>> bids = Levels(1)
     >>> for price in (99, 101, 100):

@@ -277,8 +277,7 @@ def _in_priority(book: Book, account: int, orders: Iterable[Order]) -> list[Orde
 
 
 def _as_queued(book: Book, account: int, orders: list[Order]) -> list[Order]:
-    """Return an account's orders in one queue, sorted by their place in it, which is the order of their ids on the
-    feed.
+    """Return an account's orders in one queue, sorted by their place in the queue: the order of their ids on the feed.
 
     Triggered stops are an exception: they entered later than their ids imply, so the whole queue is walked.
     """

@@ -29,7 +29,7 @@ __all__ = ["end", "enter_special", "match_special", "show_next_part", "trigger_s
 
 
 def enter_special(book: Book, order: Order) -> None:
-    """Match an order with any attributes, in a phase that accepts it; then rest it, set it aside or end it."""
+    """Process an order of any kind in a phase that accepts it: match, rest or end it, or keep it outside the book."""
     if order.flags & OUTSIDE:
         book.wait(order)
     elif book.phase == "continuous":

@@ -46,8 +46,8 @@ _ROOM_BYTES: Final = PAYLOAD_LIMIT_BYTES - HEADER_BYTES
 def datagrams(packets: bytes, session: str, sequence: int, most: int = 0) -> Iterator[tuple[bytes, int, int]]:
     """Yield the messages of whole sequenced packets as datagrams.
 
-    Each datagram is yielded with the number of its messages, and the number of bytes of ``packets`` that contain these
-    messages.
+    Each datagram is yielded with its number of messages, and with the number of bytes that these messages have in
+    ``packets``.
 
     ``most`` is the largest total number of messages, 0 for any number. A message that is longer than a datagram should
     be is sent as a datagram of its own, since no message can be left out.
@@ -285,7 +285,7 @@ class MoldRequestServer(DatagramProtocol):
         number = request.sequence
         try:
             offset = bucket.next_offset if number == bucket.next_number else self._records.offset_of(number)
-            # A packet has one byte more than its message has in a datagram, so that this many bytes always suffice.
+            # A packet is one byte longer than its message in a datagram, so twice a datagram's payload always suffices.
             packets = self._records.read(offset, 2 * PAYLOAD_LIMIT_BYTES)
         except DamagedStreamError as error:
             self._log.error("{reason}", reason=str(error))

@@ -73,9 +73,9 @@ class SoupServer(Factory, ABC):
     """Accepts logins and sends each client its stream from the requested message on, exactly once and in order.
 
     All messages appended to a stream in a turn of the reactor go to each of its followers in one write, with the
-    same bytes for all. A heartbeat of three bytes is sent after every second of silence, and also after every burst. A
-    client that knows this server recognises by the heartbeat after a burst that no further message of the last request
-    will follow; other clients ignore it.
+    same bytes for all. A heartbeat of three bytes is sent after every second of silence, and also after every burst.
+    The heartbeat after a burst means that no further message of the last request will follow; clients that do not know
+    this meaning ignore it.
     """
 
     _log = Logger()
@@ -214,8 +214,8 @@ class SoupServer(Factory, ABC):
     def _why_end(self, connection: SoupConnection, tail: Tail, now_s: float) -> str:
         """Return why a connection must end, or an empty string.
 
-        A connection ends if its client has sent nothing for too long. It also ends some time after the client was sent
-        all of an ended stream; the delay is for clients that fail if the connection closes while they read the last
+        A connection ends if its client has sent nothing for too long. It also ends `SoupLimits.farewell_s` after the
+        client was sent all of an ended stream: some clients fail if the connection closes while they read the last
         messages.
         """
         unheard_s = now_s - connection.heard_s

@@ -108,8 +108,8 @@ class _RecordedBook:
         self._bids: dict[int, dict[int, None]] = {}
         self._asks: dict[int, dict[int, None]] = {}
         # Heaps of prices, best first. Each price with orders is in its heap at least once. The entry of a price without
-        # orders is dropped when it comes first; all such entries are dropped when there are more of them than of prices
-        # with orders.
+        # orders is dropped when it comes first. A heap whose length is more than twice the number of prices with
+        # orders, plus `_SPARE`, is replaced by a heap of these prices.
         self._bid_heap: list[int] = []
         self._ask_heap: list[int] = []
 

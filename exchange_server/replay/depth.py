@@ -145,9 +145,9 @@ class DepthLoader(FileLoader):
     model.
 
     Rows of one message are one change: removals come first, so that the book is not crossed in between. A snapshot
-    replaces the book; levels that it confirms keep their queues. Levels crossed by new ones or passed by a trade are
-    stale and are removed. If a trade has more volume than the level at its price, the rest is a synthetic order, which
-    executes at once; if levels of the other side reach that price, the rest is a trade without orders.
+    replaces the book; levels that are in the snapshot too keep their queues. Levels crossed by new ones or passed by a
+    trade are stale and are removed. If a trade has more volume than the level at its price, the rest is a synthetic
+    order, which executes at once; if levels of the other side reach that price, the rest is a trade without orders.
 
     Positions number the records.
     """
@@ -242,7 +242,7 @@ class DepthLoader(FileLoader):
     def _remove_crossed(
         self, time_ns: int, side: _Side, price: int, wanted: dict[tuple[_Side, int], int]
     ) -> Iterator[Record]:
-        """Remove levels of the other side that a new price crosses, unless the same message confirms them."""
+        """Remove levels of the other side that a price crosses, except those to which its message gives a volume."""
         other: _Side = "S" if side == "B" else "B"
         levels = self._levels[other]
         reached = levels.irange(None, price) if side == "B" else levels.irange(price, None)

@@ -70,7 +70,7 @@ class BookFigures(msgspec.Struct, frozen=True):
     agreed: int
     """Number of rows with the same best prices and volumes on both sides before any correction."""
     stale: int
-    """Number of other rows in which a best price of the messages had a superfluous order, or one that was too large."""
+    """Number of other rows in which a best price of the messages had an order that was superfluous or too large."""
     unannounced: int
     """Number of other rows in which a best price of the file had volume that no message announced."""
     purged_orders: int

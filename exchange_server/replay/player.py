@@ -34,9 +34,8 @@ class Player:
 
     With a speed, a record is due when the market's clock shows its time. At full speed (speed None) the clock follows
     the records, and the replay waits whenever a listener is too far behind, so that no listener is disconnected because
-    the file is read faster than it can follow. While the replay is paused, the clock stands still, and live orders
-    trade with the orders in the books. Records up to the market's `replay_position` are skipped: they are in the
-    journal.
+    the replay is too fast for it. While the replay is paused, the clock stands still, and live orders trade with the
+    orders in the books. Records up to the market's `replay_position` are skipped: they are in the journal.
 
     The time of a record's input is the record's time, or one nanosecond after the previous input if that is later. The
     journal of a file that is replayed alone is therefore the same at every speed, with every pause and after every

@@ -6,8 +6,8 @@ increments a *term*, which is in a file, in the state and in every epoch's foote
 that the file still contains its own term. The older process finds another term there, writes nothing more, and ends.
 
 The older process can still write if it loses the directory between the check and the write. This gap is some
-microseconds, not the whole time for which the process was paused. Only a file system that keeps its locks, or that
-disconnects a process whose lock was dropped, closes the gap.
+microseconds, not the whole time for which the process was paused. There is no gap if the file system keeps its locks,
+or disconnects a process whose lock was dropped.
 """
 
 from __future__ import annotations

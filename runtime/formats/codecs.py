@@ -3,8 +3,7 @@
 A stream is compressed as a whole (`sequential`: buffers are decoded in stream order) or buffer by buffer (`per_buffer`:
 each buffer contains whole frames, and buffers are decoded in any order, on any worker). Decoding runs in C without the
 interpreter lock. pyarrow's streams were tried and rejected. They pull bytes from a file, whereas buffers are pushed
-here. They also do not distinguish an input that ends in the middle of a frame from an input whose next bytes have not
-arrived yet.
+here. They also treat an input that ends in the middle of a frame like an input whose next bytes have not arrived yet.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 The meaning of a byte may depend on earlier bytes: a line end inside quotes ends no tuple, a delimiter of two bytes may
 begin in the previous buffer, and a length-prefixed message determines where the next one starts. The relevant past is
 one integer, the *state*. A run may be indexed before its left neighbour is known. The index then has a cut for every
-state in which the run may start; it is settled once the neighbour's end state is known.
+state in which the run may start. One of these cuts is chosen once the neighbour's end state is known.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ buffer: it has no delimiter, or the tuple after its last delimiter has been foun
 
 The bits are stored in slots of 64, in a ring. A bitmap is a Python int. A search is bit arithmetic on a snapshot of the
 bits, which is taken in the same critical section in which the buffer's bit is set. The snapshot contains every bit that
-was set before and no bit that is set later, so that two threads never find the same span and no span is missed.
+was set before and no bit that is set later. So two threads never find the same span, and no span is missed.
 Neighbouring buffers that arrive together are entered as one buffer: if any of them has a delimiter, the delimiter bit
 of the last one is set. The others count as buffers without a delimiter.
 
@@ -39,7 +39,7 @@ _HIGHEST_SEQUENCE: Final = 2**63 - 1
 class Span(msgspec.Struct, frozen=True):
     """Spanning tuple: it starts after the last delimiter of one buffer and ends at the first of another.
 
-    Buffers are identified by position: the sequence number, but positions continue where sequence numbers restart at 1.
+    A buffer's position is its sequence number, except that positions continue where sequence numbers restart at 1.
     """
 
     first: int

@@ -40,7 +40,8 @@ class ItchFormat(msgspec.Struct, frozen=True):
     Tuples are the messages. In SoupBinTCP, server heartbeats are rows too, with an empty ``message_type`` and NULL
     elsewhere; ``packet_type`` is S for messages that are part of the sequence, U for others and H for heartbeats. Other
     packets (login replies, end of session, debug) are not tuples. A message is bad if its type is unknown, if its
-    length is not that of its type, or if it exceeds the schema's limit; it is skipped by its own length prefix.
+    length is not that of its type, or if it exceeds the schema's limit. A bad message is skipped by its own length
+    prefix.
     """
 
     framing: Literal["file", "soupbin"] = "file"

@@ -157,7 +157,7 @@ class _Search:
             self._refuse(int(part.lines[0]), part.nulled, reading)
             return []
         at = reading.line
-        if 0 <= at < len(part.lines) and part.judged:  # then it is certain that each line is one row
+        if 0 <= at < len(part.lines) and part.judged:  # each line was judged to be one row
             self._refuse(int(part.lines[at]), part.nulled, reading)
             pieces = [part.lines[:at], part.lines[at + 1 :]]
             return [_Part(piece, part.nulled, True) for piece in pieces if len(piece)]

@@ -23,7 +23,7 @@ _BLANK: Final = np.isin(np.arange(256), list(b" \t\r"))
 
 
 class Lines:
-    """Lines of a block that are not blank, as offsets; `wrong` has the reasons of those that cannot be a tuple.
+    """Lines of a block that are not blank, as offsets; `wrong` has a reason for each line that cannot be a tuple.
 
     `JsonReader` relies on two properties of a line that is not wrong: it begins with ``{`` and ends with ``}``, so that
     no object spans lines; and it is UTF-8, which Arrow's reader does not check.
