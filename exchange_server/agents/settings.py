@@ -110,7 +110,7 @@ class ValueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Informed traders, and the hidden value of the instrument that they know."""
 
     weight: Weight = 0.07
-    """Share of all turns; informed traders pass when there is nothing to gain."""
+    """Share of all turns; informed traders do nothing in turns without enough gain."""
     brokers: Count = 2
     """Number of broker ids of the informed traders."""
     edge_steps: Weight = 1.0
@@ -128,7 +128,7 @@ class ValueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     jump_steps: Positive = 20.0
     """Mean size of a jump in steps; sizes are exponentially distributed, and a jump may go in either direction."""
     return_turns: Positive = 100_000.0
-    """Number of turns in which a distance from the reference price decays to a third; this keeps prices near it."""
+    """Number of turns in which the value's distance from the reference price decays to a third."""
 
 
 class LargeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

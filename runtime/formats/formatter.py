@@ -111,7 +111,7 @@ class InputFormatter:
         """End an origin's stream: return its last tuple, if that lacks its delimiter, and drop the origin.
 
         Every buffer must have been formatted. Raise `SequenceGapError` if one is missing and `CodecError` if the
-        compressed stream is cut short; then the origin stays.
+        compressed stream is cut short; then the origin is not dropped.
         """
         with self._lock:
             stream = self._streams.get(origin_id)
@@ -140,7 +140,8 @@ class InputFormatter:
     def discard(self, origin_id: int) -> None:
         """Drop an origin and its open tail; its next buffer starts a new incarnation with sequence number 1.
 
-        No `format` of the old incarnation may be running: its buffers would be taken for the new one's.
+        No `format` of the old incarnation may be running: its buffers would be counted as buffers of the new
+        incarnation.
         """
         with self._lock:
             self._streams.pop(origin_id, None)

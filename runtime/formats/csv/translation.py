@@ -77,7 +77,7 @@ def translate(text: bytes, dialect: CsvDialect) -> Translation | None:
 
 
 def _has_only_pairs(text: bytes) -> bool:
-    """Return True if all carriage returns and line feeds are in pairs, each of which Arrow takes as one end."""
+    """Return True if all carriage returns and line feeds are in pairs; Arrow reads each pair as one line end."""
     codes = np.frombuffer(text, np.uint8)
     feeds = codes == _FEED
     returns = codes == _RETURN

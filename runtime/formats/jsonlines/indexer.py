@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, its values taken by key and path."""
+"""JSON lines: one object a line, whose values are found by key and path."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class JsonIndexer(InputFormatIndexer):
     order mark at its start, blank space around the object, and ``\\r`` at its end; blank lines are not tuples. A line
     that is not exactly one object, not UTF-8, or longer or deeper nested than the schema's limits is bad.
 
-    **Keys.** Keys may have any order. The value of a key that no wanted field has is skipped: it only has to be
-    well-formed; Arrow's reader also accepts NaN and Infinity here. A missing key is a NULL, and so is every field
-    below a missing or null object. A wanted key that occurs twice makes its value malformed.
+    **Keys.** Keys may have any order. The value of a key that belongs to no wanted field is skipped: it only has to be
+    well-formed; Arrow's reader also accepts NaN and Infinity here. A missing key is a NULL, and so is every field below
+    a missing or null object. A wanted key that occurs twice makes its value malformed.
 
     **Values.** A field's type determines the JSON values that fit:
 
@@ -75,7 +75,7 @@ class JsonIndexer(InputFormatIndexer):
         self._empty = self._search.empty.select(self._names)
 
     def index(self, run: Run) -> SettledIndex:
-        """Search for the line end from both ends, over the pieces as they are."""
+        """Search for the first and the last line end, without joining the pieces."""
         begin = 0
         for piece in run.pieces:
             if (first := bytes(piece).find(b"\n")) >= 0:

@@ -164,7 +164,7 @@ def _places(tree: dict[str, Any], place: tuple[int, ...] = ()) -> Iterator[tuple
 
 
 def _read_as(arrow_type: Any) -> Any:
-    """Return the type to request from Arrow's reader, which reads no dates from texts and wraps long decimals."""
+    """Return the type to request from Arrow's reader: it reads no dates from texts, and long decimals overflow."""
     if pa.types.is_date(arrow_type):
         return pa.string()
     if pa.types.is_decimal128(arrow_type) and arrow_type.precision + arrow_type.scale > _LONGEST_DECIMAL:
