@@ -348,8 +348,8 @@ C = TypeVar("C", bound=ReaderConnection)
 class Readers(Generic[C]):
     """The connections of one server: delivery of bursts, heartbeats, and limits.
 
-    `deliver` is called once for all that was announced in a turn of the reactor; `beat` is called a few times per
-    silence interval, unless a delivery is due.
+    `deliver` is called once for all bursts that were announced in a turn of the reactor; `beat` is called a few times
+    per silence interval, unless a delivery is due.
     """
 
     _log = Logger()

@@ -147,7 +147,7 @@ def _trade(letter: str, fields: tuple[Any, ...], prices: dict[int, int]) -> tupl
 
 
 class LiveFrames:
-    """Makes the frames of the page on request; without a request nothing is computed or kept."""
+    """Makes the frames of the page on request; without a request nothing is computed or stored."""
 
     def __init__(self, reports: Reports) -> None:
         self._reports = reports

@@ -188,7 +188,7 @@ class TextConnection(LineOnlyReceiver):
         self.cut(f"login refused: {reason}", flush=True)
 
     def await_broker(self) -> None:
-        """Wait for the first request, which determines the broker; refusals may fill the transport before that."""
+        """Wait for the first request, which determines the broker; until then, refusals may fill the transport."""
         self.is_interactive = self._waits_for_broker = True
         self.transport.registerProducer(self, True)
 
@@ -408,7 +408,7 @@ class TextServer(Factory):
         self._join(connection, account, number)
 
     def bind_broker(self, connection: TextConnection, broker_id: int) -> None:
-        """Bind a client that named no broker to the broker of its first request, with the messages from now on."""
+        """Bind a client that named no broker to the broker of its first request; send it the messages from now on."""
         if not self._may_trade(broker_id):
             connection.refuse_request(0, self._not_allowed(broker_id))
             return

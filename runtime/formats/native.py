@@ -227,13 +227,13 @@ class NativeFormat(msgspec.Struct, frozen=True):
     * dates: int32 days;
     * timestamps: int64 in the unit of the type;
     * bool: one byte, 0 or 1;
-    * char: one byte of ASCII;
+    * char: one byte of ASCII, except 0;
     * decimals: 16 bytes of two's complement;
     * strings: UTF-8 of the width in ``layout``; padding at the end is removed.
     """
 
     byte_order: Literal["little", "big"] = "little"
-    """Byte order of all fields but text."""
+    """Byte order of all fields except chars and strings."""
     layout: str = ""
     """Offsets of fields and widths of strings: words ``name@offset:width``, with blanks between them. A field without
     an offset follows the previous field of the schema. Every string needs a width.
@@ -282,7 +282,7 @@ class NativeFormat(msgspec.Struct, frozen=True):
 
 
 class _UnplacedIndex(RunIndex):
-    """Index of a run of unknown place in its stream: its cut is computed from the size of the open record before it."""
+    """Index of a run whose offset is unknown: its cut is computed from the bytes of the open record before the run."""
 
     __slots__ = ("_length", "_size")
 
