@@ -180,8 +180,9 @@ class _Quote:
 class Maker(Trader):
     """Market maker: learns the price from trades, and moves one quote after the other to its intended price.
 
-    A maker never takes liquidity: a quote stays behind the best price of the other side. The maker checks its quotes in
-    turn. After a trade at a price beyond its best quotes, it starts again with the best quotes.
+    A quote is placed behind the view's best price of the other side, so it takes liquidity only if the book has changed
+    since. The maker checks its quotes in turn. After a trade at a price beyond its best quotes, it starts again with
+    the best quotes.
     """
 
     def __init__(self, settings: MakerSettings, broker_id: int, clip_lots: int) -> None:

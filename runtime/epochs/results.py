@@ -243,7 +243,7 @@ class ResultLog:
             write_segment(self._disk, hidden, tables, footer)
             self._disk.rename(hidden, path)
         except OSError:
-            with suppress(OSError):  # a half-written file would keep a full disk full; a start removes it too
+            with suppress(OSError):  # otherwise a partial file fills the disk until the next start removes it
                 self._disk.unlink(hidden)
             raise
         self._disk.sync_directory(self.directory)

@@ -15,7 +15,7 @@ above the mark is a loss.
 crash                                            what the next start finds, and what it does
 control records copied, mark not moved           programs/… above the mark: ignored, written again
 mark moved, segments not removed, or only some   segments below the mark: the next call removes them
-name renamed, the sync of its directory failed   a power loss may take the name: retiring syncs the directory first
+name renamed, the sync of its directory failed   a power loss may undo that: retiring syncs the directory first
 snapshots or results retired in part             the newer ones: continues, as the oldest are removed first
 results before a full one retired, some reappear results that do not reach the full one: removes them
 ```

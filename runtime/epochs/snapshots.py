@@ -84,7 +84,8 @@ class SnapshotDirectory:
         return True
 
     def pin(self, owner: int, at_most: int) -> Path | None:
-        """Give the newest whole snapshot up to ``at_most`` a second name, which stays until `unpin`; return its path.
+        """Give the newest whole snapshot up to ``at_most`` a second name, which remains until `unpin`; return the path
+        with this name.
 
         ``owner`` is the epoch for which the snapshot is needed. If a snapshot is pinned for this epoch already, return
         its path. Return None if there is no whole snapshot.
