@@ -128,7 +128,9 @@ class App:
         )
 
     def _market_clock(self) -> MarketClock:
-        """Return the wall clock, or a replay's: recorded start + elapsed × speed, stopped until the start."""
+        """Return the wall clock, or the clock of a replay: recorded start + elapsed time × speed, stopped until the
+        start.
+        """
         replay = self._config.replay
         if replay is None:
             return MarketClock(self._reactor.seconds, time.time_ns())
@@ -247,7 +249,7 @@ class App:
             raise ExchangeError(f"expected to write {self._ports_file}, was {error.strerror}") from error
 
     def _begin_flow(self) -> None:
-        """Start the flow once the expected listeners and brokers are connected; it continues when they leave."""
+        """Start the flow once the expected listeners and brokers are connected; it does not stop if they disconnect."""
         config = self._config
         if self._reason:
             return

@@ -120,7 +120,9 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     glimpse_port: int | None = None
     """TCP port of snapshots as ITCH over SoupBinTCP."""
     mold_to: str = ""
-    """HOST:PORT, a group or an address, to which the feed is sent as MoldUDP64; empty for none."""
+    """HOST:PORT to which the feed is sent as MoldUDP64; HOST is a multicast group or an address. Empty for no such
+    feed.
+    """
     mold_port: int | None = None
     """UDP port for requests to resend lost datagrams."""
     admin_port: int | None = None
@@ -170,7 +172,9 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     snapshot_interval_s: float = 0.0
     """Time between two snapshots in seconds; 0 for no such limit."""
     keep_snapshots: int = 0
-    """Number of snapshots to keep, at least 2, with the journal from the oldest of them on; 0 for the whole journal."""
+    """Number of snapshots to keep, at least 2; the journal before the oldest of them is removed. 0: nothing is removed
+    from the journal.
+    """
     session: str = ""
     """Name of a new session; empty for a random name."""
     reactor: ReactorName = "default"
@@ -180,7 +184,7 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     status_interval_s: float = 1.0
     """Time between two status lines in seconds; 0 for no status lines."""
     run_id: str = ""
-    """Name of the run that all processes started together share, in logs, status lines and metrics."""
+    """Name of the run in logs, status lines and metrics; all processes that are started together share it."""
     exit_with_stdin: bool = False
     """True if the exchange stops when standard input ends."""
     limits: PortLimits = PortLimits()

@@ -17,9 +17,9 @@ __all__ = ["Day", "DaySchedule", "MarketClock"]
 class MarketClock:
     """Nanoseconds since the UTC epoch, never going back: an anchor plus elapsed monotonic time × speed.
 
-    Live, the anchor is the wall clock at the start and the speed is 1. In a replay the anchor is the recorded start,
-    the clock stands still until `start` and while the replay is paused, and its speed is the replay's.
-    `monotonic_s` is injected (a reactor's ``seconds``).
+    In a live market, the anchor is the wall clock at the start, and the speed is 1. In a replay, the anchor is the
+    recorded start, the clock stands still until `start` and while the replay is paused, and the speed is that of the
+    replay. `monotonic_s` is injected (a reactor's ``seconds``).
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class DaySchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Day:
-    """Submits the inputs that depend on time: phases, and ticks when an order expires and in each second of an auction.
+    """Submits the inputs that depend on time: changes of phase, and a tick when an order expires and in each second of
+    an auction.
 
-    The schedule moves only the symbols that are in its present phase, so a symbol that an operator has halted stays
-    halted; the end of the day closes every symbol.
-    After a restart the duration of the present phase begins again. `stop` is called with the reason when the journal
-    fails.
+    The schedule moves only the symbols that are in its present phase: a symbol that an operator has halted stays
+    halted. The end of the day closes every symbol. After a restart the duration of the present phase begins again.
+    `stop` is called with the reason when the journal fails.
     """
 
     _log = Logger()

@@ -18,13 +18,13 @@ __all__ = [
 
 
 class ExchangeError(RuntimeError):
-    """Base of the exchange's errors. The exchange cannot continue, and the process ends with the message, unless the
-    subclass says otherwise.
+    """Base of the exchange's errors. Unless a subclass says otherwise, the exchange cannot continue, and the process
+    ends with the message.
     """
 
 
 class ExchangeConfigurationError(ExchangeError, ValueError):
-    """The settings contradict each other or the journal with which they are used."""
+    """The settings contradict each other, or they contradict the journal."""
 
 
 class JournalError(ExchangeError, OSError):

@@ -30,8 +30,8 @@ class Exchange:
     Every batch is journalled before it is applied, and applied before its results are published, so that everything
     published can be recovered after a crash. Times are given by `next_time_ns` and rise from input to input.
 
-    A start reads the newest intact snapshot, cuts the streams to their positions in it, and applies the later inputs.
-    The same inputs give the same bytes, so that the streams continue without a difference.
+    A start reads the newest intact snapshot, cuts the streams to the positions that it contains, and applies the later
+    inputs. The same inputs give the same bytes, so that the streams continue without a difference.
     """
 
     _log = Logger()
@@ -48,9 +48,9 @@ class Exchange:
     ) -> None:
         """Recover the market from its journal.
 
-        ``encoders`` are given by the form that they write, ``text`` or ``itch``; they and ``protocols`` share `now`.
-        ``observers`` are notified of the feed of this process, including inputs that are applied again, and write to
-        no file.
+        ``encoders`` maps each form of the feed, ``text`` or ``itch``, to its encoder; encoders and ``protocols`` share
+        `now`. ``observers`` are notified of all feed events of this process, including those of inputs that are applied
+        again, and write to no file.
         """
         self.journal = journal
         self.clock = clock
@@ -86,7 +86,7 @@ class Exchange:
             missing=lambda snapshot: journal.streams.damage(_needed(snapshot, encoders)),
         )
         if passed_over := self._starts.passed_over:
-            # Damage in a part that the newest snapshot needs mostly affects the others too: one line for all of them.
+            # What makes the newest snapshot unusable mostly affects the others too, so all get one line in the log.
             more = f" ({len(passed_over) - 1} more snapshots)" if len(passed_over) > 1 else ""
             self._log.warn("journal: passed over a snapshot, {why}{more}", why=passed_over[0], more=more)
         positions = _needed(snapshot, encoders) if snapshot else {}
@@ -146,7 +146,9 @@ class Exchange:
     # -- inputs ------------------------------------------------------------------------------------------------
 
     def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
-        """Return the time of the next input: now, or a recorded time, and later than every earlier time.
+        """Return the time of the next input, which is later than every earlier time.
+
+        It is the market clock's time or, if ``at_least_ns`` is given, this recorded time.
 
         This time and the `count` - 1 nanoseconds after it are reserved. The caller submits its inputs before another
         time is requested, so that times rise.
@@ -220,8 +222,8 @@ class Exchange:
     def begin_snapshot(self) -> Callable[[], None]:
         """Take a snapshot now; return the function that writes it, which may run in another thread meanwhile.
 
-        The function raises `JournalError` if the snapshot cannot be written; then it is missing, and the exchange can
-        continue as long as its inputs can be written. Later inputs go to a new segment of the journal.
+        The function raises `JournalError` if the snapshot cannot be written. The exchange can continue without that
+        snapshot, as long as its inputs can be written. Later inputs go to a new segment of the journal.
         """
         if self._failure:
             self._refuse(())
@@ -251,7 +253,7 @@ class Exchange:
 
 
 def _needed(snapshot: Snapshot, encoders: Mapping[str, FeedEncoder]) -> dict[str, Position]:
-    """Return a snapshot's positions of the streams that this exchange writes.
+    """Return the positions that a snapshot has for the streams that this exchange writes.
 
     The file of an unused form of the feed stays unchanged.
     """

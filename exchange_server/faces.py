@@ -101,7 +101,7 @@ class Faces:
         if self._requests is not None:
             self._listen("mold-requests", self._config.mold_port or 0, where, reactor.listenUDP, self._requests)
         if self._sender is not None:
-            # Only a multicast port lets the sending address of this machine be chosen; it can send to any address.
+            # Only a multicast port allows a choice of the sending address; such a port can send to any address.
             self._listen(_SENDER, 0, where, reactor.listenMulticast, self._sender)
         return self.ports
 
@@ -152,7 +152,9 @@ class Faces:
 
     @property
     def farthest_behind_bytes(self) -> int:
-        """Number of bytes by which the slowest reader is behind; of text, only listeners of the feed count."""
+        """Number of bytes by which the slowest reader is behind; on the text port, only listeners of the feed are
+        counted.
+        """
         return max((server.farthest_behind_bytes for _, server in self.tcp.values()), default=0)
 
     def close(self, *, send: bool) -> None:

@@ -72,7 +72,7 @@ _FORM: Final = "scrypt$LOG2_COST$BLOCK$PARALLEL$SALT$DIGEST"
 class PasswordHash:
     """Hash of a password: scrypt (RFC 7914) with a salt of its own, so that a guess costs 16 MB and some tens of ms.
 
-    Its representation does not show the hash.
+    `repr` does not show the hash.
     """
 
     __slots__ = ("_digest", "_parameters", "_salt")
@@ -175,7 +175,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     limits: AccountLimits
     """Limits of the account."""
     self_trade: SelfTrade
-    """Policy for orders that would trade with the broker's own."""
+    """Policy for orders that would trade with other orders of the same broker."""
     cancel_on_disconnect: bool
     """True if the user's live orders are cancelled when its last connection ends."""
 
@@ -204,8 +204,8 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_users(path: Path) -> Mapping[str, User]:
     """Return the users of a file by name.
 
-    Raise an `ExchangeConfigurationError` that names the wrong entry and its error. A file that others than its owner
-    may write is refused; for one that others may read, a warning is logged.
+    Raise an `ExchangeConfigurationError` that names the wrong entry and its error. The file is refused if anyone other
+    than its owner may write it; a warning is logged if anyone else may read it.
     """
     try:
         data = path.read_bytes()
@@ -276,8 +276,8 @@ class GateLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Limits on logins with wrong passwords."""
 
     failures: int = 5
-    """Number of wrong passwords of one name from one host after which its logins from there are refused until the
-    window ends.
+    """Number of wrong passwords for one name from one host that are allowed. After them, logins with this name from
+    this host are refused until the window ends.
     """
     window_s: float = 60.0
     """Length of the window in seconds, from the first wrong password."""
@@ -299,8 +299,8 @@ class LoginGate:
     """Compares names and passwords with the users file.
 
     A comparison is slow on purpose, so it runs in a thread. Unknown names are compared too, so that the time does not
-    reveal which names exist. A verified password is remembered as a digest under a key of this process, so that a
-    client that reconnects is accepted at once.
+    reveal which names exist. The digest of a verified password, under a key of this process, is cached; a client that
+    reconnects is therefore accepted at once.
     """
 
     def __init__(
@@ -382,7 +382,7 @@ protocol.
 
 
 class UsersWatch:
-    """Checks every second if a users file has another time, size or inode, and passes its users to a gate.
+    """Checks every second if the time, size or inode of a users file has changed, and then passes the users to a gate.
 
     A file that is unreadable or invalid changes nothing; the log names the error, once for each change.
     """

@@ -46,8 +46,8 @@ def choose_reactor(name: ReactorName) -> Any:
 def freeze_objects() -> None:
     """Freeze existing objects and make garbage collection rare; call when all long-lived objects exist.
 
-    Books are large, and nearly all of their objects are freed by reference counts: a collection that visits them
-    costs more than it frees.
+    Books are large, and nearly all of their objects are freed by reference counts, so that a collection that visits all
+    of these objects costs time and frees little.
     """
     gc.collect()
     gc.freeze()

@@ -150,7 +150,7 @@ class Tail:
             except DamagedStreamError as error:
                 self._on_damage(str(error))
                 return
-            if not chunk:  # a file that lost its end: its reader is disconnected for its lag, and nothing hangs
+            if not chunk:  # the file has lost its end; the reader will be disconnected for its lag
                 return
             self.offset += len(chunk)
             self.written_s = now_s
@@ -189,7 +189,7 @@ class SequencedStream(Protocol):
 
 
 class Audience(Generic[F]):
-    """The connections that follow one stream, and the bytes appended to it in this turn of the reactor."""
+    """The connections that follow one stream, and the bytes appended to the stream in this turn of the reactor."""
 
     __slots__ = ("_announce", "_burst", "connections", "heartbeat", "stream")
 
@@ -232,10 +232,11 @@ class ReaderLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     silence_s: float = 1.0
     """Time without a message after which a heartbeat is sent, in seconds."""
     burst_interval_s: float = 0.0
-    """Smallest time between two bursts that no client requested, in seconds; later messages go into the next burst.
+    """Smallest time between two bursts that no client requested, in seconds; messages appended meanwhile go into the
+    next burst.
     """
     lag_bytes: int = 64 * 1024 * 1024
-    """Number of bytes by which a reader's lag may exceed its smallest lag so far; above it the reader is cut off."""
+    """Number of bytes by which a reader's lag may exceed its smallest lag so far; a slower reader is disconnected."""
     stall_s: float = 30.0
     """Time without progress after which a reader with pending bytes is disconnected, in seconds."""
 
@@ -251,7 +252,7 @@ class Timers(Protocol):
 
 
 class Reader:
-    """State of a connection's client, for every protocol: the pending login, and the stream that it is sent.
+    """State of a connection's client, for every protocol: the pending login, and the stream that the client is sent.
 
     The connection is registered as the transport's producer, and forwards the transport's calls to the reader.
     """
@@ -347,8 +348,8 @@ C = TypeVar("C", bound=ReaderConnection)
 class Readers(Generic[C]):
     """The connections of one server: delivery of bursts, heartbeats, and limits.
 
-    `deliver` is called once for all that was announced in a turn of the reactor; `beat` is called a few times per
-    silence interval, unless a delivery is due.
+    `deliver` is called once for all bursts that were announced in a turn of the reactor; `beat` is called a few times
+    per silence interval, unless a delivery is due.
     """
 
     _log = Logger()

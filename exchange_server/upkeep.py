@@ -20,8 +20,8 @@ _LEAST_REST: Final = 50
 class JournalUpkeep:
     """Syncs the journal, and takes snapshots between two turns of the reactor; threads wait for the disk.
 
-    A sync that fails ends the exchange, through `stop`. A snapshot that cannot be written is named in the log, and
-    tried again when the next one is due: the journal is complete without it.
+    A sync that fails ends the exchange, through `stop`. If a snapshot cannot be written, the log says so, and the next
+    snapshot is taken when it is due: the journal is complete without the missing snapshot.
     """
 
     _log = Logger()
@@ -64,7 +64,7 @@ class JournalUpkeep:
             self._later("check", _CHECK_S, self._check)
 
     def stop(self) -> None:
-        """Stop syncs and snapshots at an interval."""
+        """Stop the regular syncs and snapshots."""
         self._is_over = True
         for call in self._calls.values():
             if call.active():

@@ -8,8 +8,8 @@
                             └──▶ page/        the page (deltabook.wire.site)
 ```
 
-Every change of the market is a request in its journal, with a time of its own. Reports change nothing, and every answer
-is bounded in size.
+Every change of the market is a request in the exchange's journal, with a time of its own. Reports change nothing, and
+every answer is bounded in size.
 """
 
 from exchange_server.admin.changes import Changes

@@ -21,12 +21,12 @@ from exchange_server.nasdaq.listing import list_instruments
 __all__ = ["MOST_LINES", "MOST_PACKETS", "LiveFrames", "Tape"]
 
 MOST_LINES: Final = 1 << 14
-"""Largest number of messages at the end of the text feed that one request searches: 4 ms, in which the market does
-nothing else.
+"""Largest number of messages at the end of the text feed that one request searches. The search takes up to 4 ms, in
+which the market does nothing else.
 """
 MOST_PACKETS: Final = 1 << 12
-"""Largest number of messages at the end of the ITCH feed that one request searches: 3 ms, since the messages
-are examined one by one.
+"""Largest number of messages at the end of the ITCH feed that one request searches. The search takes up to 3 ms, since
+the messages are examined one by one.
 """
 _DAY_NS: Final = 86_400 * 10**9
 
@@ -52,8 +52,8 @@ _FIELDS: Final = {
 class Tape:
     """Reads trades from one form of the feed.
 
-    A text message contains the whole trade. An ITCH execution refers to its price by the resting order, whose message
-    may be before the searched part of the feed.
+    A text message contains the whole trade. An ITCH execution at the resting order's own price contains no price; the
+    order's message has the price, and may lie before the searched part of the feed.
     """
 
     def __init__(self, feeds: Mapping[str, Any]) -> None:
@@ -93,8 +93,8 @@ class Tape:
 
 def _of_text(data: bytes, instrument: Instrument) -> Iterator[tuple[int, int, int | None, int]]:
     symbol = re.escape(instrument.symbol.encode("ascii"))
-    # The pattern begins with the part of a line that few lines contain. The fields before it are parsed for the latest
-    # matches only.
+    # The pattern begins with the part of a line that few lines contain. The fields before that part are parsed for the
+    # latest matches only.
     pattern = re.compile(rb",[EFT],(\d+),(\d+)," + symbol + rb"\n")
     for match in deque(pattern.finditer(data), MOST_TRADES):
         number, time_ns, _ = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()].split(b",", 2)
@@ -124,7 +124,7 @@ def _of_itch(data: bytes, number: int, instrument: Instrument, book: Any) -> Ite
 
 
 def _trade(letter: str, fields: tuple[Any, ...], prices: dict[int, int]) -> tuple[int, int | None, int] | None:
-    """Return a trade's shares, price in units of the message and order id; None if the message is not a trade.
+    """Return a trade's shares, its price in the message's units, and its order id; None if the message is not a trade.
 
     The price of an announced order is added to ``prices``.
     """
@@ -147,7 +147,7 @@ def _trade(letter: str, fields: tuple[Any, ...], prices: dict[int, int]) -> tupl
 
 
 class LiveFrames:
-    """Makes the frames of the page on request; without a request nothing is computed or kept."""
+    """Makes the frames of the page on request; without a request nothing is computed or stored."""
 
     def __init__(self, reports: Reports) -> None:
         self._reports = reports

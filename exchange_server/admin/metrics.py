@@ -20,8 +20,8 @@ from exchange_server.readers import farthest_behind_bytes
 __all__ = ["MOST_MEASURED", "ExchangeMetrics", "JournalFigures"]
 
 MOST_MEASURED: Final = 200
-"""Largest number of symbols with metrics of their own, those with the lowest numbers, so that a monitor's request does
-not delay the market.
+"""Largest number of symbols that have metrics of their own: the symbols with the lowest numbers. The limit keeps a
+monitor's request from delaying the market.
 """
 _PREFIX: Final = "deltabook_exchange"
 
@@ -30,7 +30,7 @@ class JournalFigures(msgspec.Struct, frozen=True):
     """Figures of the journal at one moment."""
 
     bytes: int
-    """Number of bytes of requests written to the journal, those in removed segments included."""
+    """Number of bytes of requests written to the journal, including those in removed segments."""
     snapshot_age_s: float | None
     """Time since this process wrote its latest snapshot, in seconds; None if it has written none."""
 
@@ -38,7 +38,7 @@ class JournalFigures(msgspec.Struct, frozen=True):
 class ExchangeMetrics:
     """Collects the metrics of ``/metrics``.
 
-    Called on the reactor's thread, so that the market does not change meanwhile.
+    The metrics are collected on the reactor's thread, so that the market does not change meanwhile.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ExchangeMetrics:
         """Create the metrics; ``streams`` returns the number of messages of each feed so far, by the feed's name."""
         self._reports, self._journal, self._fsyncs, self._streams = reports, journal, fsyncs, streams
         self.answer = Exposition("exchange", run_id, self._collect).answer
-        """Function that returns the body of ``/metrics`` and its content type, for the types that a monitor accepts.
+        """Function that returns the body of ``/metrics`` and its content type, given the types that a monitor accepts.
         """
 
     def _collect(self) -> Iterator[Metric]:

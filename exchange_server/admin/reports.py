@@ -82,7 +82,7 @@ class Playing(Protocol):
         """Resume the replay."""
 
     def set_speed(self, speed: float | None) -> None:
-        """Change the speed, in recorded seconds per real second; None: as fast as possible. A pause is not ended."""
+        """Change the speed, in recorded seconds per real second; None: as fast as possible. A pause continues."""
 
     def seek(self, position: int) -> None:
         """Skip to this record, also during a pause; raise `OperationError` if the record does not lie ahead."""
@@ -230,7 +230,7 @@ class Reports:
         return admin.Sessions(tuple(sorted(lines, key=lambda line: line.session)), total)
 
     def accounts(self, after: str = "") -> admin.Accounts:
-        """Return the accounts in the order of their appearance, those after the account ``after`` if it is given."""
+        """Return the accounts in order of appearance; if ``after`` is given, only those after that account."""
         market = self.exchange.market
         first = 1 if not after else self.account_of(after).index + 1
         lines = tuple(

@@ -74,7 +74,7 @@ class Population:
                 self._noise.adopt(order)
 
     def look(self, turns: int, random: Random) -> None:
-        """Begin a batch after ``turns`` turns since the last one: read the book and advance the hidden value."""
+        """Begin a batch, ``turns`` turns after the previous one: read the book and advance the hidden value."""
         self.view.look()
         self._value.advance(turns, random)
 
@@ -98,7 +98,7 @@ class Population:
 
 
 def _each(first: int, brokers: int) -> list[range]:
-    """Return one range of broker ids for each of ``brokers`` traders with a single id."""
+    """Return a range with a single broker id for each of ``brokers`` traders."""
     return [range(broker_id, broker_id + 1) for broker_id in range(first, first + brokers)]
 
 
@@ -109,8 +109,8 @@ def _by_priority(order: Order) -> tuple[int, int]:
 class Activity:
     """Pace of all agents together: log-normal with a mean of 1, and correlated over time.
 
-    The pace has a random generator of its own, so that the agents' decisions do not depend on it; without bursts
-    it draws no numbers.
+    The pace is drawn from a random generator of its own, so that the agents' decisions do not depend on the pace.
+    Without bursts no numbers are drawn.
     """
 
     def __init__(self, settings: ActivitySettings, random: Random) -> None:
@@ -134,7 +134,7 @@ _BURST_ORDERS: Final = 500
 _BATCH: Final = 64
 """Approximate number of requests that are decided on one reading of the books."""
 _TURNS_PER_REQUEST: Final = 4
-"""Largest number of turns per wanted request: agents may pass, and all of them do in a halt."""
+"""Largest number of turns per wanted request: agents may pass, and all agents pass during a halt."""
 
 
 class Venue(Protocol):
@@ -152,7 +152,7 @@ class Venue(Protocol):
 
 
 _MOST_REFERENCE_TICKS: Final = 1 << 53
-"""Greatest reference price of an instrument with agents: they compute in floats, and bid multiples of this price."""
+"""Greatest reference price of an instrument with agents, who compute in floats and may bid multiples of that price."""
 
 
 class AgentFlow:

@@ -53,7 +53,7 @@ class NoiseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     market_clips: Positive = 0.4
     """Median size of the market orders, in clips; sizes are log-normal."""
     patient_orders: Count = 130
-    """Patient orders that are live at once, on average; any of them may be cancelled at any time."""
+    """Average number of live patient orders; any of them may be cancelled at any time."""
     nearest_steps: Positive = 1.0
     """Smallest distance of a patient order from the middle, in steps; distances are log-uniform."""
     farthest_steps: Positive = 25.0
@@ -82,7 +82,7 @@ class MakerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     clips_per_step: Weight = 0.12
     """Growth of the size for each step of distance, in clips."""
     learning: Share = 0.6
-    """Share that a revision closes of the gap between the believed price and the price that the last trade implies."""
+    """Share by which a revision narrows the gap between the believed price and the price implied by the last trade."""
     jitter_steps: Weight = 0.5
     """Standard deviation of the error of the believed price at each revision, in steps."""
     tolerance: Share = 0.4
@@ -101,7 +101,7 @@ class MomentumSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     slow: Share = 0.02
     """Weight of the newest price in the slow average."""
     threshold_steps: Positive = 3.0
-    """Smallest difference of the averages at which they trade, in steps."""
+    """Smallest difference of the averages at which momentum traders trade, in steps."""
     clips: Positive = 0.5
     """Size of an order, in clips."""
 
@@ -110,11 +110,11 @@ class ValueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Informed traders, and the hidden value of the instrument that they know."""
 
     weight: Weight = 0.07
-    """Share of all turns; they pass when there is nothing to gain."""
+    """Share of all turns; informed traders do nothing in turns without enough gain."""
     brokers: Count = 2
     """Number of broker ids of the informed traders."""
     edge_steps: Weight = 1.0
-    """Smallest gain per lot at which they trade, in steps."""
+    """Smallest gain per lot at which informed traders trade, in steps."""
     clips: Positive = 0.4
     """Largest size of an order for each step of gain, in clips."""
     volatility_steps: Weight = 0.25
@@ -126,9 +126,9 @@ class ValueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     jumps: Share = 0.0
     """Expected number of jumps of the value in a turn; a jump models news."""
     jump_steps: Positive = 20.0
-    """Mean size of a jump in steps; exponentially distributed, in either direction."""
+    """Mean size of a jump in steps; sizes are exponentially distributed, and a jump may go in either direction."""
     return_turns: Positive = 100_000.0
-    """Number of turns in which a distance from the reference price decays to a third, so that prices stay near it."""
+    """Number of turns in which the value's distance from the reference price decays to a third."""
 
 
 class LargeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -141,7 +141,7 @@ class LargeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     style: Literal["twap", "pov"] = "twap"
     """Style of the slices: `twap` equal slices over time, `pov` a share of the volume."""
     clips: Positive = 60.0
-    """Mean size of the big order in clips; exponentially distributed."""
+    """Mean size of a big order in clips; sizes are exponentially distributed."""
     slices: Count = 40
     """TWAP: number of slices."""
     turns: Count = 100

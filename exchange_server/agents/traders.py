@@ -83,7 +83,8 @@ class Resting:
 def some_lots(random: Random, median_lots: float, spread: float) -> int:
     """Return a log-normal size, at least a lot.
 
-    The size is limited to three standard deviations, so that one market order in a million does not empty a book.
+    The logarithm is at most three standard deviations above its mean, so that one market order in a million does not
+    empty a book.
     """
     return max(1, round(median_lots * exp(spread * min(3.0, random.gauss(0.0, 1.0)))))
 
@@ -179,8 +180,9 @@ class _Quote:
 class Maker(Trader):
     """Market maker: learns the price from trades, and moves one quote after the other to its intended price.
 
-    A maker never takes liquidity: a quote stays behind the best price of the other side. It checks its quotes in
-    turn, and starts again with the best ones after a trade beyond them.
+    A quote is placed behind the view's best price of the other side, so it takes liquidity only if the book has changed
+    since. The maker checks its quotes in turn. After a trade at a price beyond its best quotes, it starts again with
+    the best quotes.
     """
 
     def __init__(self, settings: MakerSettings, broker_id: int, clip_lots: int) -> None:
@@ -235,11 +237,10 @@ class Maker(Trader):
                 return
 
     def _learn(self, view: View) -> None:
-        """Move the believed price towards the last trade if it was beyond the maker's best quotes, by a better informed
-        trader.
+        """Move the believed price towards the last trade if that trade was beyond the maker's best quotes.
 
-        Trades between these quotes are noise, from which a maker earns. The middle is ignored: any trader can move it
-        for free.
+        A trade beyond these quotes is ascribed to a better informed trader; trades between them are noise, from which a
+        maker earns. The middle is ignored, since any trader can move it for free.
         """
         if not self._believed:
             self._believed = view.mid
@@ -291,7 +292,7 @@ class Value:
         """Logarithm of the ratio of volatility to its median."""
         self._passing: dict[int, tuple[float, float, float, float]] = {}
         """Coefficients by number of turns: decay and spread of the volatility, square root of the turns, and return
-        to the reference price. The size of a batch bounds the number of turns, and so of entries.
+        to the reference price. The size of a batch bounds the number of turns, and so the number of entries.
         """
 
     def advance(self, turns: int, random: Random) -> None:

@@ -30,7 +30,9 @@ class View:
         """Total lots of the orders that agents have sent to take liquidity so far."""
         self.bid = self.ask = self.last = 0
         self.mid = 0.0
-        """Middle of the best prices; where a side is empty, the latest estimate, at first the reference price."""
+        """Middle of the best prices. If a side is empty, it is the previous value; if there is none yet, it is the
+        other side's best price, the last trade's or the reference price.
+        """
         self.look()
 
     def look(self) -> None:
@@ -73,7 +75,7 @@ class RequestBatch:
         self._time_ns = first_ns - 1
         self.inputs: list[AnyInput] = []
         self.owners: list[Owner | None] = []
-        """Owner of the order that each request leaves in the book, or None, by request."""
+        """For each request, the owner of the order that the request leaves in the book, or None."""
 
     def enter(self, owner: Owner, broker_id: int, side: str, volume: int, price_ticks: int) -> None:
         """Add a limit order; its owner is notified if it comes to rest."""

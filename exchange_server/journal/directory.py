@@ -39,7 +39,7 @@ _LEAST_SNAPSHOTS: Final = 2
 
 
 def keeps_writes(directory: Path, disk: JournalDisk = LOCAL_DISK) -> bool:
-    """Return True if the system has not restarted since the last write in a directory, so that none is lost."""
+    """Return True if the system has not restarted since the last write in a directory, so that no write is lost."""
     try:
         descriptor = disk.open(directory / LOCK, read_only=True)
     except OSError:
@@ -70,7 +70,7 @@ class Journal:
 
     A start reads all inputs by `reader`, then calls `begin`, and appends to `inputs` from then on.
 
-    ``keep`` is the number of snapshots that are kept, at least two, with the inputs from the oldest of them on; None
+    ``keep`` is the number of snapshots to keep, at least two; the inputs before the oldest of them are removed. None
     keeps all inputs and four snapshots.
     """
 
@@ -140,7 +140,7 @@ class Journal:
         path = self.directory / INPUTS
         if not self._disk.is_file(path) and not any(not name.startswith(".") for name in self._disk.names(path)):
             InputsLog.create(path, _session(new_session()), rules, self._disk)
-        # Where no write can be lost, an incomplete record is damage, not a torn tail.
+        # Where no write can be lost, a broken record that was written whole is damage, not a torn tail.
         is_same_boot = bool(self._boot_id) and self._boot_id == self._disk.boot_id()
         reader = JournalReader(path, self._disk, keeps_writes=is_same_boot)
         began = reader.head.rules
@@ -158,7 +158,7 @@ class Journal:
         return self._log
 
     def begin(self, synced: Mapping[str, Position]) -> None:
-        """Cut the streams and the torn tail, and accept inputs from now on; everything must have been read.
+        """Cut the streams and the torn tail, and accept inputs from now on; all inputs must have been read.
 
         ``synced`` are the positions of the streams in the snapshot at which the reading began. Raise `JournalError`,
         and cut nothing, if streams contain more than the inputs imply and no power loss explains it.
@@ -187,11 +187,11 @@ class Journal:
         return self.inputs.position
 
     def sync(self) -> None:
-        """Force the inputs to disk if the policy requires it, in any thread. Raise `JournalError` if that fails."""
+        """Force the inputs to disk if the policy requires it, in any thread; raise `JournalError` on failure."""
         self.inputs.sync()
 
     def keep_snapshot(self, snapshot: Snapshot) -> None:
-        """Write a snapshot, then remove snapshots and segments beyond those to keep, in any thread.
+        """Write a snapshot, then remove the snapshots and segments that need not be kept; any thread may call this.
 
         The inputs and streams that the snapshot covers are made durable first, so that the journal never ends before a
         snapshot. Raise `JournalError` if that fails.
@@ -212,8 +212,7 @@ class Journal:
             return
         directory = self.directory / INPUTS
         needed = segment_name(oldest + 1)
-        # Each segment of a kept snapshot begins after it, so that no kept snapshot needs a segment with a smaller
-        # name.
+        # A new segment begins after each snapshot, so that no kept snapshot needs a segment with a smaller name.
         names = [name for name in self._disk.names(directory) if name[0].isdigit() and name < needed]
         for name in names:
             self._disk.unlink(directory / name)
@@ -239,7 +238,7 @@ def _session(name: str) -> str:
 
 
 def _words(rules: MarketRules, others: MarketRules) -> str:
-    """Return a text of the rules: symbols, their replay, and every other field that differs from the other rules."""
+    """Return a description of ``rules``: symbols, replay, and every other field whose value differs in ``others``."""
     words = [instrument.symbol for instrument in rules.instruments]
     if rules.replay_symbols:
         words.append(f"{' '.join(rules.replay_symbols)} replayed {rules.replay_mode}")

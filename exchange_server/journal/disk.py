@@ -1,8 +1,9 @@
 """Disk operations of the journal, with their guarantees after a crash of the machine.
 
-The bytes and the name of a file become durable independently: bytes when `JournalDisk.sync` of the file returns, a name
-(made, renamed or removed) when `JournalDisk.sync_directory` of its directory returns. Until then a crash of the machine
-may leave any part of the changes, in any order. The end of the process alone loses nothing.
+The bytes and the name of a file become durable independently. Bytes are durable when `JournalDisk.sync` of the file
+returns. A name that was made, renamed or removed is durable when `JournalDisk.sync_directory` of its directory returns.
+Until then a crash of the machine may leave any part of the changes, in any order. The end of the process alone loses
+nothing.
 """
 
 from __future__ import annotations

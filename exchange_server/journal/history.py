@@ -163,7 +163,7 @@ class History:
         return walk.moment()
 
     def at_message(self, number: int, form: str = "text") -> Moment:
-        """Return the market after the input that published a message, and perhaps later messages.
+        """Return the market after the input that published a message; that input may have published later messages too.
 
         Raise `OperationError` if there is no such message, `JournalError` for damage.
         """

@@ -1,4 +1,4 @@
-"""The log of inputs, from which all else follows: batches of inputs in segments, appended and read in their order.
+"""The log of inputs, from which all other files are derived: batches of inputs in segments, appended and read in order.
 
 ```
 inputs/000000000000001.inputs    inputs/000000000000501.inputs
@@ -8,10 +8,11 @@ inputs/000000000000001.inputs    inputs/000000000000501.inputs
 record: length of the payload (u32) │ checksum (u32) │ unsynced bytes (u32) │ payload (MessagePack)
 ```
 
-The journal is one stream of bytes, and a segment the part of it from `SegmentHead.start` on; its file is named after
-its first input. A record's checksum includes its position in the stream, so that the record is valid at that position
-only. Its *unsynced bytes* are the number of bytes before it that were not known to be on disk when it was written: by
-this number a reader distinguishes bytes torn by a crash from bytes lost by the disk (`JournalReader`).
+The journal is one stream of bytes, divided into segments; a segment begins at its `SegmentHead.start`, and its file is
+named after its first input. A record's checksum includes its position in the stream, so that the record is valid at
+that position only. The *unsynced bytes* of a record are the number of bytes before the record that were not known to be
+on disk when the record was written. By this number a reader distinguishes bytes torn by a crash from bytes lost by the
+disk (`JournalReader`).
 """
 
 from __future__ import annotations
@@ -95,11 +96,13 @@ class JournalEnd(msgspec.Struct, frozen=True):
     segment: Segment
     """Last segment that is kept."""
     torn_bytes: int
-    """Number of bytes in the torn tail: bytes after the end that form no whole record, or follow a broken one, and
-    that were never known to be on disk.
+    """Number of bytes in the torn tail: bytes after the end that were never known to be on disk, and that form no whole
+    record or follow a broken record.
     """
     torn_records: int
-    """Number of whole records in the torn tail: the machine crashed, and unwritten bytes are missing before them."""
+    """Number of whole records in the torn tail. If there are any, the machine has crashed, and bytes before them never
+    reached the disk.
+    """
     paths: tuple[Path, ...]
     """Paths of all segments that are kept."""
     torn: tuple[Path, ...]
@@ -110,8 +113,8 @@ class InputsLog:
     """Appends batches of inputs to the newest segment, each by one system call, from the journal's end on.
 
     `fsync`: under *always* a batch is on the disk when `append` returns; under *interval* the caller calls `sync` at
-    intervals, from any thread; *never* leaves it to the system. The end of the process loses nothing under any
-    policy. After a failed write or sync no more inputs are accepted, since the state of the disk is then unknown.
+    intervals, from any thread; under *never* the system chooses the time. The end of the process loses nothing under
+    any policy. After a failed write or sync no more inputs are accepted, since the state of the disk is then unknown.
 
     A log continues a journal that was read to its end:
 
@@ -276,7 +279,8 @@ class InputsLog:
                 self._files, self._fd = [], -1
 
     def _cut_torn_tail(self, end: JournalEnd) -> None:
-        """Remove the torn tail, and make the rest durable, since it is unknown how much of it is on disk.
+        """Remove the torn tail, and make the rest of the journal durable, since it is unknown how much of the rest is
+        on disk.
 
         Whole records of the tail are copied aside for the operator to examine; the market cannot use them, since the
         machine lost the records before them.
@@ -317,7 +321,7 @@ class InputsLog:
         def refuse(descriptor: int, data: bytes | memoryview, offset: int) -> NoReturn:
             raise error
 
-        # Replaces the write function, so that append need not test a flag.
+        # Replace the write function, so that `append` need not test a flag.
         self._pwrite, self._has_failed = refuse, True
         raise failed from error
 
@@ -325,11 +329,15 @@ class InputsLog:
 class JournalReader:
     """Reads a journal, also while other processes read or write it; changes nothing.
 
-    A broken record is one of two things. If its bytes were never known to be on disk, it is a *torn tail*, and the
-    journal ends before it: nothing in the tail was published under the policy ``always``, and little under
-    ``interval``. If a later whole record or segment shows that its bytes were on disk, it is *damage*, and
-    `JournalDamagedError` names it. If the system has not restarted since the journal was written (`keeps_writes`), no
-    write can be lost: then only the record whose write was interrupted by the end of the process is torn.
+    A broken record is the beginning of a torn tail, or damage:
+
+    * It begins a *torn tail* if its bytes were never known to be on disk. The journal ends before the torn tail.
+      Nothing in the tail was published under the policy ``always``, and little under ``interval``.
+    * It is *damage* if a later whole record or segment shows that its bytes were on disk. `JournalDamagedError` names
+      the place.
+
+    If the system has not restarted since the journal was written (`keeps_writes`), no write can be lost: then a torn
+    tail consists of a single record, whose write was interrupted by the end of the process.
     """
 
     def __init__(self, directory: Path, disk: JournalDisk = LOCAL_DISK, *, keeps_writes: bool = False) -> None:
@@ -365,8 +373,8 @@ class JournalReader:
     def batches(self, after: int = 0) -> Iterator[tuple[int, list[AnyInput]]]:
         """Yield all batches after an input, each with the number of its first input; then set `end`.
 
-        Raise `JournalError` for a file that cannot be read, and `JournalDamagedError` for damage and for a journal
-        that begins after or ends before that input.
+        Raise `JournalError` for a file that cannot be read. Raise `JournalDamagedError` for damage, and for a journal
+        that begins after that input or ends before it.
         """
         self.end = None
         place = max((place for place, path in enumerate(self.paths) if _first_of(path) <= after + 1), default=-1)
@@ -415,7 +423,9 @@ class JournalReader:
         return Segment(path, head, len(data))
 
     def _read(self, segment: Segment) -> Iterator[tuple[int, list[AnyInput], int]]:
-        """Yield each batch of a segment: the number of its first input, its inputs, the position of its end."""
+        """Yield each batch of a segment: the number of the first input, the inputs, and the position of the batch's
+        end.
+        """
         decode, number = self._decoder.decode, segment.head.first
         with closing(self._payloads(segment)) as payloads:
             for payload, end in payloads:
@@ -429,7 +439,7 @@ class JournalReader:
                 number += len(batch)
 
     def _payloads(self, segment: Segment) -> Generator[tuple[memoryview, int]]:
-        """Yield the payload of each record after the head and its end position, up to the first broken record."""
+        """Yield the payload and the end position of each record after the head, up to the first broken record."""
         start, begin, wanted = segment.head.start, segment.begin, _CHUNK_BYTES
         descriptor = -1
         try:
@@ -464,7 +474,8 @@ class JournalReader:
             data = self._bytes(path, begin)
             torn_bytes += len(data)
             if path == segment.path and record_at(data, 0, start) is not None:
-                # Written since it was read: the journal grows, and the bytes that follow are not damage.
+                # The record was written after the segment had been read: the journal grows, and the bytes that follow
+                # are not damage.
                 break
             for known in find_records(data, start):
                 torn_records += 1
@@ -488,7 +499,9 @@ class JournalReader:
         return segment.head.start if segment else 0
 
     def _bytes(self, path: Path, begin: int, length: int | None = None) -> bytes:
-        """Return this many bytes of a file from an offset on, or all; fewer at its end."""
+        """Return ``length`` bytes of a file from an offset on, fewer at the end; without ``length`` all bytes from
+        there.
+        """
         try:
             descriptor = self._disk.open(path, read_only=True)
             try:
@@ -572,7 +585,7 @@ def find_records(data: bytes, position: int) -> Iterator[int]:
             yield record.known
             offset = record.end
         elif data[offset : offset + 4] == b"\0\0\0\0":
-            # Unwritten bytes read as zeros, of which there may be many.
+            # Unwritten bytes read as zeros, and there may be many of them.
             written = _NOT_ZERO.search(data, offset)
             offset = max(offset + 1, written.start() - 3) if written else last
         else:

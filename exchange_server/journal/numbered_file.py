@@ -87,13 +87,14 @@ class NumberedFile(ABC):
     """Numbered records, from 1, appended in bursts and read in chunks.
 
     The file is derived: its contents follow from the journal's inputs, and bytes that a crash cut off or left over are
-    rewritten when the inputs are applied again. It is synced for snapshots only, since a snapshot relies on the bytes
-    before its position. Reading from a record on costs one look-up in the index and a scan of about one spacing. Kinds
-    of files differ in how the end of a record is found; no record is longer than one scan.
+    rewritten when the inputs are applied again. The file is synced only when a snapshot is taken, since a snapshot
+    relies on the bytes before its position. Reading from a record on costs one look-up in the index and a scan over the
+    records between two entries of the index. Subclasses differ in how the end of a record is found; no record is longer
+    than the chunk that a scan reads at once.
 
-    Every block has a checksum in memory, which goes into snapshots with the `Position` and against which every read is
-    checked: a mismatch raises `DamagedStreamError`. Bytes after the position of a snapshot are written again by a
-    recovery, so that a crash leaves no bytes without a checksum. The checksums of a terabyte are 64 MB.
+    Every block has a checksum in memory. Snapshots contain the checksums as part of the `Position`, and every read is
+    checked against them: a mismatch raises `DamagedStreamError`. Bytes after the position of a snapshot are written
+    again by a recovery, so that a crash leaves no bytes without a checksum. The checksums of a terabyte are 64 MB.
     """
 
     def __init__(
@@ -109,8 +110,8 @@ class NumberedFile(ABC):
         """Continue from a position, or begin a file.
 
         Bytes that the file has after the position are cut off if ``is_cut``; otherwise they are overwritten, and cut
-        off by `cut`. ``on_open`` is called for each descriptor that is opened, so that a caller can limit their
-        number. Raise `JournalError` if the file cannot be opened, or is shorter than the position.
+        off by `cut`. ``on_open`` is called each time a descriptor is opened, so that a caller can limit the number of
+        open descriptors. Raise `JournalError` if the file cannot be opened, or is shorter than the position.
         """
         self._path = path
         self._disk = disk
@@ -147,7 +148,7 @@ class NumberedFile(ABC):
     def surplus_bytes(self) -> int:
         """Number of bytes of records that the file had when it was opened, and that have not been appended again.
 
-        It is 0 if these bytes do not begin with the next record, since they were then never published.
+        The number is 0 if these bytes do not begin with the next record, since such bytes were never published.
         """
         surplus_bytes = max(0, self._found_bytes - self.size_bytes)
         begin = self._disk.pread(self._descriptor(), _SCAN_BYTES, self.size_bytes) if surplus_bytes else b""
@@ -156,7 +157,7 @@ class NumberedFile(ABC):
     @classmethod
     @abstractmethod
     def begins_record(cls, chunk: bytes, number: int) -> bool:
-        """Return True if a chunk begins like the record of a number, as far as the chunk shows."""
+        """Return True if a chunk may begin with the record of this number."""
 
     def cut(self) -> None:
         """Cut off the bytes after the appended records. Raise `OSError` if that fails."""
@@ -225,7 +226,7 @@ class NumberedFile(ABC):
     def _pread(self, length: int, offset: int) -> bytes:
         """Return ``length`` bytes from an offset on, fewer at the end of the file.
 
-        Raise `DamagedStreamError` for damage. The blocks that contain them are read and checked as a whole.
+        The blocks that contain these bytes are read and checked as a whole. Raise `DamagedStreamError` for damage.
         """
         end = min(offset + length, self.size_bytes)
         if offset >= end:
@@ -284,8 +285,8 @@ class NumberedFile(ABC):
     def piece(self, offset: int, limit_bytes: int) -> bytes:
         """Return bytes from an offset on, at least one if there is more.
 
-        They are whole records here; a kind of file in which it is costly to find a record's end may end them within a
-        record, see `rest_of_record`.
+        This method returns whole records. A subclass that cannot find the end of a record cheaply may return bytes that
+        end within a record; `rest_of_record` then returns the missing bytes.
         """
         return self.read(offset, limit_bytes)
 
@@ -321,11 +322,11 @@ class LineFile(NumberedFile):
 
 
 class PacketFile(NumberedFile):
-    """File whose records begin with their length, two big-endian bytes that count the bytes after them, and the
-    letter S.
+    """File whose records begin with a length and the letter S. The length has two big-endian bytes, and counts the
+    bytes that follow it.
 
-    Finding the end of a record takes one step for each record before it; therefore a reader that only forwards bytes
-    reads `piece`s, which may end anywhere.
+    The end of a record is found by stepping over records one by one, from the nearest indexed record on. A reader that
+    only forwards bytes therefore calls `piece`, whose result may end anywhere.
     """
 
     @classmethod

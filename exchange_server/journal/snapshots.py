@@ -34,7 +34,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     """Version of the format."""
     session: str
-    """Session of the exchange that it belongs to."""
+    """Name of the exchange's session."""
     inputs: int
     """Number of inputs applied so far; the next input is number `inputs` + 1."""
     time_ns: int
@@ -134,7 +134,7 @@ class JournalSnapshots:
             self._disk.close(descriptor)
 
     def retire(self, keep: int) -> int | None:
-        """Remove all but the newest ``keep`` snapshots; return the input of the oldest one kept, None without any."""
+        """Remove all but the newest ``keep`` snapshots; return the number of inputs of the oldest one left, or None."""
         inputs = self.inputs()
         for old in reversed(inputs[keep:]):
             self._disk.unlink(self.path(old))

@@ -37,9 +37,9 @@ def kind_of(name: str) -> type[NumberedFile]:
 
 
 class MessageStream:
-    """One sequence of messages: the file with all of them, and the listeners that are called for each burst.
+    """Sequence of messages: the file that contains them, and the listeners that are called with each burst of them.
 
-    A listener may write or collect, and must not call the exchange.
+    A listener may write or collect the bytes; it must not call the exchange.
     """
 
     __slots__ = ("on_append", "records")
@@ -74,7 +74,7 @@ class Streams:
         self._is_cut = False
 
     def damage(self, positions: Mapping[str, Position]) -> str:
-        """Return the first damage of the files before these positions, empty for none; see `damage_before`."""
+        """Return the first damage in the files before these positions, or an empty string; see `damage_before`."""
         damages = (damage_before(position, self._directory / name, self._disk) for name, position in positions.items())
         return next(filter(None, damages), "")
 
@@ -146,7 +146,7 @@ class Streams:
         return len(self._streams)
 
     def sync(self, since: Mapping[str, Position], upto: Mapping[str, Position]) -> None:
-        """Make the messages between two positions durable, in any thread. Raise `JournalError` if that fails."""
+        """Make the messages between two positions durable, in any thread; raise `JournalError` on failure."""
         for name, position in upto.items():
             before = since.get(name)
             if before is None or before.size_bytes < position.size_bytes:

@@ -54,8 +54,8 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: JournalDisk = LOCAL
     """Check every record, snapshot and stream in a directory; change nothing.
 
     A form of the feed without a file is not compared. If the journal grows meanwhile, an exchange is writing, and
-    longer or shorter streams are no problem. Raise `JournalError` where there is no journal, or none with a usable
-    beginning; damage further on is reported among the problems.
+    streams that are longer or shorter are not reported. Raise `JournalError` if there is no journal or its beginning is
+    unusable; damage after the beginning is reported among the problems.
     """
     history = History(directory, make_outputs, disk)
     head = history.reader.head
@@ -64,7 +64,8 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: JournalDisk = LOCAL
     newest = next(snapshots.newest(), None)
     written = set(newest.streams) if newest else set()
     forms = {form for form in made if feed_name(form) in written or disk.is_file(directory / feed_name(form))}
-    # The walk starts at the first input or, if that was removed, at the oldest intact snapshot, assumed to be correct.
+    # The walk starts at the first input or, if that input was removed, at the oldest intact snapshot, which is assumed
+    # to be correct.
     usable = (number for number in reversed(snapshots.inputs()) if number + 1 >= head.first)
     oldest = next(filter(None, map(snapshots.read, usable)), None) if head.first > 1 else None
     if oldest is not None:
@@ -79,7 +80,7 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: JournalDisk = LOCAL
         if name not in {feed_name(form) for form in made if form not in forms}:
             problems += filter(None, [damage_before(position, directory / name, disk)])
     derived |= comparison.finish(is_growing=_size(directory, disk) != size)
-    # The requests from which these bytes were derived are lost.
+    # Surplus records cannot be derived again: the requests that published them are lost.
     problems += [derived.pop(name) for name in comparison.surplus if history.reader.keeps_writes]
     moment = walk.moment()
     return Verified(

@@ -1,7 +1,7 @@
-"""Auctions and the phases that they belong to: the session's beginning, its auctions, halts and end.
+"""Auctions, and the phases of a session: its beginning, auctions, halts and end.
 
-An auction (opening, closing, after a halt) collects orders until its phase ends. Its orders then execute at a single
-price, the one at which the most lots execute.
+An auction (opening, closing, after a halt) collects orders. When its phase changes to continuous trading or to closed,
+its orders execute at a single price, the one at which the most lots execute.
 """
 
 from __future__ import annotations
@@ -102,10 +102,11 @@ def _alone(side: list[_Lots], flag: int) -> list[_Lots]:
 
 
 def _interest(book: Book, side: Side, flag: int) -> Iterator[_Lots]:
-    """Yield the lots of a side that take part, in priority.
+    """Yield the lots of a side that take part, in order of priority.
 
-    Market orders come first, then the others by price; at a price displayed lots, then the reserves of icebergs in the
-    same order, then hidden orders and orders for this auction, in the order of their ids.
+    Market orders come first, then the other orders by price. At each price, displayed lots come first, in the order of
+    the queue; then the reserves of icebergs, in the same order; then hidden orders and orders for this auction
+    together, in the order of their ids.
     """
     shown, hidden = (book.bids, book.hidden_bids) if side == "B" else (book.asks, book.hidden_asks)
     sign = shown.sign
@@ -134,8 +135,8 @@ def _id(order: Order) -> int:
 def _equilibrium(buys: Iterable[_Lots], sells: Iterable[_Lots], reference: int) -> _Balance | None:
     """Return the price at which the most lots execute, None if none do.
 
-    Of several such prices, return the one with the fewest lots left over, then the one nearest to the reference, then
-    the highest.
+    If there are several such prices, prefer the fewest lots left over, then the price nearest to the reference, then
+    the highest price.
     """
     demand, supply = _by_price(buys), _by_price(sells)
     prices = sorted({*demand, *supply, *([reference] if reference > 0 else [])} - {0})
@@ -164,7 +165,7 @@ def _merit(balance: _Balance, reference: int) -> tuple[int, int, int]:
 
 
 def _reaching(side: list[_Lots], balance: _Balance) -> list[_Lots]:
-    """Return the lots of each order that execute, in priority."""
+    """Return the lots of each order that execute, in order of priority."""
     left = balance.paired
     reached: dict[int, _Lots] = {}
     for order, lots, displayed in side:

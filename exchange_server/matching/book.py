@@ -9,8 +9,8 @@
           99    ▸ 2                        behind the displayed ones of their price
 ```
 
-An order with attributes, or in a phase in which orders are not simply matched, goes through `special_orders`, which
-works on the same books. The package's docstring shows the path of an order, docs/matching.md has the rules.
+An order that has attributes, or that is entered outside continuous trading, is processed by `special_orders`, which
+works on the same books. The package's docstring shows the path of an order; docs/matching.md has the rules.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _UNUSUAL: Final = HIDDEN | ICEBERG
 _APART: Final = OUTSIDE | HIDDEN | ICEBERG
 
 SpecialEntry = Callable[["Book", Order], None]
-"""Function that matches an order with any attributes, then rests it, keeps it outside the book or ends it; in a market,
-`special_orders.enter_special`.
+"""Function that processes an order, whatever its attributes: it matches, rests or ends the order, or keeps it outside
+the book. A market uses `special_orders.enter_special`.
 """
 
 
@@ -146,7 +146,9 @@ class Book:
         self.last_trade_ticks = 0
         """Price of the last trade in ticks, 0 before the first."""
         self.replacing: Order | None = None
-        """Displayed order that ended for a replacement being entered; the feed has not yet announced its end."""
+        """Displayed order whose replacement is being entered: the order has ended, but the feed has not yet announced
+        its end.
+        """
         # Bound once, to save a look-up for each order and each match.
         self._added, self._executed, self._deleted = feed.added, feed.executed, feed.deleted
         self._accounts, self._tellers = shared.accounts, shared.tellers
@@ -156,11 +158,11 @@ class Book:
     # --- matching ---------------------------------------------------------------------------------------------------
 
     def enter(self, order: Order) -> None:
-        """Match an order with its ids, and rest the remaining lots.
+        """Match an order that has its ids, and rest the remaining lots.
 
-        An order without flags costs a comparison with the best price of the other side and three dict entries, and a
-        walk over each level that it executes against. The caller guarantees that the order's id is new, and that its
-        volume and its price are 1 or more.
+        An order without flags costs a comparison with the best price of the other side, three dict entries, and a walk
+        over each level against which it executes. The caller guarantees that the order's id is new, and that volume and
+        price are at least 1.
         """
         if order.flags or self.is_special:
             self._enter_special(self, order)
@@ -187,15 +189,15 @@ class Book:
         self._added(order)
 
     def enter_special(self, order: Order) -> None:
-        """Match an order with any attributes, then rest it, keep it outside the book or end it."""
+        """Process an order, whatever its attributes: match, rest or end it, or keep it outside the book."""
         self._enter_special(self, order)
 
     def execute(self, order: Order, levels: Levels, bound: int) -> None:  # noqa: PLR0912 - a call a match costs a tenth
         """Execute against plain orders, best price first, down to `bound`; `order.volume` becomes the remaining lots.
 
-        ``levels`` is the other side, and ``bound`` the rank in it (`Levels.ranks`) of the order's limit. At least one
-        match is certain. For each match the feed is notified first, then the resting order's owner, then the owner of
-        the entering order.
+        ``levels`` is the other side; ``bound`` is the rank that the order's limit has there (`Levels.ranks`). The
+        caller has checked that there is at least one match. For each match the feed is notified first, then the resting
+        order's owner, then the owner of the entering order.
         """
         shared, ranks, mine = self.shared, levels.ranks, order.account
         remember = shared.executions.append
@@ -299,7 +301,9 @@ class Book:
             self.unusual += 1
 
     def rest(self, order: Order) -> None:
-        """Queue the remaining lots of an order, and publish its displayed part: `Order.display` lots of an iceberg."""
+        """Queue the remaining lots of an order and publish the displayed ones: of an iceberg, at most `Order.display`
+        lots.
+        """
         flags = order.flags
         if flags & ICEBERG:
             order.reserve = max(0, order.volume - order.display)
@@ -366,7 +370,7 @@ class Book:
             self.unusual -= 1
 
     def reduce(self, order: Order, volume: int) -> None:
-        """Take `volume` lots, fewer than its open lots, off an order, undisplayed ones first.
+        """Take `volume` lots off an order, undisplayed lots first; `volume` is less than the order's open lots.
 
         Its owner is not notified.
         """
@@ -417,8 +421,8 @@ class Book:
         return self.bids.best() if side == "B" else self.asks.best()
 
     def mid_ticks(self) -> int | None:
-        """Return the mid of the best displayed prices, rounded down; with one side empty the best price of the other,
-        None if both are.
+        """Return the mid of the best displayed prices, rounded down. If only one side displays a price, return that
+        price; if neither does, return None.
         """
         bid, ask = self.bids.best(), self.asks.best()
         if bid is None or ask is None:
@@ -436,7 +440,7 @@ class Book:
         return self.last_trade_ticks or self.reference_ticks
 
     def resting(self) -> Iterator[Order]:
-        """Yield all orders in the book: bids best first, then asks best first, in priority, displayed before hidden."""
+        """Yield all orders in the book: bids, then asks, each by priority; at a price, displayed orders come first."""
         for shown, hidden in ((self.bids, self.hidden_bids), (self.asks, self.hidden_asks)):
             for rank in ranks_of(shown, hidden):
                 price = rank * shown.sign

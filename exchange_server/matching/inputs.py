@@ -73,7 +73,7 @@ class Enter(Input, frozen=True, gc=False, array_like=True, tag=2):
     ref: int
     """The client's number for the order, 0 from agents.
 
-    A number not above the last one is a retransmission, without effect.
+    A number not above the account's last one marks a retransmission, which has no effect.
     """
     symbol: str
     side: str
@@ -94,7 +94,7 @@ class Enter(Input, frozen=True, gc=False, array_like=True, tag=2):
 
 
 class Reduce(Input, frozen=True, gc=False, array_like=True, tag=3):
-    """Takes `volume` lots off an order, which keeps its place; an order with no more lots than that ends."""
+    """Takes `volume` lots off an order, which keeps its place; the order ends if it has at most `volume` lots."""
 
     account: int
     broker_id: int
@@ -118,8 +118,9 @@ class Cancel(Input, frozen=True, gc=False, array_like=True, tag=4):
 class Replace(Input, frozen=True, gc=False, array_like=True, tag=5):
     """Replaces an order by one with `volume` open lots at a price.
 
-    With the same price and no more volume the order is reduced, and keeps its id and its place; otherwise it ends and a
-    new order (with the same side, account and attributes) is entered with a new id behind all others.
+    If the price is the same and the volume is not larger, the order is reduced, and keeps its id and its place.
+    Otherwise the order ends, and a new order with the same side, account and attributes is entered with a new id,
+    behind all others.
     """
 
     account: int
@@ -132,7 +133,7 @@ class Replace(Input, frozen=True, gc=False, array_like=True, tag=5):
 
 
 class MassCancel(Input, frozen=True, gc=False, array_like=True, tag=6):
-    """Ends all live orders of an account (0: of every account and agent), of one symbol or (empty) of all symbols."""
+    """Ends all live orders of an account (0: of every account and agent) in one symbol (empty: in all symbols)."""
 
     account: int
     symbol: str = ""
@@ -150,7 +151,10 @@ class Kill(Input, frozen=True, gc=False, array_like=True, tag=7):
 
 
 class Phase(Input, frozen=True, gc=False, array_like=True, tag=8):
-    """Moves a symbol (empty: all symbols) to a phase. The end of an auction uncrosses it."""
+    """Moves a symbol (empty: all symbols) to a phase.
+
+    A change from an auction to `continuous` or `closed` executes the auction's trade.
+    """
 
     symbol: str
     phase: PhaseName
@@ -186,8 +190,8 @@ class Bust(Input, frozen=True, gc=False, array_like=True, tag=10):
     match_id: int
     symbol: str
     parties: tuple[Party, ...] = ()
-    """Orders whose owners are notified, recorded with the input: a replay sends the same messages, even if the market
-    no longer remembers the trade.
+    """Orders whose owners are notified. They are part of the input, so that a replay sends the same messages even if
+    the market no longer remembers the trade.
     """
 
 
@@ -200,8 +204,8 @@ class Recorded(Input, frozen=True, gc=False, array_like=True, tag=11):
     """Id of the order in the file."""
     broker_id: int
     action: str
-    """One of B S E F D X T, C (a broken trade), `REMAIN`, and U: `order_id` becomes `new_id` (with the same side and
-    broker).
+    """One of: B, S, E, F, D, X, T; C, a broken trade; `REMAIN`; and U, by which the order `order_id` is replaced by
+    `new_id`, with the same side and broker.
     """
     volume: int
     price_ticks: int
@@ -214,7 +218,7 @@ class Wire(Input, frozen=True, gc=False, array_like=True, tag=12):
 
     The bytes are journalled as received and decoded by the account's protocol inside the market: they are decoded once,
     and invalid messages are part of the replayable journal. The n-th message has the time `time_ns` + n - 1; the caller
-    that assigns times reserves them.
+    reserves these times.
     """
 
     account: int
@@ -226,7 +230,7 @@ AnyInput = OpenAccount | Enter | Reduce | Cancel | Replace | MassCancel | Kill |
 
 
 class MarketRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Constants that determine the market's answers together with its inputs; the journal begins with them."""
+    """Constants that, together with the inputs, determine the market's answers; the journal begins with them."""
 
     instruments: tuple[Instrument, ...]
     """Traded instruments; an instrument's locate is its place here, from 1."""
@@ -240,12 +244,12 @@ class MarketRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outlier_factor: int = 0
     """Drop recorded prices ≤ 0 or above this many times the mid; 0 drops none."""
     first_order_id: int = 1
-    """First id that the market gives; above every recorded id where a symbol is replayed as recorded."""
+    """First id that the market assigns. If a symbol is replayed as recorded, it is above every recorded id."""
     max_live_orders: int = 1_000_000
     """Largest number of live orders; further orders are refused."""
     collar_bps: int = 0
-    """Largest distance of executions from the reference price (the last trade's, before it the instrument's), in
-    hundredths of a percent; 0 for no collar.
+    """Largest distance of executions from the reference price, in hundredths of a percent; 0 for no collar. The
+    reference price is that of the last trade or, before the first trade, that of the instrument.
     """
     opens_with_auction: bool = False
     """True if symbols begin in `auction-open`, otherwise in `continuous`."""

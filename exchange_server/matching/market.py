@@ -62,8 +62,9 @@ class AccountProtocol(ABC):
     def apply(self, market: Market, account: Account, item: Wire) -> str:
         """Carry out the messages of `item` in their order, each at its own time (set `market.now.time_ns`).
 
-        Return why the session must be closed, empty if it need not be; the messages before the offending one have been
-        carried out, those after it have not. The method never raises for bytes that a client can send.
+        Return why the session must be closed, or an empty string. If it must be closed because of a message, the
+        messages before that message have been carried out, and those after it have not. The method never raises for
+        bytes that a client can send.
         """
 
 
@@ -71,7 +72,7 @@ class Market:
     """Books of several symbols, the accounts that trade in them, and the listeners that are notified.
 
     `apply` is for inputs as the journal has them. A protocol that reads its own bytes (see `AccountProtocol.apply`)
-    calls `enter`, `replace`, `cancel`, `modify` with the market's time set to that of each request.
+    sets the market's time to that of each request, and calls `enter`, `replace`, `cancel` or `modify`.
 
     >>> from functools import partial
     >>> from deltabook.wire.symbols import Instrument
@@ -132,7 +133,7 @@ class Market:
     def apply(self, item: AnyInput) -> int | str:
         """Apply one input; return the id of the order that it left in the book or waiting, 0 if none.
 
-        For a `Wire`, return why its session must be closed, empty if it need not be.
+        For a `Wire`, return why its session must be closed, or an empty string.
         """
         self.shared.inputs += 1
         self.now.time_ns = item.time_ns
@@ -222,8 +223,8 @@ class Market:
     def repeated(self, index: int, ref: int | bytes, item: object) -> None:
         """Ignore a request whose reference was used before; refuse the request if its account has no reference left.
 
-        An account that has used the largest reference of its protocol gets a refusal for each request that is not about
-        a live order: otherwise it would wait for an answer.
+        After an account has used the largest reference of its protocol, each further request that is not about a live
+        order is refused: otherwise the client would wait for an answer.
         """
         account = self.accounts[index]
         protocol = self.protocols.get(account.protocol)
@@ -363,7 +364,7 @@ class Market:
         self.tellers[order.account].modified(order)
 
     def mass_cancel(self, account: int, symbol: str, reason: CancelReason, ref: int = 0) -> None:
-        """End all orders of an account (0: of all accounts and agents), of one symbol or (empty) of all symbols."""
+        """End all orders of an account (0: of all accounts and agents) in one symbol (empty: in all symbols)."""
         if account:
             locate = self.books[symbol].locate if symbol else 0
             cancel_account(self.book_at, self.accounts[account], locate, reason, ref)

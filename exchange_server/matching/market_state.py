@@ -19,7 +19,7 @@ __all__ = ["INT64_MAX", "MOST_EXECUTIONS", "Execution", "MarketState"]
 
 INT64_MAX: Final = 2**63 - 1
 MOST_EXECUTIONS: Final = 60_000
-"""Largest number of remembered executions of accounts' orders, at most two for a match outside auctions."""
+"""Largest number of executions of accounts' orders that are remembered; a match outside auctions has at most two."""
 Execution = tuple[int, Order, int, int]
 """Number of the match, one of its orders, that order's executed lots, and the price in ticks."""
 _NO_RULES: Final = MarketRules(instruments=())
@@ -73,8 +73,8 @@ class MarketState:
         self.collar_bps = rules.collar_bps
         self.next_order_id = rules.first_order_id
         self.other_ids = 0
-        """Number of ids given to no accepted order, such as to displayed parts of icebergs, less the accepted orders
-        that have an id of a recording.
+        """Number of ids that were not given to an accepted order (but, for example, to a displayed part of an iceberg),
+        minus the number of accepted orders whose id comes from a recording.
         """
         self.next_match_id = 1
         self.executions: deque[Execution] = deque(maxlen=MOST_EXECUTIONS)
@@ -84,7 +84,7 @@ class MarketState:
         self.inputs = 0
         """Number of inputs applied so far."""
         self.has_begun = False
-        """True once the feed has announced the session: before the first input is applied."""
+        """True once the feed has announced the session, which it does before the first input is applied."""
         self.has_opened = False
         """True once the feed has announced market hours."""
         self.has_ended = False
@@ -96,7 +96,9 @@ class MarketState:
         self.replay_counts: dict[str, int] = {}
         """Number of records that had no effect or a different effect than recorded, by kind."""
         self.recorded_ids: dict[int, tuple[int, int]] = {}
-        """For a file replayed as orders: id in the file → id in the market, and the volume that the file leaves."""
+        """For a file replayed as orders: id in the file → id in the market, and the volume that remains according to
+        the file.
+        """
 
     def parties(self, match_id: int) -> tuple[Party, ...]:
         """Return the orders of accounts that took part in a match; none if the match is no longer remembered."""

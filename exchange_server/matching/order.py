@@ -1,4 +1,4 @@
-"""An order in the market, the account that owns it, and the reasons for which it is refused or cancelled.
+"""An order in the market, the account that owns it, and the reasons why orders are refused or cancelled.
 
 Every protocol has its own code for each reason.
 """
@@ -104,8 +104,8 @@ class CancelReason(IntEnum):
 SelfTrade = Literal["allow", "newest", "oldest", "both", "decrement"]
 """Policy for two orders of one broker that would trade with each other.
 
-``allow``: they trade; ``newest``, ``oldest`` or ``both``: that order is, or both are, cancelled; ``decrement``: both
-are reduced by the lots that would have traded.
+``allow``: they trade; ``newest`` or ``oldest``: that order is cancelled; ``both``: both are cancelled; ``decrement``:
+both are reduced by the lots that would have traded.
 """
 
 
@@ -123,7 +123,7 @@ class AccountLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class Account(msgspec.Struct):
-    """Name that owns orders. Part of the market's state: only inputs change it."""
+    """Owner of orders, with a name. Accounts are part of the market's state: only inputs change them."""
 
     index: int
     """Number of the account in the market, from 1, in order of appearance."""
@@ -142,7 +142,7 @@ class Account(msgspec.Struct):
     killed: bool = False
     """True if new orders are refused."""
     last_ref: int = 0
-    """Highest numeric reference used so far: requests with this one or a lower one are retransmissions."""
+    """Highest numeric reference used so far; a request with this reference or a lower one is a retransmission."""
     open_notional: int = 0
     """Total value of the account's live orders, in ticks times lots."""
     orders: dict[int | bytes, Order] = msgspec.field(default_factory=dict)
@@ -172,7 +172,9 @@ IOC: Final = 1 << 0
 MARKET: Final = 1 << 1
 """The order has no limit price and never rests; its `Order.price_ticks` is 0."""
 MINIMUM: Final = 1 << 2
-"""At least `Order.minimum` lots of the order execute at once, or none (all or none: fill-or-kill). Only with `IOC`."""
+"""At least `Order.minimum` lots of the order execute at once, or none do. A minimum of all lots is fill-or-kill. Only
+with `IOC`.
+"""
 POST_ONLY: Final = 1 << 3
 """The order is cancelled if it would execute on entry."""
 HIDDEN: Final = 1 << 4
@@ -199,8 +201,8 @@ OUTSIDE: Final = STOP | AUCTIONS
 class Order(msgspec.Struct, gc=False, array_like=True):
     """An order: the owner's terms, and the lots that are still open.
 
-    Plain data and no references, so that a snapshot is the orders themselves. A limit order for the day without
-    attributes has `flags` 0, which is all that plain matching checks.
+    An order is plain data without references to other objects, so that snapshots contain the orders as they are. A
+    limit order for the day without attributes has `flags` 0, which is all that plain matching checks.
     """
 
     order_id: int

@@ -100,7 +100,8 @@ class FeedEncoder(ABC):
 
     @abstractmethod
     def replaced(self, old: Order, order: Order) -> None:
-        """Publish that a displayed order became another one, of the same side and broker, last at its price.
+        """Publish that ``order`` has replaced a displayed order; it has the same side and broker, and is last at its
+        price.
 
         `old.volume` is the displayed volume of the old order.
         """
@@ -133,7 +134,7 @@ class FeedEncoder(ABC):
 class Touched(list["Teller"]):
     """Tellers whose buffers are not empty.
 
-    Each adds itself once, and the caller that takes their output clears the list.
+    Each teller adds itself once, and the caller that takes the tellers' output clears the list.
     """
 
 
@@ -146,7 +147,9 @@ class Teller(ABC):
 
     @abstractmethod
     def accepted(self, order: Order) -> None:
-        """Publish that an order was accepted and has its `order_id`. If the order ends at once, that event follows."""
+        """Publish that an order was accepted and has its `order_id`. If the order ends at once, the event of its end
+        follows.
+        """
 
     @abstractmethod
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
@@ -159,8 +162,8 @@ class Teller(ABC):
     def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
         """Publish that `volume` lots were executed; `order.volume` + `order.reserve` is the rest.
 
-        Liquidity: A for a resting order, J for a resting undisplayed order, R for a taking order, O C H for that
-        auction.
+        ``liquidity`` is A for a resting order, J for a resting undisplayed order, R for an order that takes liquidity,
+        and O, C or H for an execution in that kind of auction.
         """
 
     @abstractmethod
@@ -181,7 +184,7 @@ class Teller(ABC):
 
     @abstractmethod
     def replaced(self, old: Order, order: Order) -> None:
-        """Publish that an order became another one, which now has its own id."""
+        """Publish that ``order``, which has its own id by now, has replaced ``old``."""
 
     @abstractmethod
     def modified(self, order: Order) -> None:
@@ -189,7 +192,7 @@ class Teller(ABC):
 
     @abstractmethod
     def refreshed(self, order: Order) -> None:
-        """Publish that an iceberg displays its next part, behind all others of its price, as `order.feed_id`."""
+        """Publish that an iceberg displays its next part, with the new id `order.feed_id`, last at its price."""
 
     @abstractmethod
     def triggered(self, order: Order) -> None:

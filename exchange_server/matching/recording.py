@@ -9,7 +9,8 @@ immediate-or-cancel order of `REPLAY_BROKER_ID` on the other side at the resting
 order has at most the volume that remains according to the file. A replacement (U) ends one order and adds the other.
 While the symbol is not in continuous trading, adds rest and nothing executes; a halted or closed symbol accepts none.
 
-Records of ended orders, of ids already live, and broken trades (C) change nothing and are counted.
+These records change nothing and are counted: records of ended orders, new orders whose id is already live, and broken
+trades (C).
 """
 
 from __future__ import annotations

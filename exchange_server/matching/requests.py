@@ -46,7 +46,9 @@ Refusal = tuple[RefuseReason, str]
 """Reason of a refusal, and its text."""
 
 MOST_PARTS: Final = 1_000
-"""Largest ratio of an iceberg's volume to its displayed part: an order that executes all parts has a match for each."""
+"""Largest ratio of an iceberg's volume to its displayed part: an order that executes the whole iceberg has a match for
+each part.
+"""
 
 _BILLION: Final = 1_000_000_000
 _EXCLUDING: Final = (
@@ -159,7 +161,7 @@ def _limits(book: Book, account: Account, order: Order, old: Order | None) -> Re
 
 
 def replace_or_reduce(book: Book, order: Order, item: Replace) -> int:
-    """Carry out a replacement of the text protocol, as a reduction where that is enough.
+    """Carry out a replacement of the text protocol, as a reduction if a reduction is enough.
 
     Return the id of the order that is live afterwards, 0 if the request was refused.
     """
@@ -238,7 +240,7 @@ def cancel_order(book: Book, order: Order, volume_off: int, reason: CancelReason
 
 
 def cancel_all(books: Iterable[Book], reason: CancelReason, ref: int | bytes = 0) -> None:
-    """End all orders of the books that do not follow a recording, book by book and in priority."""
+    """End all orders of the books that do not follow a recording, book by book and in order of priority."""
     for book in books:
         if not book.is_followed:
             for order in [*book.resting(), *book.waiting.values()]:
@@ -248,7 +250,7 @@ def cancel_all(books: Iterable[Book], reason: CancelReason, ref: int | bytes = 0
 def cancel_account(
     book_at: Sequence[Book | None], account: Account, locate: int, reason: CancelReason, ref: int | bytes = 0
 ) -> None:
-    """End the orders of an account in the book of `locate`, 0 for all books; book by book and in priority."""
+    """End the orders of an account in the book of `locate`, 0 for all books; book by book and in order of priority."""
     by_locate: dict[int, list[Order]] = {}
     for order in account.orders.values():
         if locate in {0, order.locate}:
@@ -275,7 +277,7 @@ def _in_priority(book: Book, account: int, orders: Iterable[Order]) -> list[Orde
 
 
 def _as_queued(book: Book, account: int, orders: list[Order]) -> list[Order]:
-    """Return an account's orders of one queue in their order in the queue, which is the order of their ids on the feed.
+    """Return an account's orders in one queue, sorted by their place in the queue: the order of their ids on the feed.
 
     Triggered stops are an exception: they entered later than their ids imply, so the whole queue is walked.
     """

@@ -23,7 +23,7 @@ class _BookState(msgspec.Struct, array_like=True):
     phase: PhaseName
     last_trade_ticks: int
     resting: list[Order]
-    """Resting orders in order of priority: those of one price and kind by time of arrival."""
+    """Resting orders in order of priority; orders of one price and kind are in order of arrival."""
     waiting: list[Order]
     """Stop orders and auction orders, which are outside of the book, in order of arrival."""
 
@@ -65,8 +65,8 @@ def encode(shared: MarketState, books: Mapping[str, Book]) -> bytes:
 def _account_state(account: Account, **values: int) -> Account:
     """Return a copy of an account without its orders and open notional, which `decode` computes again from the books.
 
-    Numbers of msgpack have 64 bits, which the open notional may exceed. So may the content of a token bucket, but only
-    if the account's rate is 18 requests or more in a nanosecond; such a rate refuses no request.
+    Numbers of msgpack have 64 bits, which the open notional may exceed. The content of a token bucket may exceed them
+    too, but only if the account's rate is 18 requests or more in a nanosecond; such a rate refuses no request.
     """
     bucket = min(account.bucket, _LARGEST)
     return msgspec.structs.replace(account, orders={}, open_notional=0, bucket=bucket, **values)

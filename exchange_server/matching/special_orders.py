@@ -29,7 +29,7 @@ __all__ = ["end", "enter_special", "match_special", "show_next_part", "trigger_s
 
 
 def enter_special(book: Book, order: Order) -> None:
-    """Match an order with any attributes, in a phase that accepts it; rest it, keep it outside the book or end it."""
+    """Process an order of any kind in a phase that accepts it: match, rest or end it, or keep it outside the book."""
     if order.flags & OUTSIDE:
         book.wait(order)
     elif book.phase == "continuous":
@@ -242,7 +242,9 @@ def _drained(queue: deque[tuple[int, int, int, bool]]) -> Iterator[tuple[int, in
 
 
 def trigger_stops(book: Book) -> None:
-    """Enter the stop orders that trades have reached, and the stop orders that these reach in turn."""
+    """Enter the stop orders that trades have reached, then those that the trades of the entered orders reach, and so
+    on.
+    """
     if book.phase != "continuous":
         return
     while reached := book.stops.reached():

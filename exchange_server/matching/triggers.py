@@ -114,7 +114,7 @@ class Expiries:
         self.next_due_ns = heap[0][0]
 
     def next_expired(self, time_ns: int) -> Order | None:
-        """Return the live order that expires first, by `time_ns` at the latest, or None.
+        """Return the live order that expires first, or None if no live order expires by `time_ns`.
 
         The caller ends the order before it calls for the next.
         """

@@ -45,9 +45,9 @@ class Snapshot:
     feed's next message number.
 
     Bids come before asks, better prices before worse ones, and the orders of a price in the order of their queue. All
-    data are of the moment of construction, which takes about 0.15 µs for each order: the feed id and the displayed
-    volume of an order are copied, since they may change later; its other fields never do. The packets are encoded slice
-    by slice, so that a large book does not block the reactor.
+    data are those of the moment of construction, which takes about 0.15 µs for each order. The feed id and the
+    displayed volume of an order are copied, since they may change later; the other fields of an order never change. The
+    packets are encoded slice by slice, so that a large book does not block the reactor.
     """
 
     def __init__(self, market: Market, encoder: ItchEncoder, join_at: int) -> None:

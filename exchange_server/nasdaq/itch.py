@@ -53,8 +53,8 @@ def _packer(letter: str) -> Any:
 
     Its arguments are the six bytes up to the locate (`Stock` has them), the timestamp, and the other fields in order.
     The tracking number, 0, and the timestamp are packed as one integer. The function is for messages that come hundreds
-    of thousands of times a second, and checks nothing but that numbers fit (`struct.error`); `encode_message` checks
-    names and values too.
+    of thousands of times a second, and checks only that numbers fit (`struct.error`); `encode_message` checks names and
+    values too.
     """
     own = MESSAGES[letter].fields[3:]
     layout = (f"{field.width}s" if field.kind is Kind.ALPHA else _LETTERS[field.width] for field in own)
@@ -178,16 +178,17 @@ class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 class ItchEncoder(FeedEncoder):
     """Encoder of the public feed as packets of one ITCH message each.
 
-    * A new order is message F, with the broker as attribution; A if the broker's id is too large for one.
-    * An execution at the order's own price is E, at another price (only in recordings) C. An order's part of an
-      auction's cross is C, not printable, and the whole cross is Q. The match number is that of the trade, the order
-      reference number is `Order.feed_id`.
+    * A new order is message F with the broker as attribution, or message A if the broker's id is too large for an
+      attribution.
+    * An execution at the order's own price is E; an execution at another price, which only recordings have, is C. An
+      order's part of an auction's cross is C, not printable, and the whole cross is Q. The match number is that of the
+      trade, the order reference number is `Order.feed_id`.
     * A trade without a displayed order is P, with order reference number 0.
     * Timestamps count from midnight UTC before the first message.
 
-    Prices and shares have 32 bits. An order beyond that is not displayed: it has no F or A, its executions are P if
-    they fit, and its end has no message. Timestamps have 48 bits, which is 78 hours: in place of the first message
-    after that time, event C ends the feed.
+    Prices and shares have 32 bits. An order that does not fit is not displayed: no F or A announces it, its executions
+    are P if they fit, and its end has no message. Timestamps have 48 bits, which is 78 hours: in place of the first
+    message after that time, event C ends the feed.
 
     Memory grows only with the live orders that are not displayed. A message costs 0.2 to 0.3 µs.
     """
@@ -238,7 +239,7 @@ class ItchEncoder(FeedEncoder):
     # -- time --------------------------------------------------------------------------------------------------
 
     def _is_late(self) -> bool:
-        """Return True if a message later than `_until_ns` is left out.
+        """Return True if the present message is left out because it is later than `_until_ns`.
 
         Before the first message, the call sets the midnight and returns False. The first late message adds event C.
         """
@@ -292,7 +293,9 @@ class ItchEncoder(FeedEncoder):
         self._append(packet)
 
     def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
-        """Append E; at another price C, which is not printable if the price does not fit; P if not displayed."""
+        """Append E; C at a price other than the order's own, not printable if the price does not fit; P if not
+        displayed.
+        """
         stock = self.stocks[order.locate]
         if stock is None:
             return
@@ -511,7 +514,7 @@ class ItchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Limits of the server, which allow more connections than the other ports.
 
     Under constant load, packets are sent in bursts of many messages (`burst_interval_s`): a write to every listener for
-    every order would delay the next order more than all other work.
+    every order would delay the next order by more than all other work does.
     """
 
     connections: int = 2_000

@@ -46,10 +46,11 @@ _ROOM_BYTES: Final = PAYLOAD_LIMIT_BYTES - HEADER_BYTES
 def datagrams(packets: bytes, session: str, sequence: int, most: int = 0) -> Iterator[tuple[bytes, int, int]]:
     """Yield the messages of whole sequenced packets as datagrams.
 
-    Each comes with its number of messages, and the number of bytes of ``packets`` that contain them.
+    Each datagram is yielded with its number of messages, and with the number of bytes that these messages have in
+    ``packets``.
 
-    ``most`` is the largest total number of messages, 0 for any number. A message that is too long for a datagram gets
-    one of its own nevertheless, since it cannot be left out.
+    ``most`` is the largest total number of messages, 0 for any number. A message that is longer than a datagram should
+    be is sent as a datagram of its own, since no message can be left out.
     """
     blocks: list[bytes] = []
     room = _ROOM_BYTES
@@ -79,7 +80,7 @@ def _is_multicast(host: str) -> bool:
 
 
 class MoldSender(DatagramProtocol):
-    """Sends every message that is appended to a stream from the start on, once, to a group or one address.
+    """Sends every message that is appended to a stream after the sender's start, once, to a group or one address.
 
     The sender never waits for a receiver, which can request lost datagrams again (`MoldRequestServer`). A heartbeat
     follows a second of silence. After the last message of an ended session, heartbeats are replaced by end of session.
@@ -284,7 +285,7 @@ class MoldRequestServer(DatagramProtocol):
         number = request.sequence
         try:
             offset = bucket.next_offset if number == bucket.next_number else self._records.offset_of(number)
-            # A packet is one byte longer than its message with its length, so that this many bytes always suffice.
+            # A packet is one byte longer than its message in a datagram, so twice a datagram's payload always suffices.
             packets = self._records.read(offset, 2 * PAYLOAD_LIMIT_BYTES)
         except DamagedStreamError as error:
             self._log.error("{reason}", reason=str(error))

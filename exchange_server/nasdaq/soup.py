@@ -1,8 +1,8 @@
 """SoupBinTCP server: logins, heartbeats in both directions, limits, and streams of sequenced messages.
 
-This is the common part of NASDAQ's feed, its snapshots and its order entry. A server decides which users may log in,
-which stream a connection follows and how messages of its client are processed; everything else is here. A
-`ListeningServer` has clients that only listen.
+This is the common part of NASDAQ's feed, its snapshots and its order entry. A subclass of `SoupServer` decides which
+users may log in, which stream a connection follows and how a client's messages are processed; everything else is in
+this module. A `ListeningServer` has clients that only listen.
 """
 
 from __future__ import annotations
@@ -61,10 +61,11 @@ class SoupLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=
 
     idle_s: float = 15.0
     """Time without a message after which a client is disconnected, in seconds, unless its login requests another time
-    (4.10).
+    (as in SoupBinTCP 4.10).
     """
     farewell_s: float = 5.0
-    """Time for a client to close its connection after the end of its session before the server closes it, in seconds.
+    """Time in seconds that a client has, after the end of its session, to close its connection; then the server closes
+    it.
     """
 
 
@@ -72,9 +73,9 @@ class SoupServer(Factory, ABC):
     """Accepts logins and sends each client its stream from the requested message on, exactly once and in order.
 
     All messages appended to a stream in a turn of the reactor go to each of its followers in one write, with the
-    same bytes for all. A heartbeat of three bytes is sent after every second of silence, and also after every burst: a
-    client that knows this feed learns from it that no further message of the last request will follow. Other clients
-    ignore it.
+    same bytes for all. A heartbeat of three bytes is sent after every second of silence, and also after every burst.
+    The heartbeat after a burst means that no further message of the last request will follow; clients that do not know
+    this meaning ignore it.
     """
 
     _log = Logger()
@@ -104,7 +105,8 @@ class SoupServer(Factory, ABC):
         """Decide about a login: `follow` or `reject` it, at once or later. Bytes received meanwhile wait."""
 
     def take(self, connection: SoupConnection, data: bytes) -> None:
-        """Process bytes of a logged-in client, cut anywhere; raise `WireError` to close the connection.
+        """Process bytes of a logged-in client, which may end within a packet; raise `WireError` to close the
+        connection.
 
         By default messages of clients have no effect.
         """
@@ -139,7 +141,7 @@ class SoupServer(Factory, ABC):
         return None
 
     def follow(self, connection: SoupConnection, stream: SequencedStream, session: str, number: int) -> None:
-        """Accept a login: the connection is sent a stream from a number on. Do nothing if it is already closed."""
+        """Accept a login: the connection is sent a stream from a number on. Do nothing if already closed."""
         if connection.reader.is_closed:
             return
         self._log.info("{name}: {peer} reads from {number}", name=self.name, peer=connection.peer, number=number)
@@ -210,10 +212,11 @@ class SoupServer(Factory, ABC):
             self.readers.spread(audience.connections, audience.stream.records, audience.take(), audience.heartbeat())
 
     def _why_end(self, connection: SoupConnection, tail: Tail, now_s: float) -> str:
-        """Return why a connection must end, empty if it need not.
+        """Return why a connection must end, or an empty string.
 
-        It ends if its client has sent nothing for too long, or some time after the client was sent all of an ended
-        stream: some clients fail if the connection closes while they read the last messages.
+        A connection ends if its client has sent nothing for too long. It also ends `SoupLimits.farewell_s` after the
+        client was sent all of an ended stream: some clients fail if the connection closes while they read the last
+        messages.
         """
         unheard_s = now_s - connection.heard_s
         if unheard_s >= self._idle_s(connection):

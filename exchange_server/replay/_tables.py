@@ -28,7 +28,7 @@ def plain_columns(text: bytes, names: Sequence[str], letter: str, letters: bytes
     """Return the columns of comma-separated lines, or None if a line may not be plain.
 
     A plain line has as many fields as there are names; the field called ``letter`` is a single one of ``letters``; all
-    others have 1 to 19 digits, at most `PLAIN_MAX` in value. The columns are int64, the letters uint8.
+    other fields have 1 to 19 digits and a value of at most `PLAIN_MAX`. The columns are int64, the letters uint8.
     """
     text = text.replace(b"\r\n", b"\n")
     codes = np.frombuffer(text.translate(None, _NOT_LETTERS), np.uint8)
@@ -56,7 +56,7 @@ def plain_columns(text: bytes, names: Sequence[str], letter: str, letters: bytes
             if int(columns[name].max()) > PLAIN_MAX:
                 return None
             continue
-        # All letters of the text are in this column, one in each row: no other column has any.
+        # If equal, this column has all letters of the text, one in each row, and no other column has a letter.
         if not np.array_equal(_bytes_of(array), codes):
             return None
         columns[name] = codes

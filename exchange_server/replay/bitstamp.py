@@ -43,7 +43,7 @@ class BitstampLoader(LineLoader):
 
     Numbers are converted exactly. Such captures have peculiarities:
 
-    * The time steps back after the snapshot at the start: it is clamped.
+    * The time steps back after the snapshot at the start: times are clamped.
     * The price of ``changed`` is that of the execution: it is ignored.
     * At its end the capture deletes all orders. These deletions are left out: their two times are equal, whereas a
       real event is captured later than it happens at the exchange.

@@ -1,7 +1,7 @@
 """Rows of a recording after which its own book is crossed: the best bid at or above the best ask.
 
-The books of an exchange are never crossed while it matches, so a crossed row shows orders that have ended without a
-record: the recording has a few levels of the book only, or records are missing.
+The books of an exchange are never crossed while it matches orders. A crossed row therefore shows orders that have ended
+without a record: the recording has only a few levels of the book, or records are missing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ GRACE_NS: Final = 1_000_000_000
 class CrossedRows:
     """Counts crossed rows of one recording; `observe` takes every record in its order.
 
-    Some recordings show an order before it trades (Bitstamp's): ``is_shown_first``. Their books are crossed between an
-    order and its executions, which is not a fault. In them a row counts if its cross is older than `GRACE_NS`; then the
-    older of the two orders, whose end was not recorded, is left out.
+    Some recordings, such as Bitstamp's, show an order before it trades (``is_shown_first``). The book of such a
+    recording is crossed between an order and its executions, which is not a fault. A row of such a recording is
+    therefore counted only if the cross is older than `GRACE_NS`. The older of the two orders is then left out, since
+    its end was not recorded.
 
     A record costs about a microsecond; memory is bounded by the orders that the recording leaves in its book.
     """
@@ -106,8 +107,9 @@ class _RecordedBook:
         self._orders: dict[int, _Order] = {}
         self._bids: dict[int, dict[int, None]] = {}
         self._asks: dict[int, dict[int, None]] = {}
-        # Heaps of prices, best first. Each price with orders is in its heap at least once; entries of other prices are
-        # dropped when they come first, or when they outnumber the prices with orders.
+        # Heaps of prices, best first. Each price with orders is in its heap at least once. The entry of a price without
+        # orders is dropped when it comes first. A heap whose length is more than twice the number of prices with
+        # orders, plus `_SPARE`, is replaced by a heap of these prices.
         self._bid_heap: list[int] = []
         self._ask_heap: list[int] = []
 

@@ -91,7 +91,7 @@ class _Event(NamedTuple):
 
 
 class OneInstrument:
-    """Name of the instrument of files that contain one, from the first row that names it."""
+    """Instrument that all rows of some files must have; the first row with a name determines it."""
 
     def __init__(self) -> None:
         self._name: str | None = None
@@ -141,12 +141,13 @@ class TradeRows:
 
 
 class DepthLoader(FileLoader):
-    """Records that keep a market's levels at the recorded depth, and its trades; the module describes the queue model.
+    """Records that keep a market's levels at the recorded depth, and records of the trades; see the module's queue
+    model.
 
     Rows of one message are one change: removals come first, so that the book is not crossed in between. A snapshot
-    replaces the book; levels that it confirms keep their queues. Levels crossed by new ones or passed by a trade are
-    stale and are removed. If a trade has more volume than the level at its price, the rest is a synthetic order, which
-    executes at once; if the other side's levels reach that price, the rest is a trade without orders.
+    replaces the book; levels that are in the snapshot too keep their queues. Levels crossed by new ones or passed by a
+    trade are stale and are removed. If a trade has more volume than the level at its price, the rest is a synthetic
+    order, which executes at once; if levels of the other side reach that price, the rest is a trade without orders.
 
     Positions number the records.
     """
@@ -241,7 +242,7 @@ class DepthLoader(FileLoader):
     def _remove_crossed(
         self, time_ns: int, side: _Side, price: int, wanted: dict[tuple[_Side, int], int]
     ) -> Iterator[Record]:
-        """Remove levels of the other side that a new price crosses, unless the same message confirms them."""
+        """Remove levels of the other side that a price crosses, except those to which its message gives a volume."""
         other: _Side = "S" if side == "B" else "B"
         levels = self._levels[other]
         reached = levels.irange(None, price) if side == "B" else levels.irange(price, None)

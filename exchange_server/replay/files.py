@@ -58,8 +58,8 @@ def check_regular(path: Path) -> None:
 def open_recorded(path: Path) -> IO[bytes]:
     """Open a recorded file for reading, decompressed if it begins like a gzip, xz or bzip2 file.
 
-    A byte order mark of UTF-8 is skipped. Raise `ReplayFileError` for an archive, for other compression, for UTF-16 and
-    for a file that is not regular, and `READ_ERRORS` for a file that cannot be opened or begins with damage.
+    A byte order mark of UTF-8 is skipped. Raise `ReplayFileError` for an archive, another compression, UTF-16, and a
+    file that is not regular. Raise one of `READ_ERRORS` if the file cannot be opened or its beginning is damaged.
     """
     check_regular(path)
     with path.open("rb") as plain:
@@ -117,8 +117,8 @@ class _Decompressor(Protocol):
 class _Streams(io.RawIOBase):
     """Decompressed bytes of a file of one or more xz or bzip2 streams, with zero bytes between and after them.
 
-    Other bytes after a stream are an error. `lzma.open` and `bz2.open` end there without one, so a file whose second
-    stream is damaged would seem to end with its first.
+    Other bytes after a stream are an error. `lzma.open` and `bz2.open` stop at such bytes without an error, so that a
+    file whose second stream is damaged would seem to end after the first stream.
     """
 
     def __init__(self, path: Path, begin_stream: Callable[[], _Decompressor]) -> None:

@@ -54,10 +54,11 @@ class ItchLoader(FileLoader):
     """Records of chosen stocks: A and F become B or S; E and C become E; X, D and U keep their letter; P and Q become
     T.
 
-    A C that is not printable is its order's part in a cross, which is a trade of its own (Q): it becomes X, so that no
-    lot is traded twice. Attributions become brokers (`deltabook.wire.itch`). Messages of other types change no book.
-    Messages of unknown types or with a wrong length are bad, whatever their stock; a file that ends inside a message
-    has a bad one at its end. The day is taken from the file's name unless it is given.
+    A C that is not printable reports an order's part in a cross. The cross itself is reported as a trade (Q), so that
+    such a C becomes X: otherwise lots would be traded twice. Attributions become brokers (`deltabook.wire.itch`).
+    Messages of other types change no book. Messages of unknown types or with a wrong length are bad, whatever their
+    stock; if a file ends within a message, that message is bad. The day is taken from the file's name unless it is
+    given.
     """
 
     unit = "byte"
@@ -149,10 +150,11 @@ class ItchLoader(FileLoader):
             self._bad(position, RecordError(error))
 
     def _skip(self, symbols: Mapping[int, str | None]) -> re.Pattern[bytes] | None:
-        """Return a pattern of whole messages of other stocks; None if too many are chosen, or one is not known yet.
+        """Return a pattern of whole messages of other stocks; None if too many stocks are chosen or a locate is unknown
+        yet.
 
-        Most of a file concerns other stocks: one match over a run of their messages is five times as fast as examining
-        each of them.
+        Most messages of a file concern other stocks. One match over a run of such messages is five times as fast as
+        examining each message.
         """
         locates = [locate.to_bytes(2, "big") for locate, symbol in symbols.items() if symbol is not None]
         if len(locates) < len(self._wanted) or len(locates) > _MOST_SKIPPED_BY:

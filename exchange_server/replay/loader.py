@@ -42,7 +42,7 @@ _END_YEAR: Final = 2200
 def midnight_ns(day: str) -> int:
     """Return the nanoseconds from the UTC epoch to a day's midnight in UTC.
 
-    Files do not state their time zone: their midnight is taken as that of UTC, so that a time of day reads the same
+    Files do not state their time zone. Their midnight is taken as midnight in UTC, so that a time of day reads the same
     everywhere. Raise `ExchangeConfigurationError` for text of another form, and for a day before 1970 or after 2199.
 
     >>> midnight_ns("1970-01-02")
@@ -114,7 +114,7 @@ class Loader(ABC):
         self.skipped = 0
         """Number of records left out because they are known not to be events of a book."""
         self.earlier = 0
-        """Number of records that were earlier than the record before them, and got its time instead."""
+        """Number of records that were earlier than the record before them, and were given the time of that record."""
 
     @abstractmethod
     def records(self) -> Iterator[Record]:
@@ -195,7 +195,7 @@ class LineLoader(FileLoader):
         """Yield the records of numbered lines; call `_bad` for each unusable line."""
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
-        # Read as bytes: text lines would also end at a form feed or a lone carriage return in a damaged line, and one
-        # byte that is not ASCII would end the replay.
+        # The file is read as bytes: text lines would also end at a form feed or a lone carriage return in a damaged
+        # line, and one byte that is not ASCII would end the replay.
         self._warn_if_cut(self.path)
         return self._parse(enumerate(file, 1))

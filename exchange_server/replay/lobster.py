@@ -8,7 +8,7 @@ message, so both kinds of orders are detected as soon as their price is among th
 
 * an order at a price that the file does not show, or beyond the volume that it shows, is *stale* and is deleted;
 * volume that the file shows and no message announced is *unannounced*: a synthetic order takes its place. Later
-  messages about unknown orders at its price are about it.
+  messages about unknown orders at that price are applied to the synthetic order.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class BookFigures(msgspec.Struct, frozen=True):
     agreed: int
     """Number of rows with the same best prices and volumes on both sides before any correction."""
     stale: int
-    """Number of other rows in which a best price of the messages had an order too many, or too large."""
+    """Number of other rows in which a best price of the messages had an order that was superfluous or too large."""
     unannounced: int
     """Number of other rows in which a best price of the file had volume that no message announced."""
     purged_orders: int
@@ -266,7 +266,9 @@ class BookFollower:
                 additions.append(BookChange(book.side, order_id, missing, price))
 
     def _purge(self, book: _HalfBook, price: int, excess: int) -> Iterable[BookChange]:
-        """Take ``excess`` lots first from orders that were hidden, then from synthetic ones, then from the oldest."""
+        """Remove ``excess`` lots: first of orders that were hidden, then of synthetic orders, then of the oldest
+        orders.
+        """
         level = book.levels[price * book.sign]
         is_hidden, is_synthetic = book.hidden.__contains__, SYNTHETIC_IDS.__le__
         ranked = sorted(level, key=lambda order_id: 0 if is_hidden(order_id) else 1 if is_synthetic(order_id) else 2)
@@ -330,8 +332,8 @@ class LobsterLoader(LineLoader):
     taken from the file's name unless it is given. The participant that newer files have as their seventh field is the
     broker.
 
-    With ``orderbook``, the order book file of the same messages, stale orders are deleted and volume that no message
-    announced is added where that file shows it (`exchange_server.replay.lobster`). A position is then a record's
+    ``orderbook`` is the order book file of the same messages. With this file, stale orders are deleted, and volume that
+    the file shows and no message announced is added (`exchange_server.replay.lobster`). A position is then a record's
     number, because one line may become several records.
     """
 

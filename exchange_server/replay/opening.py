@@ -1,4 +1,4 @@
-"""Recorded files: their formats, the scale of each format, and the loader that reads it."""
+"""Recorded files: their formats, and the scale and the loader of each format."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def open_recording(
 ) -> Loader:
     """Return the loader of a file.
 
-    * ``symbols``: for an ITCH file the stocks to play; for a Parquet file the symbols to play; a file of any other
-      format holds one instrument, which gets the only symbol.
-    * ``day`` (such as 2012-06-21): the file's times count from its midnight.
+    * ``symbols``: the stocks of an ITCH file, or the symbols of a Parquet file, to play. A file of any other format has
+      one instrument, to which the only symbol is given.
+    * ``day``: the day (such as 2012-06-21) from whose midnight the file's times count.
     * ``orderbook``: LOBSTER's order book file of the same messages; it corrects the book that the messages give.
     * ``trades``: trades of the same period as a file of depth by level.
-    * ``queue``: which orders of a level a decrease in its depth cancels.
+    * ``queue``: the choice of the orders that are cancelled when the depth of a level decreases.
     * ``tick``: for trades or bars alone, the distance of the assumed ask from the assumed bid.
 
     Raise `ExchangeConfigurationError` for an argument that the format does not take.

@@ -89,8 +89,8 @@ def _info_of(path: Path) -> RecordingInfo:
 class ParquetLoader(Loader):
     """Records of a recording's symbols under their own names; a single symbol may be renamed.
 
-    Days of a folder follow one another. If the positions of a day do not continue those of the day before, the last
-    position of the earlier day is added to them, so that positions always rise.
+    Days of a folder follow one another. If a day's positions do not continue those of the day before, the last position
+    of the earlier day is added to each of them, so that positions always rise.
     """
 
     reads_columns = True
@@ -136,7 +136,7 @@ class ParquetLoader(Loader):
                 yield batch
 
     def _days(self) -> list[list[Path]]:
-        """Return the files by day, each day's by symbol; files of symbols that are not replayed are left out."""
+        """Return the files of each day, in order of symbol, without the files of symbols that are not replayed."""
         days: dict[str, list[Path]] = {}
         wanted = {f"symbol={_folder_name(name)}" for name in (*self.symbols, *self._renamed)}
         for part in parts_of(self.path):
@@ -202,7 +202,7 @@ def _check_order(times_ns: NDArray[np.int64], latest_ns: int, path: Path) -> int
 def write_parquet(out: Path, loader: Loader, info: RecordingInfo, rows: int = BATCH_RECORDS) -> int:
     """Write all records of a loader to a file, or to a folder if ``out`` does not end in ``.parquet``.
 
-    Return their number. A failure leaves nothing behind. Raise `ExchangeConfigurationError` where ``out`` or
+    Return the number of records. A failure leaves no file behind. Raise `ExchangeConfigurationError` where ``out`` or
     ``out.part`` exists, and for a folder of more parts than can be written at once; raise `ReplayFileError` if there
     are no records.
     """

@@ -32,13 +32,14 @@ _NEVER: Final = 2**63 - 1
 class Player:
     """Submits the records of one file, in batches that never block the reactor for long.
 
-    At a speed, a record is due when the market's clock shows its time. At full speed (speed None) the clock follows the
-    records, and the file waits whenever a listener is too far behind: no listener is disconnected for being slower than
-    a file. While the replay is paused, the clock stands still, and live orders trade with the orders in the books.
-    Records up to the market's `replay_position` are skipped: they are in the journal.
+    With a speed, a record is due when the market's clock shows its time. At full speed (speed None) the clock follows
+    the records, and the replay waits whenever a listener is too far behind, so that no listener is disconnected because
+    the replay is too fast for it. While the replay is paused, the clock stands still, and live orders trade with the
+    orders in the books. Records up to the market's `replay_position` are skipped: they are in the journal.
 
-    A record's input has the record's time, or the next nanosecond after the input before it: so the journal of a file
-    that is replayed alone is the same at every speed, with every pause and after every seek.
+    The time of a record's input is the record's time, or one nanosecond after the previous input if that is later. The
+    journal of a file that is replayed alone is therefore the same at every speed, with every pause and after every
+    seek.
     """
 
     _log = Logger()
@@ -135,7 +136,7 @@ class Player:
         self._go()
 
     def seek(self, position: int) -> None:
-        """Replay as fast as possible until this record is the next one, then continue as before, paused if it was.
+        """Replay as fast as possible until this record is the next one; then continue at the speed, or pause again.
 
         Raise `OperationError` for a record that was already replayed: a market cannot run backwards. To replay it
         again, start an exchange with a new journal.

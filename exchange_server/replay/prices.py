@@ -4,11 +4,14 @@ price.
 The input is trades as `exchange_server.replay.depth` reads them, or bars (``open_time`` or ``timestamp``, ``open``,
 ``high``, ``low``, ``close``, ``volume``), as CSV or Parquet.
 
-Such data has no book, so a book is assumed: at every price, a bid at it and an ask one tick above it, each of as many
-lots as traded there. The trade itself is replayed too, and fills resting orders within its price. A bar gives four
-prices at even times: its open, then high or low, whichever is nearer to the open, then the other one, and its close,
-with a quarter of its volume each, rounded down; a bar of fewer than four lots gives none. A bar lasts until the next
-one. Where nothing traded for long, as in a night, it lasts as long as the bar before it.
+Such data has no book, so a book is assumed. At every price, there is a bid at that price and an ask one tick above,
+each with as many lots as were traded there. The trade itself is replayed too, and fills resting orders within its
+price.
+
+A bar gives four prices at even distances in time: first its open; then its high or its low, whichever is nearer to the
+open; then the other of these two; last its close. Each price has a quarter of the bar's volume, rounded down. A bar of
+fewer than four lots gives no prices. A bar lasts until the next bar; where nothing was traded for long, as in a night,
+a bar lasts as long as the bar before it.
 """
 
 from __future__ import annotations
@@ -82,8 +85,8 @@ class PriceLoader(FileLoader):
     def price_after(self, time_ns: int) -> int:
         """Return the time of the first price after this time; 0 if there is none.
 
-        The file is read up to that price, and the prices before it are stored until their records are read: at most as
-        many as the longest latency of an order spans.
+        The file is read up to that price. The prices before it are stored until their records are read; they span no
+        more time than the longest latency of an order.
         """
         if self._time_ns > time_ns:
             return self._time_ns
@@ -108,7 +111,7 @@ class PriceLoader(FileLoader):
         position = 0
         resting: list[int] = []
         if self._time_ns:
-            # The file is read once more.
+            # `records` was called again: read the file from its beginning.
             self._prices, self._time_ns = None, 0
             self._ahead.clear()
         prices = self._begun()
@@ -179,10 +182,10 @@ class PriceLoader(FileLoader):
 
 
 def _length_ns(distance_ns: int, before_ns: int) -> int:
-    """Return the length of a bar, from its distance to the next one and the length of the bar before it (0: none).
+    """Return the length of a bar, given its distance to the next bar and the length of the previous one (0: none).
 
-    Only a long gap between bars of equal lengths is left out: if bars of different lengths were cut, their closes would
-    come too early.
+    A long distance is a gap only if it is a multiple of the previous bar's length. Otherwise the bar may be longer than
+    the previous one, and its close would come too early if it were cut.
 
     >>> [_length_ns(distance, 60) for distance in (60, 120, 600, 630)]
     [60, 120, 60, 630]
@@ -200,7 +203,7 @@ def _prices_of(time_ns: int, values: list[int], step_ns: int) -> Iterator[_Price
     for place, price in enumerate((begin, first, second, end)):
         side: Literal["B", "S"] = "S" if price > before else "B"
         before = price
-        # The close comes before the open of the next bar, which has a time of its own.
+        # The close is a nanosecond or more before the open of the next bar, so that their times differ.
         yield _Price(time_ns + place * (step_ns - 1) // 3, side, price, volume // _BAR_PRICES)
 
 

@@ -25,7 +25,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """One event of a recorded file."""
 
     position: int
-    """Number of the record's line, of its first byte, or of the record, from 1; see `Loader.unit`."""
+    """Number, from 1, of the record's line, of its first byte or of the record itself; see `Loader.unit`."""
     time_ns: int
     """Time of the event in nanoseconds since the UTC epoch; never earlier than the previous record's."""
     order_id: int

@@ -188,7 +188,7 @@ class TextConnection(LineOnlyReceiver):
         self.cut(f"login refused: {reason}", flush=True)
 
     def await_broker(self) -> None:
-        """Wait for the first request, whose broker's stream is sent then; refusals may fill the transport earlier."""
+        """Wait for the first request, which determines the broker; until then, refusals may fill the transport."""
         self.is_interactive = self._waits_for_broker = True
         self.transport.registerProducer(self, True)
 
@@ -284,9 +284,9 @@ class TextLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=
 class TextServer(Factory):
     """Submits the requests of clients and delivers the results.
 
-    The requests that one connection received at once are one batch. If the journal is synced for each batch, those of
-    all connections in a turn of the reactor are one batch. `stop` is called with the reason when the journal fails: an
-    exchange that cannot write must not answer.
+    The requests that one connection received at once are one batch. If the journal is synced for each batch, the
+    requests of all connections in a turn of the reactor are one batch. `stop` is called with the reason when the
+    journal fails: an exchange that cannot write must not answer.
     """
 
     _log = Logger()
@@ -348,7 +348,7 @@ class TextServer(Factory):
         self._leave(connection)
 
     def _leave(self, connection: TextConnection) -> None:
-        """Remove a connection from its audience; the last one of a broker may end the broker's orders."""
+        """Remove a connection from its audience; after a broker's last one, the broker's orders may be cancelled."""
         self._feed.connections.discard(connection)
         broker = connection.broker
         if broker is None or connection not in broker.audience.connections:
@@ -408,7 +408,7 @@ class TextServer(Factory):
         self._join(connection, account, number)
 
     def bind_broker(self, connection: TextConnection, request: text.Request) -> None:
-        """Bind a client that named no broker to the broker of its first request, with the messages from now on."""
+        """Bind a client that named no broker to the broker of its first request; send it the messages from now on."""
         broker_id = request.broker_id
         if not self._may_trade(broker_id):
             connection.refuse_request(request.client_id, self._not_allowed(broker_id))

@@ -2,12 +2,12 @@
 
 A lock keeps a second process out as long as the file system keeps the lock. A file system may drop the lock of a
 machine that was disconnected or paused for too long; then two processes use the directory. Therefore each start
-increments a *term*, which is in a file, in the state and in every epoch's footer. Before it writes, a writer checks
-that the file still has its own term: the older process finds another term there, writes nothing more, and ends.
+increments a *term*, which is in a file, in the state and in every epoch's footer. Before a process writes, it checks
+that the file still contains its own term. The older process finds another term there, writes nothing more, and ends.
 
 The older process can still write if it loses the directory between the check and the write. This gap is some
-microseconds, not the whole time for which the process was paused. Only a file system that keeps its locks, or
-disconnects a process that has lost one, closes the gap.
+microseconds, not the whole time for which the process was paused. There is no gap if the file system keeps its locks,
+or disconnects a process whose lock was dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLAIM: Final = "claim"
 
 
 class DirectoryClaim:
-    """Claim of one process. `begin` is called once, before anything is written; `check` from any thread."""
+    """Claim of one process. `begin` is called once, before anything is written; any thread may call `check`."""
 
     def __init__(self, directory: Path, holder: Claim, disk: Disk = LOCAL_DISK) -> None:
         """Prepare the claim. ``holder`` describes this process, without a term."""
@@ -46,8 +46,8 @@ class DirectoryClaim:
     def begin(self, known: int) -> int:
         """Take the directory for a new term, and return the term.
 
-        It is greater than the term in the state (``known``) and the term in the file. The caller must have locked the
-        directory.
+        The new term is greater than the term in the state (``known``) and the term in the file. The caller must have
+        locked the directory.
         """
         claim = self._read()
         term = max(known, claim.term if claim else 0) + 1
@@ -59,7 +59,7 @@ class DirectoryClaim:
         return term
 
     def check(self) -> None:
-        """Raise `FencedError` if another process has taken the directory since; costs reading a small file."""
+        """Raise `FencedError` if another process has taken the directory since then; each call reads a small file."""
         claim = self._read()
         if claim is None or claim.term != self.term:
             raise FencedError(

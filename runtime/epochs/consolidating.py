@@ -24,7 +24,7 @@ def consolidate(rows: pa.Table, schema: pa.Schema | None = None) -> pa.Table:
     """Return the rows with equal rows merged: their weights, the last column, are summed, and rows of weight 0 are
     dropped.
 
-    ``schema`` is that of the result, by default that of the rows.
+    ``schema`` is the schema of the result, by default that of the rows.
     """
     schema = rows.schema if schema is None else schema
     *keys, weight = names = [str(place) for place in range(len(schema))]  # another column may be called weight too

@@ -1,8 +1,9 @@
 """Disk operations of the log, each with its guarantee for a crash of the machine.
 
-The bytes of a file and its name become durable separately: bytes when `Disk.write`, `Disk.append` or `Disk.truncate`
-returns, a name (created, renamed, linked or removed) when `Disk.sync_directory` of its directory returns. Until then a
-crash may leave the old name or the new one, and any subset of several changes of names.
+The bytes of a file and its name become durable separately. Bytes are durable when `Disk.write`, `Disk.append` or
+`Disk.truncate` returns. A name that was created, renamed, linked or removed is durable when `Disk.sync_directory` of
+its directory returns. Until then a crash may leave the old name or the new one, and any subset of several changes of
+names.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ __all__ = ["LOCAL_DISK", "Disk", "LocalDisk"]
 
 
 class Disk(ABC):
-    """Files in directories. Every operation may raise `OSError`; the content of a file that it wrote is then undefined.
+    """Files in directories. Every operation may raise `OSError`; the content of a file that a failed operation wrote is
+    undefined.
 
     Thread-safe for different files; a file has one writer at a time.
     """
 
     @abstractmethod
     def write(self, path: Path, pieces: Iterable[bytes | pa.Buffer]) -> None:
-        """Create a file or replace its content; its bytes are durable when this returns, its name is not."""
+        """Create a file or replace its content. When the call returns, the bytes are durable; the name is not."""
 
     @abstractmethod
     def append(self, path: Path, data: bytes) -> None:
@@ -58,7 +60,7 @@ class Disk(ABC):
 
     @abstractmethod
     def unlink(self, path: Path) -> None:
-        """Remove a name, and with the last one the file; do nothing if there is none."""
+        """Remove a name, and the file with its last name; do nothing if there is no such name."""
 
     @abstractmethod
     def exists(self, path: Path) -> bool:

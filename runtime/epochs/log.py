@@ -2,15 +2,15 @@
 
 The commit point has three steps. `prepare` writes and syncs the segment under a hidden name. The caller's transaction
 commits the operators' edits and `Prepared.record`: that is the commit. `publish` renames the segment. After a crash
-`recover` redoes the rename of a committed segment and deletes an uncommitted one, so that a reader, which sees only
-published names, never sees an epoch that could be cut again differently.
+`recover` redoes the rename of a committed segment, and deletes an uncommitted segment. Readers see only published
+names, so that they never see an epoch that may be prepared again with other contents.
 
 `publish` does not sync the directory. A power loss may then bring back the hidden name of the newest committed epoch,
-which is also the state after a crash right after the transaction, and `recover` renames it. There is never more than
+as if the process had crashed right after the transaction; `recover` renames the file again. There is never more than
 one such name: `prepare` of the next epoch syncs the directory before its own epoch can be committed.
 
-The beginning of a log may have been retired (`runtime.epochs.retention`). A file, the *mark*, then has the first epoch
-that remains, and the control records of retired epochs that are still needed are in files of their own.
+The beginning of a log may have been retired (`runtime.epochs.retention`). A file, the *mark*, then contains the first
+epoch that remains. If the control record of a retired epoch is still needed, it is in a file of its own.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def program_name(epoch: int) -> str:
 class EpochLogReader:
     """Reader of a log's published segments. Epochs are consecutive, so a newer one is found under the next number.
 
-    The only state of a reader is the newest epoch that it has seen. It has one owner at a time, but any thread may call
-    `latest`. A log may have any number of readers.
+    The only state of a reader is the newest epoch that it has seen. A reader has one owner at a time, but any thread
+    may call `latest`. A log may have any number of readers.
     """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
@@ -86,7 +86,7 @@ class EpochLogReader:
         return footer.to_epoch
 
     def latest(self) -> int:
-        """Return the newest published epoch, -1 for none. Costs one look-up for each new epoch, and one more.
+        """Return the newest published epoch, -1 for none. The call costs one look-up for each new epoch, and one more.
 
         Any thread may call it: the stored number is always an epoch that exists.
         """
@@ -148,12 +148,12 @@ class EpochLogReader:
         An epoch may be retired during the call; its control record is then included if it is still needed.
         """
         remaining = range(max(begin, self.first()), end + 1)
-        # Listed after the first epoch was read: what is retired from now on is among the remaining epochs.
+        # The files are listed after the first epoch was read: an epoch that is retired from now on is in ``remaining``.
         kept = [epoch for epoch in self.programs() if begin <= epoch <= end]
         return sorted({*kept, *(epoch for epoch in remaining if self.control(epoch))})
 
     def _kept_footer(self, epoch: int) -> Footer | None:
-        """Return the footer of an epoch's segment, or of its kept control record; None if it is retired without one."""
+        """Return the footer of an epoch's segment, or of its kept control record; None if neither exists."""
         try:
             return _of_epoch(read_segment(self.path(epoch), self.disk), epoch).footer
         except FileNotFoundError:
@@ -201,7 +201,7 @@ def _of_epoch(segment: Segment, epoch: int) -> Segment:
 
 
 class EpochLog(EpochLogReader):
-    """Writer of a log. One owner at a time; the state store's lock keeps a second process away.
+    """Writer of a log. A log has one owner at a time; the state store's lock excludes a second process.
 
     Call `recover` first, then `prepare` and `publish` for each epoch, with the transaction between them.
 
@@ -248,8 +248,8 @@ class EpochLog(EpochLogReader):
             raise EpochLogError(f"expected epoch {self.latest() + 1} next in {self.directory}, was {footer.to_epoch}")
         footer = msgspec.structs.replace(footer, follows=self._checksum)
         checksum = write_segment(self.disk, self.hidden(footer.to_epoch), sections, footer)
-        # The hidden name must be durable before the commit refers to the file. So must the published name of the epoch
-        # before, because `recover` redoes only the rename of the newest epoch.
+        # The hidden name must be durable before the commit refers to the file. The published name of the previous epoch
+        # must be durable too, because `recover` redoes only the rename of the newest epoch.
         self.disk.sync_directory(self.directory)
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
 
@@ -263,7 +263,7 @@ class EpochLog(EpochLogReader):
         self._checksum = prepared.record.checksum
 
     def _settle_hidden(self, committed: CommitRecord | None) -> None:
-        """Publish the hidden segment of the committed epoch, unless that was done, and delete all others."""
+        """Publish the hidden segment of the committed epoch unless it is published; delete other hidden segments."""
         for name in self.disk.names(self.directory):
             if not (name.startswith(".") and name.endswith(_SUFFIX)):
                 continue

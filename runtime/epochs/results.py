@@ -7,8 +7,8 @@
 ```
 
 A result covers the epochs ``(from, to]`` and has a table for each view, with the view's columns and ``weight``.
-Publishing is idempotent: a version that exists already is not changed, so that a repeated batch is harmless. With a
-full result, the results before it need not be read; the results after it follow each other without a gap.
+Publishing is idempotent: a version that exists already is not changed, so that a repeated batch is harmless. A reader
+that starts at a full result need not read the results before it; the results after it are contiguous.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ResultLog:
         """Return the damage in a directory by file, the files to remove, and the newest version that then remains.
 
         The files to remove are the damaged ones, and intact results after a damaged one. If a result is missing and no
-        file is damaged, the damage is that of the directory. Nothing is changed.
+        file is damaged, the damage is reported for the directory. Nothing is changed.
         """
         spans, bad = cls._spans_in(directory, disk), dict[Path, str]()
         fulls = cls._fulls_in(directory, disk)
@@ -139,12 +139,12 @@ class ResultLog:
             return self._spans[-1][1] if self._spans else self._full
 
     def since_full(self) -> int:
-        """Return the number of results after the newest full one, which a reader has to add to it."""
+        """Return the number of results that a reader has to add to the newest full result: those after it."""
         with self._lock:
             return sum(1 for from_epoch, _ in self._spans if from_epoch >= self._full)
 
     def behind(self, version: int) -> list[Span] | None:
-        """Return the spans of the results after a version, in order; None if it is unknown or they are retired."""
+        """Return the spans of the results after a version, in order; None if the version is unknown or retired."""
         with self._lock:
             if version == (self._spans[-1][1] if self._spans else self._full):
                 return []
@@ -201,8 +201,9 @@ class ResultLog:
     def retire(self, passed: int, bases: int = 2) -> int:
         """Remove the results before the newest ``bases`` full results, oldest first; return the number of bytes freed.
 
-        ``passed`` is the newest version whose batch is never run again; newer full results do not count. With two
-        ``bases``, the older one can be used if the newer one is torn. Nothing is removed if fewer are whole.
+        ``passed`` is the newest version whose batch is never run again; newer full results do not count. If ``bases``
+        is 2, the older full result can be used if the newer one is torn. Nothing is removed if fewer than ``bases``
+        full results are whole.
         """
         self._disk.sync_directory(self.directory)  # the name of a full result may not be durable yet
         intact = [full for full in self._fulls() if full <= passed and self._intact(full) is not None][:bases]
@@ -242,7 +243,7 @@ class ResultLog:
             write_segment(self._disk, hidden, tables, footer)
             self._disk.rename(hidden, path)
         except OSError:
-            with suppress(OSError):  # a half-written file would keep a full disk full; a start removes it too
+            with suppress(OSError):  # otherwise a partial file fills the disk until the next start removes it
                 self._disk.unlink(hidden)
             raise
         self._disk.sync_directory(self.directory)

@@ -15,7 +15,7 @@ above the mark is a loss.
 crash                                            what the next start finds, and what it does
 control records copied, mark not moved           programs/… above the mark: ignored, written again
 mark moved, segments not removed, or only some   segments below the mark: the next call removes them
-name renamed, the sync of its directory failed   a power loss may take the name: retiring syncs the directory first
+name renamed, the sync of its directory failed   a power loss may undo that: retiring syncs the directory first
 snapshots or results retired in part             the newer ones: continues, as the oldest are removed first
 results before a full one retired, some reappear results that do not reach the full one: removes them
 ```
@@ -54,10 +54,11 @@ def retire(
 ) -> int:
     """Remove epochs and snapshots that are not needed any more; return the number of bytes freed.
 
-    ``passed`` is the newest epoch that every consumer has committed, so that none of them reads it or an earlier one
-    again. The remaining log begins after a snapshot, from which a replay can start. It has all epochs after each pinned
-    snapshot and after each of the newest ``bases`` snapshots up to ``passed``; there are several because one may be
-    torn later. Until there are ``bases`` snapshots, only segments that an interrupted call has left are removed.
+    ``passed`` is the newest epoch that every consumer has committed, so that no consumer reads this epoch or an earlier
+    one again. The remaining log begins after a snapshot, from which a replay can start. It contains all epochs after
+    each pinned snapshot, and all epochs after each of the newest ``bases`` snapshots up to ``passed``. More than one
+    snapshot is needed, because a snapshot may turn out to be torn later. Until there are ``bases`` snapshots, only
+    segments that an interrupted call has left are removed.
     """
     complete = snapshots.complete(passed)
     needed = complete[:bases]
@@ -116,8 +117,8 @@ def retire_epochs(log: EpochLogReader, first: int) -> int:
 def begin_behind(log: EpochLogReader, first: int, control: int) -> None:
     """Move the beginning of a log to ``first``; a later `retire` removes the earlier segments.
 
-    Of these, only those with the first and with the newest control record are read; ``control`` is the epoch of the
-    newest one. Raise `TornSegmentError` if one of them is damaged.
+    Of the earlier segments, only the one with the first control record and the one with the newest are read;
+    ``control`` is the epoch of the newest. Raise `TornSegmentError` if one of the two is damaged.
     """
     for epoch in {_BEGUN_WITH, control} - set(log.programs()):
         if epoch < first:

@@ -3,8 +3,9 @@
 Layout: the sections' Arrow IPC streams, each at a multiple of 64 bytes; a footer in MessagePack; the footer's length
 and CRC-32 and eight magic bytes. A reader starts at the end, so a file that was cut short is recognised at once.
 
-A footer may have checksums of the express lane's views at the end of the epoch, as JSON in one attribute. Views that
-have failed have none, and no view has one if the lane has failed: a view with a checksum was whole at that epoch.
+A footer may contain checksums of the express lane's views at the end of the epoch, as JSON in one attribute. A view
+that has failed has no checksum, and if the lane has failed, no view has one. A view with a checksum was therefore whole
+at that epoch.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     """Byte offset after the last message (file); 0 for a feed."""
     tuples: int = 0
-    """Number of tuples before the cut, including malformed ones; rows of dead letters are counted from it."""
+    """Number of tuples before the cut, including malformed ones; rows of dead letters are counted from this number."""
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True):
@@ -75,7 +76,7 @@ class Footer(msgspec.Struct, frozen=True):
     cuts: dict[str, Cut] = {}
     """Cut of each origin's input."""
     messages: int = 0
-    """Number of feed messages inside."""
+    """Number of feed messages in the segment."""
     time_ns: int = 0
     """Time of the barrier, nanoseconds since the UTC epoch."""
     control: bytes = b""
@@ -87,8 +88,8 @@ class Footer(msgspec.Struct, frozen=True):
     epoch. In a snapshot, it is the checksum of the epoch of the snapshot.
     """
     watermarks: dict[str, int] | None = None
-    """Time, in nanoseconds, that the slowest origin of each relation of a market has reached, for runtimes that read
-    the log. A relation is left out until its time is known. None in a segment of an earlier release.
+    """For each relation of a market, the time in nanoseconds that its slowest origin has reached; used by runtimes that
+    read the log. A relation is left out until its time is known. None in a segment of an earlier release.
     """
 
 

@@ -1,9 +1,9 @@
 """Relation snapshots: the sum of the log up to an epoch, so that no reader has to start at the beginning of the log.
 
-A snapshot is a segment file with the consolidated rows of every relation at its epoch. It is computed from the snapshot
-before it and the segments since, some of them at a time, so that the memory needed is proportional to the live rows and
-not to the history. If a snapshot is torn, an older one or the log itself is used instead; `runtime.epochs.retention`
-retains the segments after the older one.
+A snapshot is a segment file with the consolidated rows of every relation at its epoch. It is computed from the previous
+snapshot and the segments since then. Some segments are added at a time, so that the memory needed is proportional to
+the live rows and not to the history. If a snapshot is torn, an older one or the log itself is used instead;
+`runtime.epochs.retention` retains the segments after the older one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PINS: Final = "pins"
 _GROUP_BYTES: Final = 32 * 1024 * 1024
 """Size in bytes at which a group of segments, which are added up at once, is complete."""
 _GROUP_SEGMENTS: Final = 1000
-"""Greatest number of segments in a group: each is a memory mapping, and their number in a process is limited."""
+"""Greatest number of segments in a group; each is a memory mapping, and the number of mappings is limited."""
 
 
 class SnapshotDirectory:
@@ -84,10 +84,11 @@ class SnapshotDirectory:
         return True
 
     def pin(self, owner: int, at_most: int) -> Path | None:
-        """Give the newest whole snapshot up to ``at_most`` a second name, which stays until `unpin`; return its path.
+        """Give the newest whole snapshot up to ``at_most`` a second name, which remains until `unpin`; return the path
+        with this name.
 
-        ``owner`` is the epoch for which the snapshot is needed. If a snapshot is pinned for it already, return that
-        one. Return None if there is no whole snapshot.
+        ``owner`` is the epoch for which the snapshot is needed. If a snapshot is pinned for this epoch already, return
+        its path. Return None if there is no whole snapshot.
         """
         pinned = self._pinned(owner)
         while self._intact(pinned) is None:
@@ -103,7 +104,7 @@ class SnapshotDirectory:
         return pinned
 
     def unpin(self, owner: int) -> None:
-        """Remove the pins that this epoch and earlier ones needed."""
+        """Remove the pins of this owner and of owners with earlier epochs."""
         for pinned in self._epochs_in(self.directory / _PINS):
             if pinned <= owner:
                 self._disk.unlink(self._pinned(pinned))

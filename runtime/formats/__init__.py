@@ -12,13 +12,14 @@
                             └─ Cutting: a slice for each contiguous part
 ```
 
-Decoding runs on any worker, in turn for a stream that is compressed as a whole. Indexing and parsing run on any worker
-outside locks; settling and shredding take little time, under the origin's lock; batches are put in order by one worker
-at a time. Indexing computes a result for every state in which a buffer may start (in quotes or not, within a delimiter
-or a length prefix), and settling chooses the result for the state in which the left neighbour has ended. Python loops
-over runs of tuples, and over single tuples only if they are so few that a call of Arrow takes longer.
+Decoding runs on any worker; a stream that is compressed as a whole is decoded in its order, by one worker at a time.
+Indexing and parsing run on any worker outside locks; settling and shredding take little time, under the origin's lock;
+batches are put in order by one worker at a time. Indexing computes a result for every state in which a buffer may
+start: in quotes or not, within a delimiter or a length prefix. Settling chooses the result for the state in which the
+left neighbour has ended. Python code loops over runs of tuples; it loops over single tuples only if they are so few
+that a call of Arrow would take longer.
 
-A new format is one file: its own `Format` and `InputFormatIndexer`.
+A new format takes one file, which has a `Format` and an `InputFormatIndexer`.
 """
 
 from runtime.formats.assembly.shredder import Found, SequenceShredder, Span

@@ -87,10 +87,10 @@ class TupleLayout(msgspec.Struct, frozen=True, eq=False):
 class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A contiguous part of one origin's stream, as columns.
 
-    The parts of a stream join without holes at *places*. Place 0 is the start of the stream. Neighbouring raw buffers
-    may be formatted as one; if the last of them is the n-th buffer of the stream, place 2n-1 is after their first tuple
-    delimiter, and place 2n after their last one. Buffers are counted from the start of the stream on, also where
-    sequence numbers start again at 1.
+    The parts of a stream join without holes at *places*. Place 0 is the start of the stream. For the n-th raw buffer of
+    the stream, place 2n-1 is after its first tuple delimiter, and place 2n after its last one. Neighbouring raw buffers
+    may be formatted as one; n is then the number of the last of them. Buffers are counted from the start of the stream
+    on, also where sequence numbers start again at 1.
     """
 
     origin_id: int
@@ -134,7 +134,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def row_ends(self) -> Any:
-        """int64 array, one per row: the byte offset in the stream just after it, delimiter included.
+        """int64 array, one per row: the byte offset in the stream just after the row's delimiter.
 
         Raises `ValueError` before `InOrder` has placed the batch.
         """
@@ -149,7 +149,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def tuple_numbers(self) -> Any:
-        """int64 array, one per row: its number among all tuples of the stream, from 0.
+        """int64 array, one per row: the number of the row's tuple among all tuples of the stream, from 0.
 
         Raises `ValueError` before `InOrder` has placed the batch.
         """
@@ -183,7 +183,8 @@ class Formatted(msgspec.Struct, frozen=True, eq=False):
     """Result of one call of the formatter."""
 
     batches: list[FormattedBatch]
-    """Batches that the call completed, of all its origins; those of one origin are in stream order, possibly with gaps.
+    """Batches that the call completed, of all its origins. The batches of one origin are in stream order, possibly with
+    gaps.
     """
     again: list[RawBuffer]
     """Buffers too far ahead of the oldest missing one; the caller must pass them again later."""

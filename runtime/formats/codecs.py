@@ -1,9 +1,9 @@
 """Codecs: decode compressed bytes to the bytes that a format reads, within limits that no input can exceed.
 
 A stream is compressed as a whole (`sequential`: buffers are decoded in stream order) or buffer by buffer (`per_buffer`:
-each holds whole frames and is decoded in any order, on any worker). Decoding runs in C without the interpreter lock.
-pyarrow's streams were tried and rejected: they pull from a file, while buffers are pushed here, and they do not
-distinguish an input that ends in the middle of a frame from one whose next bytes have not arrived yet.
+each buffer contains whole frames, and buffers are decoded in any order, on any worker). Decoding runs in C without the
+interpreter lock. pyarrow's streams were tried and rejected. They pull bytes from a file, whereas buffers are pushed
+here. They also treat an input that ends in the middle of a frame like an input whose next bytes have not arrived yet.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Decoder:
-    """Decoder of one stream in its order, by one thread at a time; after an error, each later call raises it again."""
+    """Decoder of one stream in order, by one thread at a time; after an error, later calls raise the same error."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec

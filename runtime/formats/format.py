@@ -5,10 +5,10 @@
  Block (whole tuples)           ──parse──▶ ParsedBlock                           phase 2: any order, any thread
 ```
 
-The meaning of a byte may depend on those before it: a line end inside quotes ends no tuple, a delimiter of two bytes
-may begin in the buffer before, a length-prefixed message determines where the next one starts. The relevant past
-is one integer, the *state*. A run is indexed before its left neighbour is known; the index then has a cut for
-every state in which the run may start, and is settled once the neighbour's state is known.
+The meaning of a byte may depend on earlier bytes: a line end inside quotes ends no tuple, a delimiter of two bytes may
+begin in the previous buffer, and a length-prefixed message determines where the next one starts. The relevant past is
+one integer, the *state*. A run may be indexed before its left neighbour is known. The index then has a cut for every
+state in which the run may start. One of these cuts is chosen once the neighbour's end state is known.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ __all__ = [
 ]
 
 COALESCE_BYTES: Final = 1 << 21
-"""Bytes that one call of the formatter takes by default. Arrow's readers reach their full speed at 256 KiB to 1 MiB,
-Python joins bytes outside the interpreter lock from 1 MiB on, and twice that halves a call's work per byte under the
-lock."""
+"""Number of bytes that one call of the formatter takes by default. Arrow's readers reach their full speed at 256 KiB to
+1 MiB, and Python joins bytes outside the interpreter lock from 1 MiB on. Twice that size halves the work per byte that
+a call does under the lock.
+"""
 
 Piece = bytes | memoryview
 _LARGE_PIECE_BYTES: Final = 16 * 1024
-"""Average size in bytes of pieces from which numpy joins them, without the interpreter lock."""
+"""If pieces have at least this average size in bytes, numpy joins them, without the interpreter lock."""
 
 
 class TupleRange(msgspec.Struct, frozen=True):
@@ -66,9 +67,9 @@ class Run:
     """Adjacent bytes of one origin: one raw buffer or several, joined only if a format needs it."""
 
     def __init__(self, pieces: Sequence[Piece], offset: int) -> None:
-        """Join pieces to a run.
+        """Create a run of adjacent pieces.
 
-        ``offset`` is that of the first byte in the origin's (decoded) stream; -1 if unknown.
+        ``offset`` is the offset of the first byte in the origin's (decoded) stream; -1 if unknown.
         """
         self.pieces = pieces
         self.offset = offset
@@ -98,7 +99,7 @@ def joined(pieces: Sequence[Piece]) -> bytes:
 
 
 def joined_array(pieces: Sequence[Piece]) -> Any:
-    """Return the bytes of all pieces as a uint8 array, which is read-only unless they were copied.
+    """Return the bytes of all pieces as a uint8 array, which may be read-only.
 
     Large pieces are copied outside the interpreter lock.
     """
@@ -152,7 +153,7 @@ class Section(msgspec.Struct, frozen=True, eq=False):
     stop: int
     """Offset after its last byte."""
     index: RunIndex | None = None
-    """Index of the run whose body it is, so that parsing need not search again; None for other sections."""
+    """Index of the run whose body the section is, so that parsing need not search again; None for other sections."""
     index_offset: int = 0
     """Offset of the section's first byte in that run."""
     state: int = 0
@@ -205,8 +206,9 @@ class ParsedBlock(msgspec.Struct, frozen=True, eq=False):
     tuples: int
     """Tuples of the block: good, bad and filtered out; empty ones do not count."""
     ends: Callable[[], Any]
-    """Function that returns an int64 array, one per tuple: the offset just after it, delimiter included. Called only
-    to find a cut or a border between sections, so that a format need not compute it in vain."""
+    """Function that returns an int64 array, one per tuple: the offset just after it, delimiter included. It is called
+    only if offsets are needed: for a border between batches, for the ends of rows, or for a bad tuple.
+    """
     kept: Any = None
     """int64 array of the index of each row's tuple; None if every tuple has a row."""
     bad: tuple[BadTuple, ...] = ()
@@ -216,8 +218,9 @@ class ParsedBlock(msgspec.Struct, frozen=True, eq=False):
     nulled: Any = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
     """int64 array of the index of the tuple of each malformed value that became NULL, in order."""
     delimiters: Callable[[int, int], int] | None = None
-    """Function that counts the tuple delimiters between two offsets, if that is faster than `ends`: if a block has as
-    many of them as tuples, the borders between sections are counted and not searched."""
+    """Function that counts the tuple delimiters between two offsets, if that is faster than `ends`. If a block has as
+    many tuple delimiters as tuples, counts replace the search for the borders between batches.
+    """
 
 
 class InputFormatIndexer(ABC):
@@ -241,20 +244,21 @@ class InputFormatIndexer(ABC):
 
     @abstractmethod
     def index(self, run: Run) -> RunIndex:
-        """Return where tuples end (phase 1). Reads the bytes once, at memory speed."""
+        """Return where tuples end (phase 1). The bytes are read once, at memory speed."""
 
     @abstractmethod
     def parse(self, block: Block) -> ParsedBlock:
         """Return the columns of whole tuples (phase 2).
 
-        Accepts any bytes: a tuple that does not fit the schema is reported as bad, never raised and never left out.
+        Any bytes are accepted: a tuple that does not fit the schema is reported as bad. It raises no error, and is not
+        left out.
         """
 
     @abstractmethod
     def terminated(self, tail: bytes, state: int) -> bytes | None:
         """Return the last tuple of a stream with the delimiter that it lacks, given the state at its end.
 
-        None if an unfinished tuple of this format can only be an error, as with a length prefix.
+        Return None if an unfinished tuple of this format can only be an error, as with a length prefix.
         """
 
     @abstractmethod

@@ -28,9 +28,9 @@ _by_origin = attrgetter("origin_id")
 class InputFormatter:
     """Formatter of the raw buffers of any number of origins that share a schema, each with a shredder of its own.
 
-    `format` may be called from several worker threads, in any order of sequence numbers, and costs least with about
-    `block_bytes` at once: neighbours become one run, and everything that the call completes (spanning tuples, and the
-    bodies of all its runs and origins) becomes one block, which is parsed in one call.
+    `format` may be called from several worker threads, in any order of sequence numbers. Neighbouring buffers become
+    one run. All tuples that the call completes, of any origin, become one block, which is parsed at once. A call
+    therefore costs least per byte if it gets about `block_bytes`.
 
     ``described`` bounds the dead letters of one block. Each origin's ring starts with ``slots`` slots of 64 buffers and
     grows to at most ``max_slots``, which bounds how far buffers may be out of order. After ``highest_sequence``,
@@ -61,7 +61,7 @@ class InputFormatter:
         return self._indexer.block_bytes
 
     def open(self, origin_id: int, *, offset: int = 0, codec: Codec | None = None) -> None:
-        """Open an origin: its decoded bytes begin at ``offset`` in its stream, and are compressed with ``codec``.
+        """Open an origin, which is compressed with ``codec``; its decoded bytes begin at ``offset`` in its stream.
 
         An earlier state is dropped, as by `discard`. `format` opens an unknown origin with the defaults.
         """
@@ -111,7 +111,7 @@ class InputFormatter:
         """End an origin's stream: return its last tuple, if that lacks its delimiter, and drop the origin.
 
         Every buffer must have been formatted. Raise `SequenceGapError` if one is missing and `CodecError` if the
-        compressed stream is cut short; then the origin stays.
+        compressed stream is cut short; then the origin is not dropped.
         """
         with self._lock:
             stream = self._streams.get(origin_id)
@@ -140,7 +140,8 @@ class InputFormatter:
     def discard(self, origin_id: int) -> None:
         """Drop an origin and its open tail; its next buffer starts a new incarnation with sequence number 1.
 
-        No `format` of the old incarnation may be running: its buffers would be taken for the new one's.
+        No `format` of the old incarnation may be running: its buffers would be counted as buffers of the new
+        incarnation.
         """
         with self._lock:
             self._streams.pop(origin_id, None)
@@ -198,7 +199,8 @@ class InputFormatter:
     ) -> list[Parts]:
         """Index the units outside of locks (phase 1), and admit them to their streams; return the completed parts.
 
-        If an error is raised, no unit is admitted. With ``failed``, only the units of the origins at fault are not.
+        If an error is raised, no unit is admitted. With ``failed``, all units are admitted except those of the origins
+        at fault.
         """
         index = self._indexer.index
         for _, units in work:

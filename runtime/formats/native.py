@@ -221,16 +221,23 @@ _LARGE_BYTES: Final = 1 << 14
 class NativeFormat(msgspec.Struct, frozen=True):
     """Binary records of one size.
 
-    Integers, floats, dates (int32 days) and timestamps (int64 in the unit of the type) have their own width, a bool is
-    one byte of 0 or 1, a char one byte of ASCII, a decimal a two's complement of 16 bytes, a string as many bytes of
-    UTF-8 as its width in ``layout``, with padding at its end that is removed.
+    A field's type determines its bytes:
+
+    * integers and floats: the width of the type;
+    * dates: int32 days;
+    * timestamps: int64 in the unit of the type;
+    * bool: one byte, 0 or 1;
+    * char: one byte of ASCII, except 0;
+    * decimals: 16 bytes of two's complement;
+    * strings: UTF-8 of the width in ``layout``; padding at the end is removed.
     """
 
     byte_order: Literal["little", "big"] = "little"
-    """Byte order of all fields but text."""
+    """Byte order of all fields except chars and strings."""
     layout: str = ""
-    """Offsets of fields and widths of texts, with blanks between: ``name@offset:width``. A field without an offset
-    follows the one before it in the schema; ``:width`` is for strings, which need one."""
+    """Offsets of fields and widths of strings: words ``name@offset:width``, with blanks between them. A field without
+    an offset follows the previous field of the schema. Every string needs a width.
+    """
     record_bytes: int = 0
     """Size of a record; 0 for the end of its last field."""
     null_bitmap: bool = False
@@ -275,7 +282,7 @@ class NativeFormat(msgspec.Struct, frozen=True):
 
 
 class _UnplacedIndex(RunIndex):
-    """Index of a run of unknown place in its stream: its cut is computed from the size of the open record before it."""
+    """Index of a run whose offset is unknown: its cut is computed from the bytes of the open record before the run."""
 
     __slots__ = ("_length", "_size")
 

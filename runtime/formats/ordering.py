@@ -13,8 +13,8 @@ __all__ = ["InOrder"]
 class InOrder:
     """Buffer of the batches of one origin that came too early; not thread-safe: the caller must hold a lock.
 
-    A returned batch has its place: its offset, the number of its first tuple, and dead letters with both. At most
-    ``capacity`` batches are pending; one more raises `OrderCapacityError`. No batch is returned after one with a
+    The place of a returned batch is known: its offset and the number of its first tuple, also in its dead letters. At
+    most ``capacity`` batches are pending; one more raises `OrderCapacityError`. No batch is returned after one with a
     failure.
     """
 
@@ -50,10 +50,10 @@ class InOrder:
         return self._offset
 
     def add(self, batches: list[FormattedBatch]) -> list[FormattedBatch]:
-        """Add batches, and return those that are next in the stream, in stream order, in time linear in both.
+        """Add batches; return, in stream order, the batches that are next in the stream.
 
-        Raise `DuplicateSequenceError` for a second batch at one place, and `OrderCapacityError` for too many
-        pending ones.
+        The time is linear in the number of batches added and returned. Raise `DuplicateSequenceError` for a second
+        batch at one place, and `OrderCapacityError` for too many pending batches.
         """
         if self._failed:
             return []

@@ -81,7 +81,7 @@ def format_kind(name: str) -> Any:
 def format_named(name: str, options: Mapping[str, str] | None = None) -> Format:
     r"""Return a format with options as text; raise `SchemaError` for an unknown name, option or value.
 
-    Bytes may hold ``\t``, ``\n``, ``\r``, ``\0``, ``\\`` and ``\xNN``.
+    An option of type bytes may contain ``\t``, ``\n``, ``\r``, ``\0``, ``\\`` and ``\xNN``.
 
     >>> format_named("csv", {"delimiter": ";", "tuple_delimiter": r"\r\n", "quoting": "yes"}).field_delimiter
     b';'

@@ -74,7 +74,7 @@ class Schema(msgspec.Struct, frozen=True):
     malformed: Malformed = Malformed.DEAD_LETTER
     """Policy for a tuple that does not fit; not NULL."""
     malformed_nullable: Malformed = Malformed.NULL
-    """Policy for a malformed value of a nullable field: NULL, or else its tuple is bad."""
+    """Policy for a malformed value of a nullable field: with NULL it becomes NULL, with any other its tuple is bad."""
     null_values: tuple[str, ...] = ("",)
     """Texts that mean NULL in nullable fields; in others they are malformed, unless the field is text."""
     limits: Limits = Limits()

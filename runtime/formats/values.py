@@ -2,7 +2,7 @@
 
 All formats share the registry, so a type has the same values in each. Arrow converts texts by column, outside the
 interpreter lock. To find the bad values among many good ones without converting them one by one, a parser has two
-patterns: every text that matches the first is a value, and no text that does not match the second is one.
+patterns. Every text that matches the first pattern is a value; every value matches the second pattern.
 """
 
 from __future__ import annotations

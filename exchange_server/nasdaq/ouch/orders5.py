@@ -35,7 +35,7 @@ from exchange_server.nasdaq.ouch.protocol import DAY_NS, LARGEST_QUANTITY, MARKE
 __all__ = ["BLOCK", "ORDER_BYTES", "PLAIN", "SHORTEST_RUN", "check_appendage", "echo_of", "order_of", "read_run"]
 
 BLOCK: Final = struct.Struct(">IsI8sQ5s14sH")
-"""Enter Order after its type, without the options: number, side, quantity, symbol, price, the five letters of
+"""Layout of Enter Order without its type and its options: number, side, quantity, symbol, price, the five letters of
 `_FLAGS_OF`, the client's id, length of the options.
 """
 _STATE_AT: Final = 30
@@ -62,8 +62,8 @@ _SWEEPS: Final = "YN"
 def _flags(time: int, display: int, cross: int) -> int:
     """Return the flags of an order.
 
-    An order for an auction and an immediate order are never displayed, so that hiding has no effect; an order for an
-    auction ends with the auction, so that immediate has no effect.
+    Hiding has no effect on an order for an auction or on an immediate order, since these are never displayed. Immediate
+    has no effect on an order for an auction, since that order ends with the auction.
     """
     if cross:
         return cross | time & ~IOC
@@ -100,12 +100,12 @@ _ALLOWED: Final[Mapping[int, tuple[str, RejectReason, str]]] = {
 
 
 def echo_of(block: bytes) -> bytes:
-    """Return the `Order.echo` of an Enter Order after its type: its fields and options, and the live state."""
+    """Return the `Order.echo` of an Enter Order (without its type): its fields and options, and the live state."""
     return b"%bL%b" % (block[:_STATE_AT], block[_STATE_AT:])
 
 
 def order_of(block: bytes, account: Account, scales: ListedScales, time_ns: int) -> Order:
-    """Return the order that an Enter Order after its type requests at a time.
+    """Return the order that an Enter Order requests at a time; ``block`` is the message without its type.
 
     Raise `Refusal` for an impossible order, and `WireError` if the options are invalid.
     """
@@ -156,7 +156,7 @@ def _check_options(options: Mapping[int, int | str]) -> None:
 def _apply_options(order: Order, options: Mapping[int, int | str], lot: int, time_ns: int) -> None:
     minimum = int(options.get(Option.MINIMUM_QUANTITY, 0))
     if minimum:
-        # Rounded up: fewer shares would be less than the requested minimum.
+        # The minimum is rounded up to whole lots: fewer shares would be less than requested.
         order.flags |= MINIMUM
         order.minimum = -(-minimum // lot)
         if order.flags & _AUCTIONS:
@@ -181,7 +181,7 @@ def _apply_options(order: Order, options: Mapping[int, int | str], lot: int, tim
 
 
 def _bad_letters(letters: str) -> Refusal:
-    """Return the refusal for the first of the five letters that is not possible."""
+    """Return the refusal for five letters of which at least one is not possible."""
     time, display, capacity, sweep, cross = tuple(letters)
     if display not in _DISPLAYS:
         return Refusal(
@@ -207,7 +207,7 @@ def check_appendage(block: bytes) -> None:
 ORDER_BYTES: Final = 50
 """Number of bytes of a packet with an order without options."""
 SHORTEST_RUN: Final = 64
-"""Number of orders from which decoding by column is faster."""
+"""Number of orders from which on decoding by column is faster."""
 
 _FIRST: Final = int.from_bytes(b"\x00\x30UO")
 _ROW: Final = np.dtype(
@@ -237,8 +237,8 @@ _LIVE: Final = ord("L")
 def read_run(data: bytes, at: int, scales: ListedScales, account: Account) -> tuple[int, list[Order]]:
     """Return the locate and the plain orders of a run of messages of one account that begins at ``at``.
 
-    The run ends before the first message that is not a plain order, or that differs from the first one in anything but
-    number, side, quantity, price and the client's id.
+    All messages of the run are plain orders, and have the same values in all fields other than number, side, quantity,
+    price and the client's id. The run ends before the first message for which this is not true.
     """
     rows: Any = np.frombuffer(data, _ROW, (len(data) - at) // ORDER_BYTES, at)
     begin = rows[0]

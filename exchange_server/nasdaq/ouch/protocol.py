@@ -158,10 +158,10 @@ LIQUIDITY: Final = {flag: ord(flag) for flag in "AJROCH"}
 
 
 class OuchTeller(Teller):
-    """Buffers the sequenced packets of one account until they are taken, one `bytes` each.
+    """Buffers the sequenced packets of one account, each as one `bytes` object, until they are taken.
 
-    A message costs some tenths of a microsecond: it is one pack of the order's numbers with `Order.echo`, which
-    contains the fields of the request in the layout of the answer.
+    A message costs some tenths of a microsecond: one call packs the order's numbers and `Order.echo`, which contains
+    the fields of the request in the layout of the answer.
     """
 
     __slots__ = ("_entered", "_entered_ns", "_midnight_ns", "_now", "_packets", "_scales", "_touched", "account")
@@ -200,7 +200,7 @@ class OuchTeller(Teller):
         """Do nothing: OUCH has no stop orders."""
 
     def _accepted_dead(self, order: Order) -> bool:
-        """Change the last packet into the acceptance of a dead order; return False if it does not accept this order."""
+        """Change the last packet into the acceptance of a dead order; False if that packet accepts another."""
         packets = self._packets
         if not packets or not self._takes(packets[-1], order):
             return False
@@ -241,10 +241,10 @@ SIDES: Final[Mapping[bytes, Side]] = {b"B": "B", b"S": "S", b"T": "S", b"E": "S"
 class OuchProtocol(AccountProtocol):
     """Decodes requests of OUCH and carries them out.
 
-    * A quantity counts the whole chain: for a replacement it includes earlier executions; for a cancel or a
-      modification it is the total that may be executed.
-    * Repetitions, requests for an order that is not live, and cancels and modifications that would change nothing or
-      enlarge the order are ignored.
+    * A quantity counts the whole chain of replacements. In a replacement it includes earlier executions; in a cancel or
+      a modification it is the total that may be executed.
+    * These requests are ignored: repetitions, requests for an order that is not live, and cancels and modifications
+      that would enlarge the order or not change it.
     * A replacement with impossible details ends the old order (C) and does not use up its own reference.
     * A new order that the market does not support is rejected (J), and uses up its reference.
     * Bytes that are not a message end the session.
@@ -260,7 +260,9 @@ class OuchProtocol(AccountProtocol):
         return self._scales.by_locate[order.locate][2]
 
     def _surplus(self, order: Order, quantity: int) -> int:
-        """Return by how many lots the open part of an order exceeds what a total of ``quantity`` shares leaves."""
+        """Return by how many lots the open part of an order exceeds the part that a total of ``quantity`` shares
+        leaves.
+        """
         may_execute = quantity // self._lot_of(order) - order.executed
         return order.volume + order.reserve - max(may_execute, 0)
 
@@ -291,7 +293,7 @@ class OuchProtocol(AccountProtocol):
 
     @staticmethod
     def _refuse(market: Market, account: Account, ref: int | bytes, refusal: Refusal, echo: bytes) -> None:
-        """Refuse an invalid request, which counts for the request rate as well."""
+        """Refuse an invalid request; like a valid one, it counts towards the request rate."""
         reason, rejection = refusal.reason, Rejection(refusal.code, echo)
         if not has_tokens(account, market.now.time_ns):
             reason, rejection = RefuseReason.RATE, Rejection(None, echo)

@@ -91,7 +91,7 @@ def order_of(echo: bytes, account: Account, scales: ListedScales, time_ns: int) 
     if order.flags & EXPIRES:
         order.expire_ns = time_ns + seconds * 10**9
     if minimum:
-        # Rounded up: fewer shares would be less than the requested minimum.
+        # The minimum is rounded up to whole lots: fewer shares would be less than requested.
         order.flags |= MINIMUM
         order.minimum = -(-minimum // lot)
     return order
@@ -218,7 +218,9 @@ REMEMBERED_TOKENS: Final = 1 << 16
 """Least number of latest tokens that an account remembers; an order with one of them is a repetition."""
 
 _REPLACE: Final = struct.Struct(">14s14sI8s1s1s4s")
-"""Replace Order after its type: old token, new token, shares, price and time in force, display, sweep, minimum."""
+"""Layout of Replace Order without its type: old token, new token, shares, price and time in force, display, sweep,
+minimum.
+"""
 _CANCEL: Final = struct.Struct(">14sI").unpack_from
 _MODIFY: Final = struct.Struct(">14ssI").unpack_from
 _LENGTHS: Final = {b"O": 49, b"U": 47, b"X": 19, b"M": 20, b"N": 15}
@@ -240,7 +242,7 @@ class Ouch42(OuchProtocol):
         return Teller42(account, now, touched, self._scales)
 
     def apply(self, market: Market, account: Account, item: Wire) -> str:
-        """Carry out the messages; return why the session must be closed, empty if it need not be."""
+        """Carry out the messages; return why the session must be closed, or an empty string."""
         data, time_ns, size, at = item.data, item.time_ns, len(item.data), 0
         now = market.now
         while at < size:
@@ -317,8 +319,8 @@ def _is_used(account: Account, token: bytes) -> bool:
 def _use(account: Account, token: bytes) -> None:
     """Remember a used token.
 
-    Tokens are in two generations: when the newer one is full it becomes the older, and the previous older one is
-    dropped.
+    Tokens are in two generations. When the newer generation is full, it becomes the older one, and the previous older
+    one is dropped.
     """
     if len(account.tokens) >= REMEMBERED_TOKENS:
         account.older_tokens, account.tokens = account.tokens, {}

@@ -42,9 +42,9 @@ from exchange_server.nasdaq.ouch.protocol import (
 __all__ = ["Ouch5", "Teller5"]
 
 ECHO_BYTES: Final = 47
-"""Number of bytes of an `Order.echo` without options, which Accepted and Replaced repeat in two pieces: 27 bytes before
-the order's reference number (number, side, quantity, symbol, price, time in force, display) and 20 after it (capacity,
-sweep, cross, state, the client's id, length of the options).
+"""Number of bytes of an `Order.echo` without options. Accepted and Replaced repeat these bytes in two pieces: 27 bytes
+(number, side, quantity, symbol, price, time in force, display) come before the order's reference number, and 20 bytes
+(capacity, sweep, cross, state, the client's id, length of the options) after it.
 """
 
 # Each layout is a whole packet: its length, its type S, and the message.
@@ -175,7 +175,7 @@ class Teller5(OuchTeller):
         self._write(_MASS_CANCELED(28, b"SX", self._now.time_ns % DAY_NS, ref, firm, stock))
 
     def queried(self) -> None:
-        """Append Q, the smallest number of the account's next order, or the largest number once that is used."""
+        """Append Q with the smallest number that the next order may have, or the largest number once that is used."""
         next_ref = min(self.account.last_ref + 1, LAST_REF)
         self._write(_QUERIED(14, b"SQ", self._now.time_ns % DAY_NS, next_ref))
 
@@ -215,7 +215,7 @@ class Ouch5(OuchProtocol):
         return Teller5(account, now, touched, self._scales)
 
     def apply(self, market: Market, account: Account, item: Wire) -> str:
-        """Carry out the messages; return why the session must be closed, empty if it need not be."""
+        """Carry out the messages; return why the session must be closed, or an empty string."""
         data, time_ns, at = item.data, item.time_ns, 0
         end = len(data) - SHORTEST_RUN * ORDER_BYTES
         while at <= end:
@@ -231,7 +231,7 @@ class Ouch5(OuchProtocol):
     def _carry_out_each(self, market: Market, account: Account, data: bytes, at: int, time_ns: int) -> str:
         """Carry out messages of all kinds from ``at`` on.
 
-        Return why the session must be closed, empty if it need not be.
+        Return why the session must be closed, or an empty string.
         """
         size, now, enter, stocks = len(data), market.now, market.enter, self._scales.by_stock
         broker, index, sides, plain, unpack = account.broker_id, account.index, SIDES, PLAIN, BLOCK.unpack_from
@@ -299,7 +299,7 @@ class Ouch5(OuchProtocol):
                 self._teller(market, account).queried()
 
     def _mass_cancel(self, market: Market, account: Account, ref: int, firm: bytes, stock: bytes) -> None:
-        """Cancel the account's orders in one symbol, or in all symbols if it is blank; then confirm the request.
+        """Cancel the account's orders in one symbol, or in all symbols if ``stock`` is blank; then confirm the request.
 
         The account is the firm, so the firm's name has no effect.
         """

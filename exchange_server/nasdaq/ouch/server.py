@@ -25,15 +25,17 @@ _LONGEST: Final = CLIENT_PACKET_LIMIT_BYTES - 2
 """Largest length in the first two bytes of a packet, which do not count themselves."""
 _UNSEQUENCED: Final = ord("U")
 _MANY_BYTES: Final = 4096
-"""Number of received bytes above which the data is first checked as a whole: fast clients send many equal packets."""
+"""Number of received bytes above which the data is first checked as a whole: fast clients send many packets of one
+length.
+"""
 
 
 class OuchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of the OUCH port; limits of an account are in the users file."""
 
     pending_bytes: int = 1 << 20
-    """Number of bytes of requests that may wait for the end of the reactor's turn if the journal is synced for each
-    batch; above it the requests are carried out at once.
+    """Largest number of bytes of requests that wait for the end of the reactor's turn if the journal is synced for each
+    batch; above this number the requests are carried out at once.
     """
 
 
@@ -49,9 +51,9 @@ class OuchConnection(SoupConnection):
 class OuchServer(SoupServer):
     """Carries out the requests of users, and sends every session of an account the same stream.
 
-    Requests are carried out as soon as they are received; with a journal that is synced for each batch, the requests of
-    a turn of the reactor form one batch, to share the wait for the disk. `stop` is called with the reason when the
-    journal fails: an exchange that cannot write must not answer.
+    Requests are carried out as soon as they are received. If the journal is synced for each batch, however, all
+    requests of a turn of the reactor form one batch, and so wait for the disk only once. `stop` is called with the
+    reason when the journal fails: an exchange that cannot write must not answer.
     """
 
     name = "ouch"
@@ -104,7 +106,7 @@ class OuchServer(SoupServer):
     # -- logins --------------------------------------------------------------------------------------------------
 
     def log_in(self, connection: SoupConnection, login: LoginRequest) -> None:
-        """Accept a user at its position of the account's stream, or reject the login."""
+        """Accept a user, who is sent the account's stream from the requested message on, or reject the login."""
         host = connection.peer.rpartition(":")[0]
 
         def then(user: User | None, reason: str) -> None:

@@ -2,17 +2,18 @@
 
 Raw buffers of one origin are processed by several threads in any order. A tuple that starts in one buffer and ends in
 another is formatted by exactly one thread: the one that adds the last missing buffer of the span. Two bits per buffer
-suffice: *delimiter* (the buffer has one) and *used* (nothing can start in it any more: it has no delimiter, or the
-tuple after its last delimiter has been found)::
+suffice. *Delimiter* means that the buffer contains a delimiter. *Used* means that no further span can start in the
+buffer: it has no delimiter, or the tuple after its last delimiter has been found::
 
     sequence      1 2 3 4 5 6 7
     delimiter     1 0 0 0 0 0 1
     used          0 1 1 1 1 1 0   → the thread that sets the last of these bits has found the span (1, 7)
 
-The bits are in slots of 64 in a ring; a bitmap is a Python int and the search is bit arithmetic on a snapshot that
-was taken in the same critical section in which the bit was set. Everything set before is in the snapshot, everything
-set later is not, so two threads never find the same span and none is missed. Neighbouring buffers that arrive
-together are entered as one: the last of them has the delimiter of all, and the others count as buffers without one.
+The bits are stored in slots of 64, in a ring. A bitmap is a Python int. A search is bit arithmetic on a snapshot of the
+bits, which is taken in the same critical section in which the buffer's bit is set. The snapshot contains every bit that
+was set before and no bit that is set later. So two threads never find the same span, and no span is missed.
+Neighbouring buffers that arrive together are entered as one buffer: if any of them has a delimiter, the delimiter bit
+of the last one is set. The others count as buffers without a delimiter.
 
 The published description of this structure differs in one point. Here the tail also moves over a slot in which only
 the last delimiter is unused, and the position of that delimiter is *carried*. So for a tuple that spans more buffers
@@ -38,7 +39,7 @@ _HIGHEST_SEQUENCE: Final = 2**63 - 1
 class Span(msgspec.Struct, frozen=True):
     """Spanning tuple: it starts after the last delimiter of one buffer and ends at the first of another.
 
-    Buffers are identified by position: the sequence number, but positions continue where sequence numbers restart at 1.
+    A buffer's position is its sequence number, except that positions continue where sequence numbers restart at 1.
     """
 
     first: int
@@ -66,9 +67,9 @@ _NOTHING: Final = Found()
 class SequenceShredder:
     """Search that finds each spanning tuple of one origin exactly once; thread-safe, with two bits per pending buffer.
 
-    ``slots`` is the ring's first size, ``max_slots`` the size beyond which it does not grow; both powers of two. The
-    ring doubles after ``growth_after`` buffers were out of range. Sequence numbers run from 1 to ``highest_sequence``
-    and then start at 1 again.
+    ``slots`` is the ring's initial size and ``max_slots`` its greatest size; both are powers of two. The ring doubles
+    after ``growth_after`` buffers were out of range. Sequence numbers run from 1 to ``highest_sequence`` and then start
+    at 1 again.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class SequenceShredder:
         return (self._tail + len(self._used)) * SLOT_BITS
 
     def position(self, sequence_number: int) -> int:
-        """Return the position of a sequence number: the one at the tail or less than a period after it.
+        """Return the position of a sequence number: the first position from the tail on that has this number.
 
         A position is returned unchanged. Raise `DuplicateSequenceError` for a number that was entered before.
         """
@@ -321,7 +322,7 @@ class SequenceShredder:
 
 
 class _Snapshot:
-    """Bits on one side of a buffer as they were when it was entered; the lowest one is at ``base``."""
+    """Bits of the positions on one side of a buffer when it was entered; ``base`` is the lowest position."""
 
     __slots__ = ("base", "bits", "delimiters", "used")
 

@@ -31,7 +31,7 @@ class Unit:
         self.state = 0
 
     def position_of(self, stop: int) -> int:
-        """Return the position of the raw buffer with the byte before this offset."""
+        """Return the position of the raw buffer that contains the byte before this offset."""
         pieces = self.run.pieces
         if len(pieces) == 1 or stop <= len(pieces[0]):
             return self.first
@@ -68,7 +68,7 @@ class TuplePart:
 
 
 class _Open:
-    """Tuple whose end has not been seen: pieces up to a limit, beyond it only their number of bytes."""
+    """Tuple whose end has not been seen: its pieces up to a limit, and beyond the limit only the number of bytes."""
 
     __slots__ = ("length", "offset", "pieces", "sample", "until")
 
@@ -96,7 +96,7 @@ class _Open:
 class SpanningTuples:
     """Spanning tuples of one origin; the caller has the origin's lock.
 
-    For each unit that still misses a neighbour, the bytes before its first delimiter and after its last one are stored.
+    For each unit that still lacks a neighbour, the bytes before its first delimiter and after its last one are stored.
     Of a tuple that is known to be longer than ``limit`` bytes, only the first bytes and the length are stored.
     """
 
@@ -194,7 +194,7 @@ def _length(pieces: Sequence[Piece] | None) -> int:
 
 
 def _between(pieces: Sequence[Piece], start: int, stop: int, length: int) -> list[Piece]:
-    """Return the bytes from one offset to another as pieces; mostly they start in the first and stop in the last."""
+    """Return the bytes from one offset to another as pieces; usually from the first piece into the last one."""
     low, high = 0, len(pieces) - 1
     if len(pieces) > 1 and (start >= len(pieces[0]) or stop <= length - len(pieces[-1])):
         stops = list(accumulate(map(len, pieces)))

@@ -30,8 +30,8 @@ class Settling:
     def __init__(self, initial_state: int) -> None:
         self._initial_state = initial_state
         self._waiting: dict[int, Unit] = {}  # by first position
-        self._positions: set[int] = set()  # of all pending raw buffers
-        self._states: dict[int, int] = {1: initial_state}  # by position: the state at which that raw buffer starts
+        self._positions: set[int] = set()  # positions of all pending raw buffers
+        self._states: dict[int, int] = {1: initial_state}  # by position of a raw buffer: the state at its start
         self._started: set[int] = set()  # positions whose state is not needed any more
 
     def holds(self, first: int, last: int) -> bool:
@@ -39,7 +39,7 @@ class Settling:
         return bool(self._positions) and not self._positions.isdisjoint(range(first, last + 1))
 
     def settle(self, units: Sequence[Unit]) -> list[Unit]:
-        """Return the units whose cut is known now, including pending ones that needed these."""
+        """Return the units whose cut is known now, including pending units that waited for one of ``units``."""
         settled: list[Unit] = []
         for unit in units:
             index = unit.index
@@ -101,8 +101,8 @@ _data_of = attrgetter("data")
 class OriginStream:
     """Stream of one origin. Any thread may call `units`; `check`, `admit` and `last` need the lock, and are fast.
 
-    Where buffers must be processed in stream order (a codec for the whole stream, an ordered format), a worker
-    never waits for its turn: it leaves its buffers to the worker that has the turn, and takes over those left to it.
+    If one codec compresses the whole stream or the format is ordered, buffers must be processed in stream order. Even
+    then no worker waits for its turn: it leaves its buffers to the worker that has the turn, which processes them too.
     """
 
     def __init__(

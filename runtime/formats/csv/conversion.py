@@ -52,7 +52,7 @@ class Conversion(Protocol):
         """Return which texts are surely no values, by pattern; the reader judges the others."""
 
     def suspects(self, tokens: Any) -> dict[int, bool]:
-        """Return the indices of texts, out of a few, that seem to be no values, each with True if that is certain."""
+        """Return the index of each text that seems not to be a value, with True if this is certain; for few texts."""
 
     def values(self, tokens: Any, skip: Any) -> Any:
         """Return the values, NULL for skipped ones; raise `UnreadError` if the reader refuses one."""
@@ -158,7 +158,7 @@ def _options(arrow_type: Any) -> dict[str, Any]:
 
 
 def _may_wrap(arrow_type: Any) -> bool:
-    """Return True if Arrow, while it scales a decimal of this type, may exceed 128 bits, which it does not check."""
+    """Return True if a decimal of this type may exceed 128 bits while Arrow scales it; Arrow does not check this."""
     return bool(pa.types.is_decimal(arrow_type) and arrow_type.precision + arrow_type.scale > _LONGEST_DECIMAL)
 
 
@@ -182,8 +182,8 @@ def too_small(tokens: Any, arrow_type: Any) -> Any:
 
 
 def _out_of_range(tokens: Any, arrow_type: Any) -> Any:
-    """Return which integers Arrow's reader refuses: it accepts digits in range, signed if the type is, and hexadecimal
-    digits up to the type's width.
+    """Return which integers Arrow's reader refuses. The reader accepts digits in the type's range, after a minus sign
+    if the type is signed, and hexadecimal digits up to the type's width.
     """
     is_signed = pa.types.is_signed_integer(arrow_type)
     bits = arrow_type.bit_width
@@ -228,7 +228,7 @@ class JsonTexts:
         self._is_exact = _is_exact(parser.arrow_type)
 
     def unreadable(self, tokens: Any) -> Any:
-        """Return which texts are not UTF-8 or, for decimals, no numbers, and could have other meanings in JSON."""
+        """Return which texts are not UTF-8 or, for decimals, not numbers: in JSON these might mean something else."""
         if self._parser.nested:
             return undecodable(tokens)
         return self.refused(tokens) | too_small(tokens, self._parser.arrow_type)

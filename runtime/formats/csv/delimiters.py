@@ -1,7 +1,7 @@
 """Ends of unquoted tuples: cuts of runs that may start and stop within a delimiter, and all ends of a block.
 
 The state between two runs is the number of bytes of a delimiter that are matched so far: the length of the longest
-beginning of the delimiter with which the text after the last delimiter ends. The next run is searched with these bytes
+prefix of the delimiter that is a suffix of the text after the last delimiter. The next run is searched with these bytes
 before it.
 """
 
@@ -111,9 +111,9 @@ def long_cut(data: bytes, delimiter: bytes, state: int) -> TupleRange:
 def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> TupleRange:
     """Cut a run with delimiters that may overlap.
 
-    Whether a match is a delimiter depends on the match before it, so the last group of overlapping matches is split
-    from its first match, which is a delimiter in any case; a group of more than `_LONGEST_GROUP` matches is split
-    from the first match of the run.
+    Whether a match is a delimiter depends on the match before it. Therefore the last group of overlapping matches is
+    split from its first match on; that match is a delimiter in any case. If the group has more than `_LONGEST_GROUP`
+    matches, all of the run is split from its first match on instead.
     """
     length = len(delimiter)
     text = delimiter[:state] + data
@@ -133,7 +133,7 @@ def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> TupleRange:
 
 
 def matched(text: bytes, delimiter: bytes) -> int:
-    """Return the length of the longest proper beginning of the delimiter with which the text ends."""
+    """Return the length of the longest proper prefix of the delimiter that is a suffix of the text."""
     for length in range(len(delimiter) - 1, 0, -1):
         if text.endswith(delimiter[:length]):
             return length

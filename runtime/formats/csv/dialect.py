@@ -25,12 +25,14 @@ class CsvDialect(msgspec.Struct, frozen=True):
     header: bool = False
     """True if the first tuple of the stream names the fields; it is skipped."""
     quoting: bool = False
-    """True if a field may be in double quotes, with delimiters, line ends and doubled quotes inside. A quote opens
-    only at a field's first byte; elsewhere it is an ordinary character. Text after a closing quote is kept."""
+    """True if a field may be in double quotes, with delimiters, line ends and doubled quotes inside. An opening quote
+    is a field's first byte; a quote elsewhere in an unquoted text is an ordinary character. Text after the closing
+    quote is part of the value too.
+    """
     escape: bytes = b""
     """With quoting, one ASCII byte that makes the next one ordinary, in and outside of quotes; none if empty."""
     trim: bool = False
-    """True to strip blanks and tabs around a value, inside quotes too. A quote after blanks opens nothing."""
+    """True to strip blanks and tabs around a value, inside quotes too. A quote after blanks is an ordinary byte."""
 
     def __post_init__(self) -> None:
         end, field, escape = self.tuple_delimiter, self.field_delimiter, self.escape

@@ -59,7 +59,7 @@ def joined(left: ParsedBlock, right: ParsedBlock, middle: int) -> ParsedBlock:
 
 
 def inserted(rest: ParsedBlock, alone: ParsedBlock, index: int, ends: Any) -> ParsedBlock:
-    """Insert a tuple that was removed from a block at this index; ``ends`` are those of all tuples."""
+    """Insert a tuple that was removed from a block at this index; ``ends`` are the ends of all tuples."""
     start = int(ends[index - 1]) if index else 0
     kept = _kept(rest)
     rows = rest.rows
@@ -83,7 +83,7 @@ def inserted(rest: ParsedBlock, alone: ParsedBlock, index: int, ends: Any) -> Pa
 
 
 def _with(indices: Any, alone: Any, index: int) -> Any:
-    """Insert indices for a tuple, and move those after it."""
+    """Insert the indices of a tuple, and increase the later indices by 1."""
     place = int(np.searchsorted(indices, index))
     return np.concatenate((indices[:place], alone + index, indices[place:] + 1))
 
@@ -113,7 +113,7 @@ _MOST_CUTS = 2
 _DENSE = 16
 """If the first refused tuple is in the first 1/16 of a block, the block probably has many of them."""
 _FEWEST_CUT_BYTES = 1 << 14
-"""Size in bytes of a text below which it is not parsed around a refused tuple."""
+"""A text of fewer bytes is not parsed around a refused tuple."""
 
 
 class CsvIndexer(InputFormatIndexer):
@@ -121,9 +121,9 @@ class CsvIndexer(InputFormatIndexer):
 
     A block is read in one call outside the interpreter lock, typed, and only for the wanted columns. If the reader
     refuses the block, tuples with another number of fields are removed, and columns with malformed values are first
-    read as bytes. So values are judged in one place, and do not depend on a tuple's neighbours. Values of unwanted
-    columns are not read, but counted. Empty tuples are ignored. Where tuples end in ``\\n``, a ``\\r`` before it
-    belongs to the end; a ``\\r`` elsewhere outside of quotes is an error.
+    read as bytes. So all values are judged in one place, whatever the neighbours of their tuples are. Values of
+    unwanted columns are counted, but not read. Empty tuples are ignored. If tuples end in ``\\n``, a ``\\r`` before the
+    ``\\n`` belongs to the end; a ``\\r`` elsewhere outside of quotes is an error.
     """
 
     initial_state: ClassVar[int] = STREAM_START
@@ -146,8 +146,8 @@ class CsvIndexer(InputFormatIndexer):
     def terminated(self, tail: bytes, state: int) -> bytes | None:
         """Return the tail with a delimiter after it; the tail may already contain the ``\\r`` of ``\\r\\n``.
 
-        Return None inside quotes and after an escape, because the last field is incomplete, and if the end of the tail
-        would become part of the delimiter.
+        Return None if the tail ends inside quotes or after an escape, because the last field is then incomplete. Also
+        return None if the end of the tail would become part of the delimiter.
         """
         dialect, delimiter = self._dialect, self._dialect.tuple_delimiter
         if dialect.quoting and is_incomplete(state):
@@ -220,7 +220,7 @@ class CsvIndexer(InputFormatIndexer):
         return not has_quotes(text, self._dialect) or bool(Tuples(text, self._dialect).stray_returns().any())
 
     def _parse_bad(self, text: bytes, reading: Reading | Refused | None) -> ParsedBlock:
-        """Parse the block without tuples that are bad as wholes: too long, a stray carriage return, another shape."""
+        """Parse the block without tuples that are bad as a whole: too long, misshapen, or with a stray return."""
         tuples = Tuples(text, self._dialect)
         excluded = np.zeros(len(tuples), np.bool_)
         faults: list[WholeFaults] = []
@@ -256,7 +256,7 @@ class CsvIndexer(InputFormatIndexer):
         return translation
 
     def _parse_halves(self, text: bytes) -> ParsedBlock:
-        """Parse a block in halves if it has no spare character to replace a line end; a single such tuple is bad."""
+        """Parse in halves a block that has no spare character to replace a line end; a single such tuple is bad."""
         tuples = Tuples(text, self._dialect)
         if len(tuples) > 1:
             middle = int(tuples.ends[len(tuples) // 2 - 1])

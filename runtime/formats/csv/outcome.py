@@ -27,7 +27,7 @@ _QUOTED_BYTES = 64
 
 
 class WholeFaults(msgspec.Struct, frozen=True, eq=False):
-    """Tuples that are bad as wholes, for one reason."""
+    """Tuples that are bad as a whole, for one reason."""
 
     tuples: Any
     """int64 array of their indices."""
@@ -64,7 +64,7 @@ class Outcome:
         """Return the block.
 
         ``alive`` has the index of each row's tuple, and is None if every tuple has a row. ``tuples`` returns the places
-        of all ``count`` tuples, of which ``whole`` are bad as wholes.
+        of all ``count`` tuples, of which those in ``whole`` are bad as a whole.
         """
         rows = record_batch(reading.columns, self._arrow_schema, reading.rows) if reading.rows else self._no_rows
         good = np.ones(reading.rows, np.bool_)

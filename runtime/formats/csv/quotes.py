@@ -10,10 +10,10 @@ byte before it matter:
 ```
 
 So two facts determine the state after a chain: which chain was the last that leaves the text outside in any case, and
-whether the number of chains since then that exchange outside and inside is odd. That takes two cumulative operations
-over the chains and no loop over bytes. Data with quotes soon has a chain that leaves the text outside in any case, so
-scans that start in the middle of the data soon agree, whatever state they started in. Therefore a small window at the
-end of a run is enough to know the run's last tuple delimiter and its end state before its start state is known.
+whether the number of later chains at which outside and inside change places is odd. That takes two cumulative
+operations over the chains and no loop over bytes. Data with quotes soon has a chain that leaves the text outside in any
+case. Scans that start in the middle of the data therefore soon agree, whatever state they started in. So a small window
+at the end of a run is enough to find the run's last tuple delimiter and end state before its start state is known.
 """
 
 from __future__ import annotations

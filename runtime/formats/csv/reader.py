@@ -1,9 +1,9 @@
 """Arrow's CSV reader for blocks, with the schema's types; doubtful columns are read as bytes.
 
-A call of Arrow's reader has a fixed cost of about the time in which it reads hundreds of tuples: Arrow reads each text
-through a thread of its own, for which the caller waits. So a short text, as a feed delivers it while the load is low,
-is read here, tuple by tuple, if it is plain: ASCII, without quotes, with integers that consist of digits alone. Every
-other text, including one with a malformed value, is read by Arrow's reader.
+The fixed cost of a call of Arrow's reader is about the time in which the reader reads hundreds of tuples: Arrow reads
+each text in a thread of its own, for which the caller waits. A short text, such as a feed delivers while the load is
+low, is therefore read here tuple by tuple if it is plain: ASCII, without quotes, with integers that consist of digits
+alone. Every other text, including one with a malformed value, is read by Arrow's reader.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _WHOLE: Final = 2**31 - 1
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
 _ZONE: Final = re.compile(r"expected (?:no|a) zone offset")
 _MOST_CONVERSIONS: Final = 64
-"""Number of option objects of Arrow's reader that are cached, one for each set of columns that are read as bytes."""
+"""Number of cached option objects of Arrow's reader; each is for one set of columns that are read as bytes."""
 _ROW: Final = re.compile(r"^(?:In CSV column #\d+|CSV parse error): Row #(\d+)")
 
 
@@ -87,7 +87,7 @@ class Refused(msgspec.Struct, frozen=True):
     position: int | None
     """Position of the read field with a malformed value; None if a tuple has another number of fields."""
     row: int
-    """Index of the tuple, the first one that the reader finds; -1 if unknown."""
+    """Index of the first such tuple that the reader finds; -1 if unknown."""
     other_zone: bool = False
     """True for a timestamp with an offset from UTC that should have none, or without an offset that should have one."""
 

@@ -87,7 +87,7 @@ class ColumnReader:
     def _read_around(self, conversion: Conversion, tokens: Any, null: Any, refused: Any) -> Any:
         """Return the values, and mark those that the reader refuses in ``refused``.
 
-        They are found by the type's pattern, then by the reader's messages, and the rest by bisection.
+        Refused values are found first by the type's pattern, then by the reader's messages, and last by bisection.
         """
 
         def read(part: slice) -> Any:

@@ -1,8 +1,8 @@
 """Translation of CSV text with any tuple delimiter to lines, which Arrow reads, and of the values back.
 
-Arrow's reader ends tuples only at line ends. A text with another delimiter is translated: its line feeds and carriage
-returns outside of delimiters are replaced by control characters that do not occur in it, and then the delimiters by
-line feeds. `Translation.restored` undoes this in the parsed values.
+Arrow's reader ends tuples only at line ends. A text with another delimiter is therefore translated. First, line feeds
+and carriage returns outside of delimiters are replaced by control characters that do not occur in the text; then the
+delimiters are replaced by line feeds. `Translation.restored` undoes this in the parsed values.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def translate(text: bytes, dialect: CsvDialect) -> Translation | None:
 
 
 def _has_only_pairs(text: bytes) -> bool:
-    """Return True if all carriage returns and line feeds are in pairs, each of which Arrow takes as one end."""
+    """Return True if all carriage returns and line feeds are in pairs; Arrow reads each pair as one line end."""
     codes = np.frombuffer(text, np.uint8)
     feeds = codes == _FEED
     returns = codes == _RETURN

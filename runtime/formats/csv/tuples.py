@@ -45,7 +45,7 @@ class Tuples:
         return len(self.ends)
 
     def stray_returns(self) -> Any:
-        """Return for each tuple the number of carriage returns outside of quotes that are not before its end."""
+        """Return for each tuple the number of carriage returns outside of quotes, without that of its delimiter."""
         places = np.flatnonzero(self._codes == _RETURN)
         if self._scan is not None:
             places = places[self._scan.outside(places)]

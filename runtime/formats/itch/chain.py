@@ -2,8 +2,8 @@
 
 Every position at which a length prefix is followed by a type of that length is a *candidate*. Nearly all candidates are
 messages; the others are coincidences inside of messages. A candidate determines where the next message starts.
-Successive candidates, each of which starts where the one before it ends, form a *stretch*, and a walk goes from stretch
-to stretch. So it loops over coincidences and malformed messages, but not over all messages.
+Successive candidates form a *stretch* if each of them starts where the previous one ends. A walk goes from stretch to
+stretch, so that it loops over coincidences and malformed messages, but not over all messages.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _DEBUG: Final = ord("+")
 
 _CHUNK: Final = 1 << 17
 _UNKNOWN: Final = 255
-"""Entry of a table of lengths for types without a message. No message has this length, but the prefix of a malformed
-one may have it.
+"""Entry of a table of lengths for types without a message. No message has this length, but the length prefix of a
+malformed message may have this value.
 """
 _FEW_BYTES: Final = 1 << 11
 """Greatest length of runs that are not searched before the start of the first message is known."""
 _PLAUSIBLE: Final = 4
-"""Number of candidates after the first one at which a stretch counts as messages, and not as a coincidence."""
+"""A stretch with at least this many candidates after its first one counts as messages, and not as a coincidence."""
 
 
 def _table(lengths: dict[str, int]) -> Bytes:
@@ -67,7 +67,7 @@ class Framing(msgspec.Struct, frozen=True, eq=False):
     lengths: Bytes
     """Length prefix by the message's type, 255 for none."""
     bare: Bytes
-    """Length prefix of a packet without message by the packet's type, 255 for none."""
+    """Length prefix of a packet without a message by the packet's type, 255 for none."""
     ignored: bytes = b""
     """Types of packets that are not tuples."""
 
@@ -82,11 +82,11 @@ SOUPBIN: Final = Framing(
     _table({"H": 1, "Z": 1, "A": 31, "J": 2}),
     b"ZAJ+",
 )
-"""Framing of SoupBinTCP packets from a server: a length, a packet type, a message in packets of type S and U."""
+"""Framing of SoupBinTCP packets from a server: a length, a packet type and, in packets of type S or U, a message."""
 
 
 def _suspects(data: Bytes, framing: Framing) -> Integers:
-    """Return positions that may be candidates by simple comparisons of bytes, in chunks that stay in cache."""
+    """Return positions that may be candidates, found by comparisons of bytes in chunks that stay in cache."""
     shortest, widest = (1, LONGEST) if framing.header == 3 else (12, LONGEST - 12)
     count = len(data) - 2
     chunk = max(8, min(_CHUNK, count))
@@ -131,7 +131,7 @@ class Chain(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Candidates:
-    """All candidates of some bytes that end within them, and their stretches."""
+    """All candidates that end within the bytes, and their stretches."""
 
     def __init__(self, data: Bytes, framing: Framing, limit: int) -> None:
         self.data, self.framing, self.limit = data, framing, limit
@@ -178,7 +178,7 @@ class _Candidates:
         return None
 
     def walk(self, start: int, known: Chain | None = None) -> Chain:
-        """Return the chain from a start on; once it reaches a tuple of the ``known`` chain, it continues with that."""
+        """Return the chain from a start on; the rest is that of ``known`` once a tuple of that chain is reached."""
         at, data, size = self.at, self.data, len(self.data)
         parts: list[Integers] = []
         bad: list[int] = []
@@ -235,7 +235,7 @@ def state_at(data: Bytes | bytes | memoryview, stop: int) -> int:
 
 
 class ItchRunIndex(RunIndex):
-    """Index that guesses the start of a run's first message, until the state at the start of the run settles it."""
+    """Index that guesses the start of a run's first message, until the state at the start of the run is known."""
 
     def __init__(self, data: Bytes, framing: Framing, limit: int) -> None:
         self._data, self._framing, self._limit = data, framing, limit
@@ -271,7 +271,7 @@ class ItchRunIndex(RunIndex):
         return self._chain
 
     def _start(self, state: int) -> int | None:
-        """Return the start of the first message that begins in the run; None if the open one does not end in it."""
+        """Return the start of the first message that begins in the run; None if the open message ends after the run."""
         size = len(self._data)
         if not size:
             return None

@@ -161,7 +161,7 @@ class ItchColumns:
         return arrays, wrong
 
     def _read_few(self, data: Bytes, at: Integers, kinds: Bytes) -> list[Any] | None:
-        """Return the arrays, read message by message; None if a value is malformed, which `read` then searches."""
+        """Return the arrays, read message by message; None if a value is malformed, for which `read` then searches."""
         count, view, header = len(kinds), memoryview(data), self._header  # type: ignore[arg-type]  # it is a buffer
         cells: list[list[Any] | None] = [None] * len(self._columns)
         for row, (place, kind) in enumerate(zip(at.tolist(), kinds.tolist(), strict=True)):

@@ -1,7 +1,7 @@
 """NASDAQ TotalView-ITCH 5.0: all messages in one wide relation, with NULL where a type lacks a field.
 
 Prices stay the integers of the wire: four of their decimals are implied, eight in ``level_1`` to ``level_3``. Times are
-nanoseconds since midnight. Alphas come without the blanks at their end.
+nanoseconds since midnight, plus `ItchFormat.midnight_ns`. Alphas have no blanks at their end.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class ItchFormat(msgspec.Struct, frozen=True):
 
     Tuples are the messages. In SoupBinTCP, server heartbeats are rows too, with an empty ``message_type`` and NULL
     elsewhere; ``packet_type`` is S for messages that are part of the sequence, U for others and H for heartbeats. Other
-    packets (login replies, end of session, debug) are not tuples. A message of unknown type, of a length that its type
-    does not have, or longer than the schema's limit is bad, and skipped by its own length prefix.
+    packets (login replies, end of session, debug) are not tuples. A message is bad if its type is unknown, if its
+    length is not that of its type, or if it exceeds the schema's limit. A bad message is skipped by its own length
+    prefix.
     """
 
     framing: Literal["file", "soupbin"] = "file"

@@ -1,4 +1,4 @@
-"""Search for the bad lines of a block of JSON and their faults: good ones are read in large parts."""
+"""Search for the bad lines of a block of JSON and their faults; good lines are read in large parts."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class FaultSearch:
     """Reader of all readable lines of a block.
 
     A good block takes one call of the reader. If the reader refuses the block, it often names a line; then the lines
-    before that line, the line itself and the lines after it are read separately. Otherwise the block is cut into parts,
-    and refused parts are cut again until their lines are so few that they are judged one by one. Whether a line is good
-    never depends on its neighbours: it is good if the reader accepts it alone, without the malformed values of nullable
-    fields.
+    before that line, the line itself and the lines after it are read separately. Otherwise the block is cut into parts.
+    Refused parts are cut again until they are so small that their lines are judged one by one. Whether a line is good
+    never depends on its neighbours: a line is good if the reader accepts it alone, without the malformed values of
+    nullable fields.
     """
 
     def __init__(self, fields: Iterable[Field], *, null_malformed: bool) -> None:
@@ -157,7 +157,7 @@ class _Search:
             self._refuse(int(part.lines[0]), part.nulled, reading)
             return []
         at = reading.line
-        if 0 <= at < len(part.lines) and part.judged:  # then it is certain that each line is one row
+        if 0 <= at < len(part.lines) and part.judged:  # each line was judged to be one row
             self._refuse(int(part.lines[at]), part.nulled, reading)
             pieces = [part.lines[:at], part.lines[at + 1 :]]
             return [_Part(piece, part.nulled, True) for piece in pieces if len(piece)]

@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, its values taken by key and path."""
+"""JSON lines: one object a line, whose values are found by key and path."""
 
 from __future__ import annotations
 
@@ -42,16 +42,24 @@ class JsonIndexer(InputFormatIndexer):
     order mark at its start, blank space around the object, and ``\\r`` at its end; blank lines are not tuples. A line
     that is not exactly one object, not UTF-8, or longer or deeper nested than the schema's limits is bad.
 
-    **Keys.** Keys may have any order. The value of a key that no wanted field has is skipped: it only has to be
-    well-formed; Arrow's reader also accepts NaN and Infinity here. A missing key is a NULL, and so is every field
-    below a missing or null object. A wanted key that occurs twice makes its value malformed.
+    **Keys.** Keys may have any order. The value of a key that belongs to no wanted field is skipped: it only has to be
+    well-formed; Arrow's reader also accepts NaN and Infinity here. A missing key is a NULL, and so is every field below
+    a missing or null object. A wanted key that occurs twice makes its value malformed.
 
-    **Values.** Integers are written without point or exponent and are in the type's range; floats are any finite number
-    in range; decimals are numbers, or texts that hold one, which fit scale and precision; bool is true or false; string
-    and char are texts; dates are texts ``2026-01-31``; timestamps are texts as ISO 8601 writes them, in UTC unless they
-    name an offset, not finer than the type's unit. Arrays become lists, which may contain null; structs are objects
-    whose members may be missing. ``null_values`` of the schema are for formats that have no NULL of their own. A number
-    that not even a float64 can hold makes its tuple bad, whatever its key is.
+    **Values.** A field's type determines the JSON values that fit:
+
+    * integers: numbers in the type's range, without point or exponent;
+    * floats: finite numbers in the type's range;
+    * decimals: numbers, or texts with a number, that fit the type's scale and precision;
+    * bool: true or false;
+    * string and char: texts;
+    * dates: texts such as ``2026-01-31``;
+    * timestamps: texts in the form of ISO 8601, not finer than the type's unit, and in UTC unless they name an offset;
+    * arrays: lists, which may contain null;
+    * structs: objects whose members may be missing.
+
+    ``null_values`` of the schema are for formats that have no NULL of their own. A number that not even a float64 can
+    hold makes its tuple bad, whatever its key is.
     """
 
     def __init__(self, schema: Schema, pushdown: Pushdown) -> None:
@@ -67,7 +75,7 @@ class JsonIndexer(InputFormatIndexer):
         self._empty = self._search.empty.select(self._names)
 
     def index(self, run: Run) -> SettledIndex:
-        """Search for the line end from both ends, over the pieces as they are."""
+        """Search for the first and the last line end, without joining the pieces."""
         begin = 0
         for piece in run.pieces:
             if (first := bytes(piece).find(b"\n")) >= 0:

@@ -23,10 +23,10 @@ _BLANK: Final = np.isin(np.arange(256), list(b" \t\r"))
 
 
 class Lines:
-    """Lines of a block that are not blank, as offsets; `wrong` has the reasons of those that cannot be a tuple.
+    """Lines of a block that are not blank, as offsets; `wrong` has a reason for each line that cannot be a tuple.
 
-    `JsonReader` relies on these properties: a line that is not wrong begins with ``{`` and ends with ``}``, so that no
-    object spans lines, and is UTF-8, which Arrow's reader does not check.
+    `JsonReader` relies on two properties of a line that is not wrong: it begins with ``{`` and ends with ``}``, so that
+    no object spans lines; and it is UTF-8, which Arrow's reader does not check.
     """
 
     def __init__(self, text: bytes, limits: Limits) -> None:
@@ -87,14 +87,14 @@ class Lines:
             self.wrong.setdefault(index, (expected, reason))
 
     def _blank_marks(self) -> None:
-        """Replace byte order marks before lines by blank space: joined files have them inside."""
+        """Replace byte order marks before lines by blank space: files that were joined may contain them."""
         if _BYTE_ORDER_MARK in self.text:
             text = self.text.replace(b"\n" + _BYTE_ORDER_MARK, b"\n   ")
             self.text = b"   " + text[3:] if text.startswith(_BYTE_ORDER_MARK) else text
             self._bytes = np.frombuffer(self.text, np.uint8)
 
     def _trimmed(self) -> tuple[Any, Any]:
-        """Return the first and the last byte of each line that is not blank; last before first in blank ones."""
+        """Return the places of each line's first and last byte that is not blank; in a blank line last < first."""
         first, last = self.starts.copy(), self.ends - 2
         for places, step in ((first, 1), (last, -1)):
             todo = np.arange(len(places))
@@ -113,7 +113,7 @@ class Lines:
     def _drop_blank(self, first: Any, last: Any) -> tuple[Any, Any]:
         """Drop blank lines, except those longer than the limit.
 
-        A line beyond the limit that spans buffers is never assembled, so that it is reported as too long even if it is
+        A line that exceeds the limit and spans buffers is never assembled, and is reported as too long even if it is
         blank. Within one buffer such a line is reported in the same way.
         """
         filled = (first <= last) | (self.ends - self.starts > self._limits.tuple_bytes)

@@ -64,8 +64,8 @@ def path_of(field: Field) -> tuple[str, ...]:
 class JsonReader:
     """Reader of lines for a set of fields. If one line is refused, all lines of the call are.
 
-    In addition to Arrow's own rules, lines are refused if one of them has more than one object, or a decimal that does
-    not fit its precision. Dates are read as texts and converted afterwards, because Arrow would read numbers of days.
+    In addition to Arrow's own rules, a line is refused if it has more than one object, or a decimal that does not fit
+    its type's precision. Dates are read as texts and converted afterwards, because Arrow would read numbers of days.
     """
 
     def __init__(self, fields: Iterable[Field], *, unexpected: str = "ignore") -> None:
@@ -164,7 +164,7 @@ def _places(tree: dict[str, Any], place: tuple[int, ...] = ()) -> Iterator[tuple
 
 
 def _read_as(arrow_type: Any) -> Any:
-    """Return the type to request from Arrow's reader, which reads no dates from texts and wraps long decimals."""
+    """Return the type to request from Arrow's reader: it reads no dates from texts, and long decimals overflow."""
     if pa.types.is_date(arrow_type):
         return pa.string()
     if pa.types.is_decimal128(arrow_type) and arrow_type.precision + arrow_type.scale > _LONGEST_DECIMAL:

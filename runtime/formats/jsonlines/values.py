@@ -128,7 +128,7 @@ def _is_doubtful(arrow_type: Any) -> bool:
 
 
 def _test_of(arrow_type: Any) -> _Test:
-    """Return a test that explains why a token is not a value of the type, with "" for one that seems to be."""
+    """Return a function that returns why a token is not a value of the type, or "" if it seems to be one."""
     if pa.types.is_integer(arrow_type):
         bounds = np.iinfo(arrow_type.to_pandas_dtype())
         return _of_kind("number", partial(_integer_reason, int(bounds.min), int(bounds.max)))
