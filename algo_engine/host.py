@@ -167,7 +167,7 @@ class StrategyHost(Context):
             while self._calls:
                 method, arguments = self._calls.popleft()
                 method(*arguments)
-        except Exception as error:  # noqa: BLE001 - a strategy's own code: whatever it raises ends it alone
+        except Exception as error:  # noqa: BLE001 - any exception of a strategy's code ends this strategy alone
             self._log.failure("strategy {name} failed", name=self.name)
             self.error = error
             self.fail(f"{type(error).__name__}: {error}")

@@ -215,7 +215,7 @@ _PLACE: Final = re.compile(r"([^\s@:]+)(?:@(\d+))?(?::(\d+))?")
 _TILE_BYTES: Final = 1 << 19
 """Size in bytes of the parts in which a block is copied, so that a part stays in the processor's cache."""
 _LARGE_BYTES: Final = 1 << 14
-"""Average size in bytes of a block's pieces below which all pieces are joined."""
+"""If the pieces of a block are smaller than this on average, in bytes, they are joined into one."""
 
 
 class NativeFormat(msgspec.Struct, frozen=True):
@@ -239,7 +239,7 @@ class NativeFormat(msgspec.Struct, frozen=True):
     an offset follows the previous field of the schema. Every string needs a width.
     """
     record_bytes: int = 0
-    """Size of a record; 0 for the end of its last field."""
+    """Size of a record in bytes; 0 if a record ends with its last field."""
     null_bitmap: bool = False
     """True if a record starts with a bit for each field of the schema, from the lowest bit of the first byte on: 1 is
     NULL. Without it no field may be nullable."""

@@ -20,7 +20,7 @@ Words = npt.NDArray[np.int64]
 
 _VALUES: Final = ("t", "broker_id", "volume", "price", "symbol", "side")
 _SCHEMA: Final = pa.schema([("k0", pa.int64()), ("held", pa.bool_()), *((f"v_{name}", pa.int64()) for name in _VALUES)])
-"""Columns of a run: the number of an order, a flag that is true if the order is live, and the words of the order."""
+"""Columns of a run (a saved part of the orders, see `runtime.state`): the number of an order, a flag that is true if the order is live, and the words of the order."""
 _NONE: Final = np.zeros((0, kernel.WORDS), np.int64)
 
 

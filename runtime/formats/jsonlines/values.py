@@ -49,7 +49,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class LineJudge:
-    """Judge of a single line in Python, used only for lines near one that the reader refused.
+    """Judge of a single line of JSON, written in Python; used only for lines near a line that Arrow's reader has refused.
 
     The reader may still refuse a line that seems good here, and then the line is bad.
     """

@@ -26,7 +26,7 @@ _MOST_HUGEINT: Final = 2**127 - 1
 
 
 def exported(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """Return the relation with the columns of such types converted, in the same order and with the same names."""
+    """Return the relation with the columns converted that Arrow lacks or narrows, in the same order and with the same names."""
     converted = [_converted(f"#{place}", kind) for place, kind in enumerate(relation.types, 1)]
     if not any(converted):
         return relation
