@@ -179,7 +179,7 @@ def test_levels_that_change_are_counted_anew() -> None:
     assert rig.orders() == [("B", 25, 10_010)]
 
 
-def test_a_change_of_many_symbols_sets_no_more_timers_than_allowed() -> None:
+def test_many_symbols_set_no_more_timers_than_allowed() -> None:
     """A strategy may set 256 timers, and each order needs one until it ends."""
     symbols = [f"S{number}" for number in range(300)]
     rig = StrategyRig("sobi")
