@@ -32,7 +32,7 @@ FILES: Final[dict[str, tuple[str, str, int]]] = {
     "`feed.lines`": ("exchange", "feed.lines", OLDEST),
     "`feed.itch`": ("exchange", "feed.itch", OLDEST),
     "`private/*`": ("exchange", "private/*", OLDEST),
-    "`feed.lines`, requests before it removed": ("short", "feed.lines", OLDEST),
+    "`feed.lines`, after the oldest requests were removed": ("short", "feed.lines", OLDEST),
     "`snapshots/*.snapshot`, the oldest": ("short", "snapshots/*.snapshot", OLDEST),
     "`lock`": ("exchange", "lock", OLDEST),
     "`*/orders.log`": ("algo", "*/orders.log", OLDEST),
