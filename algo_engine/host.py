@@ -23,7 +23,7 @@ from deltabook.wire.text import PLAIN, OrderOptions
 __all__ = ["TIMERS_LIMIT", "StrategyHost", "Timers"]
 
 TIMERS_LIMIT = 256
-"""Largest number of timers set at once."""
+"""Largest number of timers that a strategy may have set at the same time."""
 
 
 class Timers:
@@ -124,11 +124,11 @@ class StrategyHost(Context):
             self._limit_loss()
 
     def follow(self, view: str) -> None:
-        """Let the strategy read a view that it requested."""
+        """From now on, deliver the changes of a view that the strategy requested."""
         self.views.add(view)
 
     def view_refused(self, view: str, reason: str) -> None:
-        """Notify the strategy of a refused or ended view; end the strategy if the view is its own."""
+        """Notify the strategy of a refused or ended view; stop the strategy if the view is one of its `queries`."""
         if view in self.queries:
             self.fail(f"view {view}: {reason}")
             return
