@@ -1,8 +1,9 @@
 """Records of a replayed file, and their effects on the book.
 
 *As recorded*: the book follows the file and the feed shows it; nothing is matched and the book may be crossed. Messages
-of the feed have their usual meaning: the execution of an order's last lots is published as its end, an execution that
-was recorded without a price has the price of the resting order, and a deletion contains the remaining volume.
+of the feed have their usual meaning: the execution of an order's last lots is published as the end of the order, an
+execution that was recorded without a price has the price of the resting order, and a deletion contains the remaining
+volume.
 
 *As orders*: the orders that the file adds are limit orders that trade, so that clients can trade against them. A
 recorded execution is an immediate-or-cancel order of `REPLAY_BROKER_ID` on the other side at the resting order's price;
