@@ -1,4 +1,4 @@
-"""The order manager of one strategy: writes down, sends, and follows every order to its end.
+"""The order manager of one strategy: it writes down and sends every order, and follows the order to its end.
 
 ```
 strategy ─▶ risk gate ─▶ state (append) ─▶ outbox ── once a reactor turn: write_down(), then send
@@ -8,8 +8,8 @@ strategy ◀─ events ◀──── state (append) ◀─ private stream
 `algo_engine.desk_state` has the state: the journal, and what follows from its records.
 
 `algo_engine.order_sync` describes how durably a request is written before it is sent. In mode *before*, the request is
-on disk when it is sent. In mode *behind*, only the operating system has the request by then, and the sync to disk
-follows. The table has the state after the end of the process or a power loss, by the two steps between which the
+on disk when it is sent. In mode *behind*, only the operating system has the request when it is sent, and the sync to
+disk follows. The table has the state after the end of the process or a power loss, by the two steps between which the
 failure happens:
 
 ```

@@ -66,7 +66,7 @@ class Timers:
 class StrategyHost(Context):
     """Host of one strategy, and its context.
 
-    Events that a strategy causes while it handles an event are delivered after it has returned.
+    Events that a strategy causes while it handles an event are delivered after the strategy's method has returned.
     """
 
     _log = Logger()
@@ -158,7 +158,7 @@ class StrategyHost(Context):
         self.on_failed()
 
     def _notify(self, method: Callable[..., None], *arguments: Any) -> None:
-        """Call the strategy, now or after it has returned from its present call."""
+        """Call a method of the strategy: at once, or, while another method runs, after that method has returned."""
         self._calls.append((method, arguments))
         if self._is_busy:
             return

@@ -103,7 +103,7 @@ class _ComputingClock:
 
 
 class Participant:
-    """A strategy that trades at a venue under its own latencies."""
+    """A strategy that trades at a venue with latencies of its own."""
 
     def __init__(
         self,

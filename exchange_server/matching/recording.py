@@ -7,9 +7,9 @@ volume.
 
 *As orders*: the orders that the file adds are limit orders that trade, so that clients can trade against them. A
 recorded execution is an immediate-or-cancel order of `REPLAY_BROKER_ID` on the other side at the resting order's price;
-afterwards the resting order has at most the volume that remains according to the file. A replacement (U) ends one order
-and adds the other. While the symbol is not in continuous trading, added orders rest and nothing executes; a halted or
-closed symbol accepts no added orders.
+afterwards the resting order has at most the volume that remains according to the file. A replacement (U) ends the old
+order and adds the new one. While the symbol is not in continuous trading, added orders rest and nothing executes; a
+halted or closed symbol accepts no added orders.
 
 These records change nothing and are counted: records of ended orders, new orders whose id is already live, and broken
 trades (C).
@@ -141,7 +141,7 @@ def _follow_execution(book: Book, order: Order, volume: int, price: int) -> None
 
 
 def _leave(book: Book, order: Order, volume: int) -> None:
-    """Reduce an order to `volume` lots. Nothing changes if the order has no more lots than that."""
+    """Reduce an order to `volume` lots, or end it if no lot is left. An order that has no more lots does not change."""
     if volume >= order.volume:
         _count(book.shared, "without_effect")
     elif volume <= 0:

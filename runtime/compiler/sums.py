@@ -1,4 +1,4 @@
-"""Lowering of aggregates to aggregates that are maintained incrementally: sums, counts, extremes and quantiles."""
+"""Lowering of SQL's aggregates to those that are maintained incrementally: sums, counts, extremes and quantiles."""
 
 from __future__ import annotations
 

