@@ -1,4 +1,4 @@
-"""The order manager of one strategy: writes down, sends, and follows every order to its end.
+"""The order manager of one strategy: it writes down and sends every order, and follows the order to its end.
 
 ```
 strategy ─▶ risk gate ─▶ state (append) ─▶ outbox ── once a reactor turn: write_down(), then send
@@ -8,8 +8,8 @@ strategy ◀─ events ◀──── state (append) ◀─ private stream
 `algo_engine.desk_state` has the state: the journal, and what follows from its records.
 
 `algo_engine.order_sync` describes how durably a request is written before it is sent. In mode *before*, the request is
-on disk when it is sent. In mode *behind*, only the operating system has the request by then, and the sync to disk
-follows. The table has the state after the end of the process or a power loss, by the two steps between which the
+on disk when it is sent. In mode *behind*, only the operating system has the request when it is sent, and the sync to
+disk follows. The table has the state after the end of the process or a power loss, by the two steps between which the
 failure happens:
 
 ```
@@ -70,16 +70,20 @@ from deltabook.wire.text import (
 __all__ = ["Desk"]
 
 _LAST_CLIENT_ID: Final = 2**62
-"""Largest client id that a broker may have used when a desk starts; a line of the protocol can have twice that id."""
+"""Largest client id that a broker may have used before a desk starts.
+
+The text protocol can represent ids up to nearly twice this number, so enough ids are left for the desk.
+"""
 
 
 class Desk:
     """Order manager of one broker.
 
     ``listener`` receives every event once it is written, and may call the desk; ``on_failure`` receives an error after
-    which the desk cannot continue. ``background`` runs syncs of sent requests and compactions of the journal in a
-    thread; without it requests are durable before they are sent, and the journal is compacted within the call. With
-    ``syncs_before`` requests are durable before they are sent in any case.
+    which the desk cannot continue. ``background`` runs two kinds of work in a thread: syncs of requests that were sent,
+    and compactions of the journal. Without ``background``, requests are made durable before they are sent, and the
+    journal is compacted within the call. If ``syncs_before`` is True, requests are made durable before they are sent
+    even with a ``background``.
     """
 
     def __init__(
@@ -220,8 +224,9 @@ class Desk:
     def reduce(self, client_id: int, volume_lots: int) -> None:
         """Reduce an order by some lots.
 
-        An event refuses a reduction by less than one lot, a reduction of an order without an order id of the exchange,
-        and every reduction while no request can be sent. Raise `TypeError` for lots that are not an integer.
+        The reduction is refused, with an event, in four cases: it is by less than one lot, the order has ended, the
+        exchange has not assigned an order id yet, or no request can be sent now. Raise `TypeError` for lots that are
+        not an integer.
         """
         volume_lots = _whole("lots", volume_lots)
         order = self._blotter.order(client_id)
@@ -243,7 +248,7 @@ class Desk:
         self._send_cancellations()
 
     def remember(self, name: str, data: bytes) -> None:
-        """Write down the strategy's memory under a name; empty data deletes it.
+        """Write down a *memory*: data, under a name, that the strategy reads after a restart. Empty data deletes it.
 
         The requests of the same turn are sent only when the memory is durable, so that no order exists without its
         memory. In a turn without requests the memory is only written: it survives the end of the process, and is
@@ -256,7 +261,7 @@ class Desk:
             self._flush_later()
 
     def recovered(self) -> list[Recovered]:
-        """Return the memories of an earlier run, with the order events since; empty after `end_recovery`."""
+        """Return the memories of an earlier run, each with the order events after it; empty after `end_recovery`."""
         return self._state.memories.recovered()
 
     def end_recovery(self) -> None:

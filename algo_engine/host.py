@@ -23,7 +23,7 @@ from deltabook.wire.text import PLAIN, OrderOptions
 __all__ = ["TIMERS_LIMIT", "StrategyHost", "Timers"]
 
 TIMERS_LIMIT = 256
-"""Largest number of timers set at once."""
+"""Largest number of timers that a strategy may have set at the same time."""
 
 
 class Timers:
@@ -66,7 +66,7 @@ class Timers:
 class StrategyHost(Context):
     """Host of one strategy, and its context.
 
-    Events that a strategy causes while it handles an event are delivered after it has returned.
+    Events that a strategy causes while it handles an event are delivered after the strategy's method has returned.
     """
 
     _log = Logger()
@@ -124,11 +124,11 @@ class StrategyHost(Context):
             self._limit_loss()
 
     def follow(self, view: str) -> None:
-        """Let the strategy read a view that it requested."""
+        """From now on, deliver the changes of a view that the strategy requested."""
         self.views.add(view)
 
     def view_refused(self, view: str, reason: str) -> None:
-        """Notify the strategy of a refused or ended view; end the strategy if the view is its own."""
+        """Notify the strategy of a refused or ended view; stop the strategy if the view is one of its `queries`."""
         if view in self.queries:
             self.fail(f"view {view}: {reason}")
             return
@@ -158,7 +158,7 @@ class StrategyHost(Context):
         self.on_failed()
 
     def _notify(self, method: Callable[..., None], *arguments: Any) -> None:
-        """Call the strategy, now or after it has returned from its present call."""
+        """Call a method of the strategy: at once, or, while another method runs, after that method has returned."""
         self._calls.append((method, arguments))
         if self._is_busy:
             return

@@ -38,7 +38,7 @@ __all__ = ["command"]
 
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 _NO_FILE: Final = "query"
-"""Name of the text of --sql in messages."""
+"""Name that stands for a file's name in messages about the SQL of ``--sql``, which is in no file."""
 
 _files = click.argument(
     "files",
@@ -368,8 +368,8 @@ def _compiled(
 ) -> list[tuple[Program, View]]:
     """Return the derived streams, as views, and the views of all files, each with the program of its file.
 
-    The relations of a file are those that it declares. A file that declares none reads the relations of the market and
-    the views of earlier files that declare none.
+    A file that declares relations reads these relations alone. Any other file reads the relations of the market, and
+    the views of earlier files that declare no relations either.
     """
     from runtime.service.catalogue import begun_program
     from runtime.service.inputs.event_time import MARKET_INPUTS

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""The dashboard's process: the reactor, the port, the events, and the end.
+"""The dashboard's process: the reactor, the port, the lines on standard output, and the shutdown.
 
 The port serves the page's files, ``/v1/status``, ``/metrics`` for a monitor, and the pages' socket, ``/v1/frames``.
 """
@@ -57,7 +57,7 @@ class DashboardMetrics:
         """Make the metrics; ``figures`` returns the figures of status lines."""
         self._figures = figures
         self.answer = Exposition("dashboard", run_id, self._collect).answer
-        """Returns the metrics in a format that a monitor accepts, and its content type."""
+        """Function that returns the metrics in a format that the monitor accepts, and the format's content type."""
 
     def _collect(self) -> Iterator[Metric]:
         figures = self._figures()
@@ -71,7 +71,7 @@ class DashboardMetrics:
 MOST_MESSAGE_BYTES: Final = 4_096
 """Largest message of a page in bytes; a longer one closes the connection."""
 _MOST_CONNECTIONS: Final = MOST_PAGES + 64
-"""Greatest number of connections: those of pages, and short ones."""
+"""Greatest number of connections: one for each open page, and 64 for other requests."""
 
 
 class _Socket(Receiver):
@@ -93,7 +93,7 @@ class _Socket(Receiver):
             self._page.full(self._clock.seconds())
 
     def drained(self) -> None:
-        """Note that the connection has room again."""
+        """Note that the connection accepts data again."""
         if self._page is not None:
             self._page.drained()
 
@@ -103,7 +103,7 @@ class _Socket(Receiver):
         if page is not None:
             self._pages.closed(page)
 
-    # See `Wire`
+    # The methods of `deltabook.dashboard.pages.Wire`, with which the page sends frames and closes the connection.
 
     def send(self, data: bytes) -> None:
         """Send a text message."""
@@ -171,7 +171,7 @@ class _Root(Resource):
 def dashboard_site(
     pages: Pages, status: Callable[[], object], metrics: DashboardMetrics, access: Access, clock: Any
 ) -> Site:
-    """Return the port's site."""
+    """Return the site that the port serves."""
     return BoundedSite(_Root(pages, status, metrics, access, clock), _MOST_CONNECTIONS)
 
 

@@ -48,13 +48,13 @@ class Delays(msgspec.Struct, frozen=True):
     """Latencies and computation time of one participant."""
 
     latency: Mapping[Way, Callable[[], Latency]]
-    """Factory of the latency of each way."""
+    """Function that returns a new `Latency`, for each of the directions ``feed``, ``order`` and ``answer``."""
     compute_ns: int = 0
     """Time that the strategy takes for each event, in nanoseconds."""
 
 
 class _WaitingCall:
-    """Call that enters the inbox when it is due; it can be cancelled until it is made."""
+    """Scheduled call that enters the inbox when it is due; it can be cancelled until the function is called."""
 
     def __init__(self, receive: Callable[..., None], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self._receive, self._function, self._arguments = receive, function, arguments
@@ -103,7 +103,7 @@ class _ComputingClock:
 
 
 class Participant:
-    """A strategy that trades at a venue under its own latencies."""
+    """A strategy that trades at a venue with latencies of its own."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class Participant:
         return self._publication.views
 
     def show(self, name: str) -> None:
-        """Send a snapshot of a view, over the feed like its changes."""
+        """Send a snapshot of a view, with the latency of the feed, which changes of the view have too."""
         columns, scales = self.views.columns[name]
         rows, weights = self.views.snapshot(name)
         header = self._header("snapshot", name, self._publication.step)
@@ -261,7 +261,7 @@ class Participant:
         self._venue.submit([input_of(request, account, time_ns + n) for n, request in enumerate(requests)])
 
     def _answered(self, data: bytes) -> None:
-        """Take bytes that the exchange wrote to the private stream."""
+        """Pass on bytes that the exchange wrote to the private stream; they arrive after the latency of answers."""
         clock = self.clock
         if self._answer.is_zero:
             self._receive(self._take_answers, data)

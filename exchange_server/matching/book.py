@@ -1,4 +1,4 @@
-"""The book of one symbol: where each live order is, and the matching of limit orders without attributes.
+"""The book of one symbol: the place of each live order, and the matching of limit orders without attributes.
 
 ```
         price   queue: order id → order, first come first
@@ -149,7 +149,7 @@ class Book:
         """Displayed order whose replacement is being entered: the order has ended, but the feed has not yet announced
         its end.
         """
-        # Bound once, to save a look-up for each order and each match.
+        # These methods and dicts are bound once, to save a look-up for each order and each match.
         self._added, self._executed, self._deleted = feed.added, feed.executed, feed.deleted
         self._accounts, self._tellers = shared.accounts, shared.tellers
         self._bid_queues, self._ask_queues = self.bids.queues, self.asks.queues
@@ -341,7 +341,7 @@ class Book:
             self.shared.expiries.add(order)
 
     def remove(self, order: Order) -> None:
-        """Remove an order, resting or waiting, with its open volume, without notification."""
+        """Remove a resting or waiting order, and subtract it from its account's open notional, without notification."""
         order_id, flags = order.order_id, order.flags
         del self.orders[order_id]
         if flags & OUTSIDE:
@@ -370,7 +370,7 @@ class Book:
             self.unusual -= 1
 
     def reduce(self, order: Order, volume: int) -> None:
-        """Take `volume` lots off an order, undisplayed lots first; `volume` is less than the order's open lots.
+        """Remove `volume` lots of an order, undisplayed lots first; `volume` is less than the order's open lots.
 
         Its owner is not notified.
         """

@@ -1,13 +1,15 @@
 """Records of a replayed file, and their effects on the book.
 
 *As recorded*: the book follows the file and the feed shows it; nothing is matched and the book may be crossed. Messages
-of the feed have their usual meaning: the execution of an order's last lots is published as its end, an execution that
-was recorded without a price has the price of the resting order, and a deletion contains the remaining volume.
+of the feed have their usual meaning: the execution of an order's last lots is published as the end of the order, an
+execution that was recorded without a price has the price of the resting order, and a deletion contains the remaining
+volume.
 
-*As orders*: adds are limit orders that trade, so that clients can trade against them. A recorded execution is an
-immediate-or-cancel order of `REPLAY_BROKER_ID` on the other side at the resting order's price; afterwards the resting
-order has at most the volume that remains according to the file. A replacement (U) ends one order and adds the other.
-While the symbol is not in continuous trading, adds rest and nothing executes; a halted or closed symbol accepts none.
+*As orders*: the orders that the file adds are limit orders that trade, so that clients can trade against them. A
+recorded execution is an immediate-or-cancel order of `REPLAY_BROKER_ID` on the other side at the resting order's price;
+afterwards the resting order has at most the volume that remains according to the file. A replacement (U) ends the old
+order and adds the new one. While the symbol is not in continuous trading, added orders rest and nothing executes; a
+halted or closed symbol accepts no added orders.
 
 These records change nothing and are counted: records of ended orders, new orders whose id is already live, and broken
 trades (C).
@@ -139,7 +141,7 @@ def _follow_execution(book: Book, order: Order, volume: int, price: int) -> None
 
 
 def _leave(book: Book, order: Order, volume: int) -> None:
-    """Reduce an order to `volume` lots; a record of more lots than the order has changes nothing."""
+    """Reduce an order to `volume` lots, or end it if no lot is left. An order that has no more lots does not change."""
     if volume >= order.volume:
         _count(book.shared, "without_effect")
     elif volume <= 0:

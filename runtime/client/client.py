@@ -111,9 +111,9 @@ class Client:
         """Return an endless iterator over the changes of views; see `ChangeStream`.
 
         ``start`` is the newest known epoch: one for all views, or one for each. A view without a start first gets a
-        snapshot.
-        ``run`` is the run of these epochs; see `ChangeStream.run`. With ``by="version"`` changes arrive as soon as they
-        are published, and a snapshot follows a lost connection.
+        snapshot. ``run`` identifies the run directory whose epochs ``start`` counts; it is the `ChangeStream.run` of
+        the earlier stream that had these positions. With ``by="version"`` changes arrive as soon as they are published,
+        and a snapshot follows a lost connection.
         """
         return ChangeStream(self._port, views, start, by, run=run, patience=self._patience)
 
@@ -171,7 +171,7 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
     """Answer to a SELECT: its rows, and their epoch."""
 
     epoch: int
-    """Epoch at whose end the SELECT has this answer."""
+    """Epoch that the SELECT read."""
     table: pa.Table
     """The rows, in the order of the SELECT."""
 

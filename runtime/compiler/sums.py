@@ -1,4 +1,4 @@
-"""Lowering of aggregates to aggregates that are maintained incrementally: sums, counts, extremes and quantiles."""
+"""Lowering of SQL's aggregates to those that are maintained incrementally: sums, counts, extremes and quantiles."""
 
 from __future__ import annotations
 
@@ -104,7 +104,11 @@ class Sums(Accumulator):
 
 
 def group_leaf(keys: Mapping[str, Lowered], columns: Leaf, into: Accumulator) -> Leaf:
-    """Return the leaf for expressions over groups: it resolves keys by their SQL, and aggregates over ``columns``."""
+    """Return the function with which `lower` resolves the keys and aggregates of a grouped SELECT.
+
+    The function recognises a key by its SQL. The arguments of aggregates are expressions over the columns of the rows,
+    which ``columns`` resolves; ``into`` returns the aggregates' values.
+    """
 
     def leaf(node: exp.Expr) -> Lowered | None:
         key = keys.get(node.unnest().sql())
@@ -125,7 +129,7 @@ def is_accumulated(node: exp.Expr) -> bool:
 
 
 def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
-    """Return the aggregate's value; ``leaf`` resolves the columns of the aggregated rows.
+    """Return the value of an aggregate; ``leaf`` resolves the columns of the rows over which it is computed.
 
     Raise `NotIncremental` if the aggregate cannot be maintained incrementally.
     """
@@ -141,7 +145,7 @@ def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
     if any(part and name not in ("this", "expression", "big_int") for name, part in node.args.items()):
         raise NotIncremental(f"{node.sql_name()} with more than one argument")
     inside = (part for part in node.find_all(exp.AggFunc, exp.Window) if part is not node)
-    if any(leaf(part) is None for part in inside):  # under OVER, the aggregates of the SELECT are known
+    if any(leaf(part) is None for part in inside):  # an argument under OVER may be an aggregate of the SELECT
         raise NotIncremental("nested aggregate")
 
     def value_of(part: exp.Expr) -> Lowered:
@@ -159,7 +163,7 @@ def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
 
 
 def _of_values(node: exp.AggFunc, value: Lowered, into: Accumulator) -> Lowered:
-    """Return an aggregate of every row's value."""
+    """Return an aggregate that uses the value of every row, not only distinct values."""
     name = node.sql_name()
     if isinstance(node, exp.Count):
         return _count(value, into)

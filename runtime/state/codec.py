@@ -2,8 +2,10 @@
 
 Plain Python values are None, bool, int of any size, float, str, bytes, Decimal, tuple, list, dict, set and frozenset,
 in any nesting. They need no declared type, and are decoded to equal values of the same type. All other values that
-msgspec supports (structs, dataclasses, enums, datetimes) need a declared type. An object with a declared type refuses a
-value of another type when the value is set, not later when it is saved.
+msgspec supports (structs, dataclasses, enums, datetimes) need a declared type.
+
+A codec belongs to one *object* of the state, such as a map or a list (`runtime.state.objects`). If an object has a
+declared type, a value of another type is refused when it is set in the object, not later when the object is saved.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _NATIVE: Final = frozenset({str, bytes, bool, NoneType, float})
 _UNCHECKED: Final = frozenset({int, bool, NoneType, float})
 """Types of which every value can be encoded."""
 _KEPT: Final = (bytes, Decimal)
-"""Types that msgspec does not convert: MessagePack has bytes, and `_tagged` encodes decimals."""
+"""Types that msgspec leaves as they are: MessagePack itself has bytes, and `_tagged` encodes decimals."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -54,7 +56,7 @@ class Codec:
         return _encode(_tagged(value if self._is_plain else self._builtins(value)))
 
     def check(self, value: object) -> None:
-        """Raise the errors that `encode` would raise; fast if the type has no invalid values."""
+        """Raise the errors that `encode` would raise; the check is fast if the type has no invalid values."""
         kind = type(value)
         if kind not in _UNCHECKED or not (self._is_plain or kind is self._exact):
             self.encode(value)

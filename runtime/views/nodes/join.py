@@ -11,11 +11,13 @@ for each map, in order:   statements of its first occurrence     ▶ batches ▶
                           statements of its second occurrence    ▶ batches ▶ indexes over auxiliary maps
 ```
 
-A statement is a node. It loops over the rows of the map's feed, looks up values for each row (`lookups`), multiplies
-them, and adds the product to the result or appends it to a batch of deltas of an auxiliary map. A row reads the new
-state of the maps before its own map, and the old state of the maps after it, so every pair of changes is counted once.
+A statement is a node. It loops over the changed rows of its map (`runtime.views.feeds.Feed`), looks up values for each
+row (`lookups`), multiplies them, and adds the product to the result or appends it to a batch of deltas of an auxiliary
+map. A row reads the new state of the maps before its own map, and the old state of the maps after it, so every pair of
+changes is counted once.
 
-State: the result, `Totals`; for each look-up of an auxiliary map an index over it; none for auxiliary maps themselves.
+The state consists of the sums of the result (`Totals`), and of an index for each look-up of an auxiliary map. The
+auxiliary maps themselves are not stored.
 
 The smallest join has no auxiliary map except its result. A change of r reads the sums of q, and vice versa:
 
@@ -61,10 +63,11 @@ from runtime.views.nodes.totals import Totals, put_add, put_locate, put_touch
 __all__ = ["lower"]
 
 _ROWS = 64
-"""Number of rows for which a new batch of deltas has room; a variable of its own, so that tests can reduce it."""
+"""Number of rows that fit into a new batch of deltas; tests reduce it."""
 _SKIPPED = 2
-"""Place, among a statement's numbers, of the number of matches of the current row that were added before the kernel
-stopped.
+"""Index of one of the numbers that the kernel of a statement stores between two calls (its array `s`).
+
+This number counts the matches of the current row that were added before the kernel stopped.
 """
 
 
@@ -139,7 +142,10 @@ class _Lowering:
         builder.turn(part).update.append(pass_node(feed, statements, self._sweep, builder.strings, [view.name]))
 
     def _nodes(self, occurrence: Occurrence, result: Totals) -> list[Runnable]:
-        """Return the statements of an occurrence, then the nodes of indexes over auxiliary maps that they change."""
+        """Return the nodes of an occurrence's statements, and after them the nodes that update the indexes.
+
+        The statements change auxiliary maps; the nodes at the end update the indexes over these maps.
+        """
         body, builder = self._body, self._builder
         feed = builder.feed(builder.part_of(self._view, occurrence.map))
         nodes: list[Runnable] = []
@@ -227,7 +233,7 @@ class _Lowering:
 class _StatementCode:
     """Writes the loop of one statement.
 
-    The loop of the module's example, without the lines for a number past its limit or a table without room::
+    For the example of the module, the loop is as follows, without the lines for an overflow or a full table::
 
         while e < rows:                              # a row of the delta of r: its weight w, g, and sum v
             slot = find(q, g)                        # the totals of q with the same g
@@ -306,7 +312,7 @@ def _lower_square(view: View, body: Joined, builder: GraphBuilder) -> bool:
     """Add a join to the graph if it is a function of one map's totals, group by group; return False if it is not.
 
     If all occurrences are of one map, and are joined by all of its keys, a group of the result is the product of the
-    map's record of this key with itself, and needs no statements.
+    map's record of this key with itself. Then no statements are needed.
     """
     numbers = {occurrence.map for occurrence in body.occurrences}
     if len(numbers) != 1 or len(body.auxiliaries) != 1:
