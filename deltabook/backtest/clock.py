@@ -36,14 +36,16 @@ class _Call:
     def reset(self, secondsFromNow: float) -> None:
         """See `algo_engine.clocks.ScheduledCall`."""
         if self.function is not None:
-            # The heap still has the call at its old position; the entry is skipped because its time differs.
+            # The heap still has an entry with the call's old time. It is skipped, because that time is not `due_ns`.
             self.due_ns = self._clock.now_ns + round(secondsFromNow * _SECOND_NS)
             self._clock.enter(self)
 
 
 class SimulatedClock:
-    """Clock whose time changes only when the program moves it; calls are made in order of time, and calls that are due
-    at the same time in the order in which they were scheduled.
+    """Clock whose time changes only when the program moves it.
+
+    Calls are made in the order of the times at which they are due. Calls that are due at the same time are made in the
+    order in which they were scheduled.
 
     A call with a delay of 0 seconds belongs to the next turn. `run_turn` makes the calls of the next turn, including
     calls that are added to the turn meanwhile. Times are integers of nanoseconds; `seconds` counts from the clock's
@@ -63,7 +65,7 @@ class SimulatedClock:
         self.now_ns = now_ns
         """Market time in nanoseconds."""
         self.next_ns = _NEVER_NS
-        """Time in nanoseconds before which no call is due; it may be too early after a call was cancelled."""
+        """Time in nanoseconds before which no call is due. If a call was cancelled, the next call may be due later."""
         self._begin_ns = now_ns
         self._number = 0
         self._calls: list[tuple[int, int, _Call]] = []
@@ -111,8 +113,9 @@ class SimulatedClock:
                 function(*call.arguments)
 
     def advance(self, until_ns: int) -> None:
-        """Make all calls that are due by ``until_ns``, each at its due time and followed by a turn; then set the time
-        to ``until_ns``.
+        """Make all calls that are due by ``until_ns``, then set the time to ``until_ns``.
+
+        Each call is made at the time at which it is due, and is followed by a turn.
         """
         calls = self._calls
         while calls and calls[0][0] <= until_ns:

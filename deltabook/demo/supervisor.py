@@ -45,8 +45,8 @@ _SETTLED_S: Final = 20.0
 class RestartLimit:
     """Counts the consecutive early deaths of one part.
 
-    A part that has run for a while is restarted whenever it ends. A part that ends soon after each start will not
-    recover: it is given up.
+    A part that has run for a while is restarted whenever it ends. A part that repeatedly ends soon after its start is
+    not restarted any more, as it is not expected to recover.
 
     >>> limit = RestartLimit()
     >>> [limit.may_restart(lived_s) for lived_s in (1.0, 1.0, 60.0, 1.0, 1.0, 1.0, 1.0)]
@@ -54,14 +54,14 @@ class RestartLimit:
     """
 
     def __init__(self, most: int = _MOST_EARLY_DEATHS, settled_s: float = _SETTLED_S) -> None:
-        """Make a limit: ``most`` consecutive early deaths are answered by a restart; a death after ``settled_s``
-        seconds is not early.
+        """Make a limit. Up to ``most`` consecutive early deaths, the part is restarted; a death at an age of
+        ``settled_s`` seconds or more is not early.
         """
         self._most, self._settled_s = most, settled_s
         self._early = 0
 
     def may_restart(self, lived_s: float) -> bool:
-        """Enter a death at this age in seconds; return True if the part is to be restarted."""
+        """Record that the part died at the age of ``lived_s`` seconds; return True if the part is to be restarted."""
         self._early = self._early + 1 if lived_s < self._settled_s else 0
         return self._early <= self._most
 
@@ -104,7 +104,7 @@ class Supervisor:
 
     `run` returns the figures of a demo that ran its time, or raises `ChildError`, `InterruptedDemoError` or
     `DemoError`. However the demo ends, no child is left: process groups are killed if necessary. `run` must be called
-    on the main thread, because it handles the signals meanwhile.
+    on the main thread, because it handles signals until it returns.
     """
 
     def __init__(

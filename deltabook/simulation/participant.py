@@ -167,7 +167,7 @@ class Participant:
         return self._publication.views
 
     def show(self, name: str) -> None:
-        """Send a snapshot of a view, with the latency of the feed, which changes of the view have too."""
+        """Send a snapshot of a view. It arrives after the latency of the feed, like the changes of the view."""
         columns, scales = self.views.columns[name]
         rows, weights = self.views.snapshot(name)
         header = self._header("snapshot", name, self._publication.step)
@@ -203,7 +203,7 @@ class Participant:
     # -- the inbox -----------------------------------------------------------------------------------------------
 
     def _receive(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Handle an event that has arrived, or store it until the strategy has computed."""
+        """Handle an event that has arrived; if the strategy is computing, put the event into the inbox instead."""
         if not self._compute_ns:
             function(*arguments)
         elif self._inbox or self.clock.now_ns < self._busy_until_ns:

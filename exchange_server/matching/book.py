@@ -9,8 +9,9 @@
           99    ▸ 2                        behind the displayed ones of their price
 ```
 
-An order that has attributes, or that is entered outside continuous trading, is processed by `special_orders`, which
-works on the same books. The package's docstring shows the path of an order; docs/matching.md has the rules.
+An order that has attributes, or that is entered outside continuous trading, is processed by the module
+`special_orders`, which changes the same books. The package's docstring shows the path of an order; docs/matching.md has
+the rules.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ def _plain_only(book: Book, order: Order) -> None:
 class Book:
     """Orders of one symbol in price-time priority.
 
-    By itself it is a matching engine for limit orders (`enter` with an id that is new, `cancel`); a market plugs in the
-    rules of special orders. Memory is bounded by the live orders. Prices are in ticks, volumes in lots.
+    Without a market, a book is a matching engine for limit orders (`enter`, with a new id for each order, and
+    `cancel`). A market adds the rules of special orders. Memory is bounded by the live orders. Prices are in ticks,
+    volumes in lots.
 
     ```
     a whole request                enter (which matches by execute), enter_special, cancel, reduce
@@ -158,7 +160,7 @@ class Book:
     # --- matching ---------------------------------------------------------------------------------------------------
 
     def enter(self, order: Order) -> None:
-        """Match an order that has its ids, and rest the remaining lots.
+        """Match an order whose ids are set, and rest the remaining lots.
 
         An order without flags costs a comparison with the best price of the other side, three dict entries, and a walk
         over each level against which it executes. The caller guarantees that the order's id is new, and that volume and
@@ -193,10 +195,11 @@ class Book:
         self._enter_special(self, order)
 
     def execute(self, order: Order, levels: Levels, bound: int) -> None:  # noqa: PLR0912 - a call a match costs a tenth
-        """Execute against plain orders, best price first, down to `bound`; `order.volume` becomes the remaining lots.
+        """Execute an order against plain orders, best price first, down to `bound`; leave the rest in `order.volume`.
 
-        ``levels`` is the other side; ``bound`` is the rank that the order's limit has there (`Levels.ranks`). The
-        caller has checked that there is at least one match. For each match the feed is notified first, then the resting
+        ``levels`` is the other side of the book. ``bound`` is the order's limit as a *rank* of that side: the price
+        times the sign of the side, so that a higher rank is a better price for the order (`Levels.ranks`). The caller
+        has checked that there is at least one match. For each match the feed is notified first, then the resting
         order's owner, then the owner of the entering order.
         """
         shared, ranks, mine = self.shared, levels.ranks, order.account
@@ -301,8 +304,9 @@ class Book:
             self.unusual += 1
 
     def rest(self, order: Order) -> None:
-        """Queue the remaining lots of an order and publish the displayed ones: of an iceberg, at most `Order.display`
-        lots.
+        """Queue the remaining lots of an order, and publish the lots that are displayed.
+
+        An iceberg displays at most `Order.display` lots.
         """
         flags = order.flags
         if flags & ICEBERG:
@@ -421,8 +425,9 @@ class Book:
         return self.bids.best() if side == "B" else self.asks.best()
 
     def mid_ticks(self) -> int | None:
-        """Return the mid of the best displayed prices, rounded down. If only one side displays a price, return that
-        price; if neither does, return None.
+        """Return the mid of the best displayed prices, rounded down.
+
+        If only one side displays a price, return that price; if neither side does, return None.
         """
         bid, ask = self.bids.best(), self.asks.best()
         if bid is None or ask is None:

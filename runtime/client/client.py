@@ -110,10 +110,11 @@ class Client:
     ) -> ChangeStream:
         """Return an endless iterator over the changes of views; see `ChangeStream`.
 
-        ``start`` is the newest known epoch: one for all views, or one for each. A view without a start first gets a
-        snapshot. ``run`` identifies the run directory whose epochs ``start`` counts; it is the `ChangeStream.run` of
-        the earlier stream that had these positions. With ``by="version"`` changes arrive as soon as they are published,
-        and a snapshot follows a lost connection.
+        ``start`` is the newest epoch that the caller has received: one epoch for all views, or one for each view. For
+        a view without a start, a snapshot arrives first. ``run`` identifies the run directory to which the epochs in
+        ``start`` belong. A program that continues an earlier stream passes the `ChangeStream.positions` of that stream
+        as ``start``, and its `ChangeStream.run` as ``run``. With ``by="version"`` changes arrive as soon as they are
+        published, and after a lost connection a snapshot arrives.
         """
         return ChangeStream(self._port, views, start, by, run=run, patience=self._patience)
 

@@ -282,7 +282,11 @@ class NativeFormat(msgspec.Struct, frozen=True):
 
 
 class _UnplacedIndex(RunIndex):
-    """Index of a run whose offset is unknown: its cut is computed from the bytes of the open record before the run."""
+    """Index of a run whose offset in the stream is unknown.
+
+    The *open record* is the record that begins before the run and does not end before it. The run's cut is computed
+    from the number of bytes that the open record has before the run.
+    """
 
     __slots__ = ("_length", "_size")
 
@@ -294,7 +298,10 @@ class _UnplacedIndex(RunIndex):
 
 
 def _cut(length: int, state: int, size: int) -> TupleRange:
-    """Return the cut of ``length`` bytes; ``state`` is the number of bytes of the open record before them."""
+    """Return the cut of a run of ``length`` bytes.
+
+    ``state`` is the number of bytes that the open record has before the run.
+    """
     first = (size - state) % size
     last = length - (length + state) % size
     if not length or first > length:
@@ -303,7 +310,10 @@ def _cut(length: int, state: int, size: int) -> TupleRange:
 
 
 class NativeIndexer(InputFormatIndexer):
-    """Indexer of `NativeFormat`; the state is the number of bytes of the open record."""
+    """Indexer of `NativeFormat`.
+
+    The state is the number of bytes of the record that has begun and not yet ended.
+    """
 
     block_bytes = 1 << 22
 
@@ -397,7 +407,8 @@ class NativeIndexer(InputFormatIndexer):
     def _chunks(self, block: Block) -> list[tuple[Any, int]]:
         """Return the block as chunks of whole records, each with its number of records.
 
-        Large pieces are not copied; small ones are joined, as are the records that cross the borders of large ones.
+        Large pieces are not copied. Small pieces are joined, and so are the parts of a record that lies in two
+        large pieces.
         """
         size, pieces = self._size, block.pieces
         if block.length < _TILE_BYTES or size > _TILE_BYTES or block.length < _LARGE_BYTES * len(pieces):
@@ -433,7 +444,11 @@ class NativeIndexer(InputFormatIndexer):
     def _judge(
         self, arrays: list[Any], wrong: list[tuple[NativeField, Integers]], count: int
     ) -> tuple[list[Any], Flags, Integers]:
-        """Replace malformed values by NULL where the schema requires it; return the refused and the nulled records."""
+        """Replace malformed values by NULL where the schema requires it.
+
+        Return the arrays, a flag for each record that is True if the record is refused, and the numbers of the records
+        in which a value became NULL.
+        """
         refused = np.zeros(count, np.bool_)
         for field, bad in wrong:
             if not (field.nullable and self._keeps_wrong):
@@ -450,7 +465,7 @@ class NativeIndexer(InputFormatIndexer):
         return arrays, refused, np.sort(np.concatenate(nulled))
 
     def _bad(self, wrong: list[tuple[NativeField, Integers]]) -> tuple[BadTuple, ...]:
-        """Return descriptions of the first bad records; one with several malformed values is described by the first."""
+        """Return descriptions of the first bad records, each with the first malformed value of the record."""
         described: dict[int, BadTuple] = {}
         for field, bad in wrong:
             if field.nullable and self._keeps_wrong:

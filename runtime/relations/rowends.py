@@ -20,11 +20,11 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
     batch: FormattedBatch
     """Batch of the rows."""
     start: int
-    """First row of the part, a place in the batch or in ``chosen``."""
+    """Place of the part's first row: in ``chosen`` if the part is a selection, else in the batch."""
     stop: int
-    """Place after the last row."""
+    """Place that follows the place of the part's last row."""
     chosen: Any = None
-    """Places in the batch of the selected rows; None if the part is not a selection."""
+    """Places of the selected rows in the batch; None if the part is not a selection."""
 
     def slice(self, start: int, stop: int) -> _Part:
         return _Part(self.batch, self.start + start, self.start + stop, self.chosen)
@@ -58,7 +58,7 @@ class RowEnds:
     """Byte offset of the end of each row: an int64 array that is computed only when it is read.
 
     Taking a slice or a selection by a mask computes no offset. The last row of a batch without bad tuples ends where
-    the batch ends, so no offset is computed for a batch that is applied whole.
+    the batch ends. So if only the end of the last row is read, no offset is computed.
     """
 
     __slots__ = ("_length", "_parts")

@@ -1,4 +1,4 @@
-"""Judge of one bad line of JSON: which fields are at fault, and why."""
+"""Judge of one bad line of JSON: finds the fields that are at fault, and the reasons."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Fault(msgspec.Struct, frozen=True):
     reason: str
     """Actual value."""
     certain: bool
-    """True if Arrow's reader surely refuses the value; otherwise a call of the reader decides."""
+    """True if Arrow's reader surely refuses the value; False if the reader must be called to find out."""
 
 
 class LineJudge:
-    """Judge of a single line of JSON, written in Python; used only for lines near a line that Arrow's reader has refused.
+    """Judge of a single line of JSON, written in Python; used only for lines near one that Arrow's reader has refused.
 
-    The reader may still refuse a line that seems good here, and then the line is bad.
+    If the judge finds no fault in a line, Arrow's reader may still refuse the line; then the line is bad.
     """
 
     def __init__(self, fields: Iterable[Field]) -> None:
@@ -91,7 +91,11 @@ class LineJudge:
         return faults
 
     def _misplaced(self, message: str) -> list[Fault]:
-        """Return a fault for each field below a value that is not an object; one for the line if no field is known."""
+        """Return the faults of a line in which another value is in the place of an object.
+
+        The faults are those of all fields that the object should contain. If no such field is known, the only fault is
+        that of the line as a whole.
+        """
         text, _, where = message.partition(" - at `$.")
         below = where.removesuffix("`")
         fields = [f for f, path in zip(self._fields, self._paths, strict=True) if ".".join(path[:-1]).startswith(below)]
@@ -101,7 +105,7 @@ class LineJudge:
 
 
 def _ways(tree: dict[str, Any], way: tuple[str, ...] = ()) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield each field with the attributes that lead to its value in a `_record`."""
+    """Yield the number of each field, with the names of the attributes that lead to its value in a `_record`."""
     for i, node in enumerate(tree.values()):
         if isinstance(node, dict):
             yield from _ways(node, (*way, f"f{i}"))
@@ -123,7 +127,7 @@ def _kind(token: bytes) -> str:
 
 
 def _is_doubtful(arrow_type: Any) -> bool:
-    """Return True if the rules of the type are Arrow's own, and only approximated here."""
+    """Return True if Arrow has rules of its own for values of the type, which the tests of this module approximate."""
     return not any(is_type(arrow_type) for is_type in (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string))
 
 

@@ -1,4 +1,4 @@
-"""Conversion of the columns of an answer whose types Arrow lacks, or represents with fewer values than DuckDB.
+"""Conversion of some columns of an answer: those with a type that Arrow lacks, or that has fewer values in Arrow.
 
 In DuckDB's Arrow stream, BIT, BIGNUM, VARIANT and GEOMETRY would be internal bytes, and a TIME WITH TIME ZONE would
 lack its offset. A UHUGEINT or an INTERVAL that is too large would lose its highest bits. Therefore DuckDB converts
@@ -26,7 +26,10 @@ _MOST_HUGEINT: Final = 2**127 - 1
 
 
 def exported(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """Return the relation with the columns converted that Arrow lacks or narrows, in the same order and with the same names."""
+    """Return the relation, in which columns of types that Arrow lacks or narrows are converted.
+
+    The order and the names of the columns stay.
+    """
     converted = [_converted(f"#{place}", kind) for place, kind in enumerate(relation.types, 1)]
     if not any(converted):
         return relation

@@ -13,8 +13,8 @@ for each map, in order:   statements of its first occurrence     ▶ batches ▶
 
 A statement is a node. It loops over the changed rows of its map (`runtime.views.feeds.Feed`), looks up values for each
 row (`lookups`), multiplies them, and adds the product to the result or appends it to a batch of deltas of an auxiliary
-map. A row reads the new state of the maps before its own map, and the old state of the maps after it, so every pair of
-changes is counted once.
+map. The maps have an order. A changed row of one map is multiplied by the new state of the maps that precede this map
+in the order, and by the old state of the maps that follow it. So every pair of changes is counted once.
 
 The state consists of the sums of the result (`Totals`), and of an index for each look-up of an auxiliary map. The
 auxiliary maps themselves are not stored.
@@ -65,14 +65,14 @@ __all__ = ["lower"]
 _ROWS = 64
 """Number of rows that fit into a new batch of deltas; tests reduce it."""
 _SKIPPED = 2
-"""Index of one of the numbers that the kernel of a statement stores between two calls (its array `s`).
+"""Index in the array `s`, in which the kernel of a statement stores numbers between two calls.
 
-This number counts the matches of the current row that were added before the kernel stopped.
+The number at this index counts the matches of the current row that were added before the kernel stopped.
 """
 
 
 def lower(view: View, body: Joined, builder: GraphBuilder) -> None:
-    """Add a join to the graph; a join that is a function of one map's totals needs no statements."""
+    """Add a join to the graph: without statements if it is a function of one map's totals, else with statements."""
     if not _lower_square(view, body, builder):
         _Lowering(view, body, builder).lower()
 
@@ -91,7 +91,9 @@ class _Lowering:
         self._structures: dict[str, Any] = {}
         """Indexes over auxiliary maps, by name."""
         self._sweep: Sweep | None = None
-        """Set if a step may recompute whole groups; in such a step the statements do nothing."""
+        """Sweep, which recomputes whole groups in some steps; in these steps the statements do nothing. None if no step
+        recomputes groups.
+        """
 
     def lower(self) -> None:
         """Add the nodes to the graph."""
@@ -166,7 +168,7 @@ class _Lowering:
     # --- columns
 
     def _fields(self, number: int) -> tuple[Field, ...]:
-        """Return the keys of an auxiliary map; a key that no statement makes NULL is not nullable."""
+        """Return the keys of an auxiliary map; a key is nullable only if a statement may make it NULL."""
         if number not in self._keys:
             auxiliary = self._body.auxiliaries[number]
             nullable = [False] * len(auxiliary.keys)
@@ -249,7 +251,7 @@ class _StatementCode:
     def __init__(self, k: KernelSource, statement: Statement, feed: Feed) -> None:
         self._k, self._statement, self._feed = k, statement, feed
         self._repeats = any(kind_of(lookup).repeats for lookup in statement.lookups)
-        """True if a row may match several times: a kernel that resumes must skip the matches that were added."""
+        """True if a row may have several matches. A kernel that resumes must then skip those that were added before."""
 
     def put(self, sources: Sequence[Any], target: Totals | ColumnFeed) -> None:
         """Write the loop over the feed."""
@@ -311,8 +313,8 @@ def _named(k: KernelSource, value: Value) -> Value:
 def _lower_square(view: View, body: Joined, builder: GraphBuilder) -> bool:
     """Add a join to the graph if it is a function of one map's totals, group by group; return False if it is not.
 
-    If all occurrences are of one map, and are joined by all of its keys, a group of the result is the product of the
-    map's record of this key with itself. Then no statements are needed.
+    If all occurrences are of one map, and are joined by all of the map's keys, each group of the result corresponds to
+    one record of the map, and is the product of this record with itself. Then no statements are needed.
     """
     numbers = {occurrence.map for occurrence in body.occurrences}
     if len(numbers) != 1 or len(body.auxiliaries) != 1:
