@@ -407,8 +407,8 @@ class NativeIndexer(InputFormatIndexer):
     def _chunks(self, block: Block) -> list[tuple[Any, int]]:
         """Return the block as chunks of whole records, each with its number of records.
 
-        Large pieces are not copied. Small pieces are joined, and so are the parts of a record that lies in two
-        large pieces.
+        Large pieces are not copied. Small pieces are joined, and so are the parts of a record that continues from one
+        large piece into the next.
         """
         size, pieces = self._size, block.pieces
         if block.length < _TILE_BYTES or size > _TILE_BYTES or block.length < _LARGE_BYTES * len(pieces):

@@ -23,8 +23,9 @@ def test_every_route_stands_in_the_table() -> None:
 
 def test_bounds_are_those_of_the_service() -> None:
     limits = SiteLimits()
-    assert f"are at most {limits.json_rows:,}; in Arrow" in TEXT
+    text = TEXT.replace("\n", " ")
+    assert f"an answer has at most {limits.json_rows:,} rows. In Arrow" in text
     assert limits.answer_bytes == 2**30
     assert limits.target_bytes == 8 * 1024
     assert f"within {limits.request_s:.0f} seconds" in TEXT
-    assert f"reads nothing of the answer, for {limits.idle_s:.0f} seconds" in TEXT.replace("\n", " ")
+    assert f"after {limits.idle_s:.0f} seconds in which no request arrives" in text
