@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.fuzz import Report, run_seed
 
-FEW, MANY, PARTS = 150, 10_000, 20
+FEW, MANY, PARTS = 150, 3_000, 10
 
 
 def check_seeds(seeds: range) -> Report:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.report import Report, run_seed
 
-FEW, MANY, PARTS = 150, 3_000, 10
+FEW, MANY, PARTS = 150, 1_500, 10
 
 
 def check_seeds(seeds: range) -> Report:

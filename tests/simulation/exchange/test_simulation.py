@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.exchange.world import World
 from tests.simulation.report import Report, run_seed
 
-FEW, MANY, PARTS = 60, 10_000, 20
+FEW, MANY, PARTS = 60, 4_000, 10
 
 
 def check_seeds(seeds: range) -> Report:

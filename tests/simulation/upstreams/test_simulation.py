@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.report import Report, run_seed
 from tests.simulation.upstreams.world import World
 
-FEW, MANY, PARTS = 8, 2_000, 10
+FEW, MANY, PARTS = 8, 800, 4
 
 
 def check_seeds(seeds: range) -> Report:
