@@ -87,7 +87,7 @@ def test_the_bounds_on_the_page_are_those_of_the_code() -> None:
     assert f"more than {config.admitted_bytes >> 20} MiB in total" in FORMATS_PAGE
     assert f"or {config.in_flight_bytes >> 20} MiB of one source" in FORMATS_PAGE
     assert f"| `tuple_bytes` | {limits.tuple_bytes} |" in FORMATS_PAGE
-    bounds = f"{limits.tuple_bytes >> 10} KiB a tuple, {limits.fields} fields, {limits.nesting} levels of nesting"
+    bounds = f"{limits.tuple_bytes >> 10} KiB, {limits.fields} fields and {limits.nesting} levels of nesting"
     assert bounds in FORMATS_PAGE
     assert f"| {codec.limit_bytes >> 20} MiB, {codec.most_ratio} |" in FORMATS_PAGE
     assert f"formatted together, up to {COALESCE_BYTES >> 20} MiB" in FORMATS_PAGE.replace("\n", " ")
