@@ -90,5 +90,5 @@ def test_the_bounds_on_the_page_are_those_of_the_code() -> None:
     bounds = f"{limits.tuple_bytes >> 10} KiB, {limits.fields} fields and {limits.nesting} levels of nesting"
     assert bounds in FORMATS_PAGE
     assert f"| {codec.limit_bytes >> 20} MiB, {codec.most_ratio} |" in FORMATS_PAGE
-    assert f"formatted together, up to {COALESCE_BYTES >> 20} MiB" in FORMATS_PAGE.replace("\n", " ")
+    assert f"formatted together, as one *block* of up to {COALESCE_BYTES >> 20} MiB" in FORMATS_PAGE.replace("\n", " ")
     assert f"{limits.described} malformed tuples of a block are described" in FORMATS_PAGE.replace("\n", " ")
