@@ -15,7 +15,8 @@ failure happens:
 ```
 between                   on disk                   at the exchange  after the restart
 append, write             nothing, or the request   nothing          *never sent*, by the fence (`algo_engine.blotter`)
-write, send               the request; see (1)      nothing          *never sent*; without its record: no trace of it
+write, send               the request; see (1)      nothing          *never sent*, if the request is on disk; else
+                                                                     no record shows that the request existed
 send, answer              the same                  maybe an order   its answer is in the private stream, else as above
 answer, its record        the same                  an order         the stream is requested from the last message on
                                                                      disk
@@ -82,8 +83,8 @@ class Desk:
     ``listener`` receives every event once it is written, and may call the desk; ``on_failure`` receives an error after
     which the desk cannot continue. ``background`` runs two kinds of work in a thread: syncs of requests that were sent,
     and compactions of the journal. Without ``background``, requests are made durable before they are sent, and the
-    journal is compacted within the call. If ``syncs_before`` is True, requests are made durable before they are sent
-    even with a ``background``.
+    journal is compacted at once, on the thread that calls the desk. If ``syncs_before`` is True, requests are made
+    durable before they are sent even with a ``background``.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters, which the command line can set: --param lots=5."""
 
     lots: int = 10
-    lean: float = 2.0  # how many times as many lots must rest on one side as on the other
+    lean: float = 2.0  # trade if the lots of one side are more than this many times those of the other
     rest_ms: int = 1_000  # how long an order waits to be filled
 
 

@@ -444,7 +444,7 @@ def list_(results: LazyResults | None, as_json: bool) -> None:
 
 
 def _record_words(record: dict[str, Any] | None) -> list[str]:
-    """Describe the position of Spark's result of an express view, and whether it equals the express lane's result."""
+    """Describe how far behind Spark's result of an express view is, and whether it differs from the express lane's."""
     if record is None:
         return []
     if record["failed"]:

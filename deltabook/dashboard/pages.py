@@ -39,7 +39,7 @@ class Wire(Protocol):
         """Send a text message; never block."""
 
     def close(self, code: int, reason: str) -> None:
-        """Close the connection after the data that was sent."""
+        """Close the connection once all data that was passed to `send` has been sent."""
 
     def abort(self) -> None:
         """Close the connection at once."""

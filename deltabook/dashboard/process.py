@@ -110,7 +110,7 @@ class _Socket(Receiver):
         self._socket.send(data.decode())
 
     def close(self, code: int, reason: str) -> None:
-        """Close the connection after the data that was sent."""
+        """Close the connection once all data that was passed to `send` has been sent."""
         self.lost()
         self._socket.close(code, reason)
 

@@ -194,7 +194,7 @@ class Book:
         """Process an order, whatever its attributes: match, rest or end it, or keep it outside the book."""
         self._enter_special(self, order)
 
-    def execute(self, order: Order, levels: Levels, bound: int) -> None:  # noqa: PLR0912 - a call a match costs a tenth
+    def execute(self, order: Order, levels: Levels, bound: int) -> None:  # noqa: PLR0912 - 10 % slower if it is split
         """Execute an order against plain orders, best price first, down to `bound`; leave the rest in `order.volume`.
 
         ``levels`` is the other side of the book. ``bound`` is the order's limit as a *rank* of that side: the price

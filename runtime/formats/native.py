@@ -66,7 +66,7 @@ class NativeField(ABC):
     def column(self, values: Any, nulls: Flags | None) -> tuple[Any, Integers]:
         """Return the Arrow array of copied values, and the rows of malformed values.
 
-        In the array the values of these rows, and the values below NULLs, are arbitrary.
+        In the rows of malformed values, and in rows that are NULL, the array has arbitrary values.
         """
 
 

@@ -91,7 +91,7 @@ class LineJudge:
         return faults
 
     def _misplaced(self, message: str) -> list[Fault]:
-        """Return the faults of a line in which another value is in the place of an object.
+        """Return the faults of a line that has a value of another kind where an object is expected.
 
         The faults are those of all fields that the object should contain. If no such field is known, the only fault is
         that of the line as a whole.

@@ -1,9 +1,9 @@
 """Join: sums over a join of maps, by equality and ranges, maintained by higher-order deltas.
 
-Plan record: `Joined`. Algebra: the delta of ``A ⋈ B`` for a delta of A is ``ΔA ⋈ B``. The part of a join that does not
-depend on A is maintained in the same way, as an auxiliary map; so a row of a delta is multiplied by values that are
-looked up (Koch, Ahmad, Kennedy, Nikolic, Nötzli, Lupei, Shaikhha: *DBToaster: Higher-order Delta Processing for
-Dynamic, Frequently Fresh Views*, VLDB Journal 23, 2014).
+This module turns the record `Joined` of a plan into nodes. Algebra: the delta of ``A ⋈ B`` for a delta of A is ``ΔA ⋈
+B``. The part of a join that does not depend on A is maintained in the same way, as an auxiliary map; so a row of a
+delta is multiplied by values that are looked up (Koch, Ahmad, Kennedy, Nikolic, Nötzli, Lupei, Shaikhha: *DBToaster:
+Higher-order Delta Processing for Dynamic, Frequently Fresh Views*, VLDB Journal 23, 2014).
 
 ```
 for each map, in order:   statements of its first occurrence     ▶ batches ▶ indexes over auxiliary maps
