@@ -39,14 +39,14 @@ __all__ = ["DemoTimeouts", "Supervisor"]
 
 _MOST_EARLY_DEATHS: Final = 3
 _SETTLED_S: Final = 20.0
-"""Age of a part, in seconds, at and above which its death is not early."""
+"""Age of a child, in seconds, at and above which its death is not early."""
 
 
 class RestartLimit:
-    """Counts the consecutive early deaths of one part.
+    """Counts the consecutive early deaths of the children of one stage.
 
-    A part that has run for a while is restarted whenever it ends. A part that repeatedly ends soon after its start is
-    not restarted any more, as it is not expected to recover.
+    A child that has run for a while is replaced by a new child whenever it ends. If children of the stage repeatedly
+    end soon after their start, no further child is started, because the stage is not expected to recover.
 
     >>> limit = RestartLimit()
     >>> [limit.may_restart(lived_s) for lived_s in (1.0, 1.0, 60.0, 1.0, 1.0, 1.0, 1.0)]
@@ -54,14 +54,14 @@ class RestartLimit:
     """
 
     def __init__(self, most: int = _MOST_EARLY_DEATHS, settled_s: float = _SETTLED_S) -> None:
-        """Make a limit. Up to ``most`` consecutive early deaths, the part is restarted; a death at an age of
+        """Make a limit. Up to ``most`` consecutive early deaths, the child is restarted; a death at an age of
         ``settled_s`` seconds or more is not early.
         """
         self._most, self._settled_s = most, settled_s
         self._early = 0
 
     def may_restart(self, lived_s: float) -> bool:
-        """Record that the part died at the age of ``lived_s`` seconds; return True if the part is to be restarted."""
+        """Record that the child died at the age of ``lived_s`` seconds; return True if it is to be restarted."""
         self._early = self._early + 1 if lived_s < self._settled_s else 0
         return self._early <= self._most
 

@@ -112,8 +112,8 @@ class Book:
         """Create an empty book.
 
         ``locate`` is the instrument's number; ``feed`` receives each event of a displayed order, and each trade.
-        ``shared`` is the state of the market that the book belongs to, by default a separate one; ``special`` receives
-        orders with attributes, by default it raises `ValueError`.
+        ``shared`` is the state of the book's market; by default the book has a state of its own. ``special`` receives
+        orders with attributes; by default it raises `ValueError`.
         """
         self.locate = locate
         self.symbol = symbol
@@ -441,7 +441,7 @@ class Book:
             yield price, sum(order.volume for order in levels[price].values()), len(levels[price])
 
     def reference(self) -> int:
-        """Return the price of the last trade, or before the first trade the instrument's reference price."""
+        """Return the price of the last trade; before the first trade, return the instrument's reference price."""
         return self.last_trade_ticks or self.reference_ticks
 
     def resting(self) -> Iterator[Order]:

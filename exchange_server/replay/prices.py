@@ -5,8 +5,8 @@ The input is trades as `exchange_server.replay.depth` reads them, or bars (``ope
 ``high``, ``low``, ``close``, ``volume``), as CSV or Parquet.
 
 Such data has no book, so a book is assumed. At every price, there is a bid at that price and an ask one tick above,
-each with as many lots as were traded there. The trade itself is replayed too, and fills resting orders within its
-price.
+each with as many lots as were traded there. The trade itself is replayed too, and fills resting bids at its price
+or above and resting asks at its price or below.
 
 A bar gives four prices at even distances in time: first its open; then its high or its low, whichever is nearer to the
 open; then the other of these two; last its close. Each price has a quarter of the bar's volume, rounded down. A bar of

@@ -151,7 +151,10 @@ class Client:
     def drop_reader(
         self, name: str, *, rows: Literal["leave", "stay"] = "leave", timeout_s: float = TIMEOUT_SECONDS
     ) -> ChangedReader:
-        """Drop a reader. Its rows are removed from the relations if ``rows`` is "leave", and remain if it is "stay"."""
+        """Drop a reader.
+
+        With ``rows="leave"``, the rows of the reader are removed from the relations; with ``rows="stay"``, they remain.
+        """
         path = f"{_READERS_PATH}/{quote(name, safe='')}?rows={rows}&timeout_s={timeout_s:g}"
         return self._port.change("DELETE", path, None, ChangedReader, timeout_s)
 

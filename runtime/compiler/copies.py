@@ -19,9 +19,9 @@ from runtime.compiler.lower import SHORT_LIST
 __all__ = ["Sizes", "check_copies"]
 
 _MOST_COPIED: Final = 10_000
-"""Greatest number of parts that a query may have in addition to `_FREE` times the parts of its text."""
+"""Greatest number of nodes of its syntax tree that a rewritten query may have beyond the free ones, see `_FREE`."""
 _FREE: Final = 3
-"""A query may have this many times the parts of its text; only further parts count towards `_MOST_COPIED`."""
+"""A rewritten query may have this many times the nodes of the original query; only further nodes are limited."""
 _BOTH: Final = {"this": 2, "expression": 2}
 _DIVISOR: Final = {"expression": 2}
 _COPIED: Final[dict[type[exp.Expr], Mapping[str, int]]] = {
@@ -41,7 +41,7 @@ _COPIED: Final[dict[type[exp.Expr], Mapping[str, int]]] = {
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 Sizes = Mapping[str, int]
-"""Column of a table → number of parts of its expression."""
+"""Column of a table → number of nodes of its expression."""
 _Tables = dict[str, dict[str, int]]
 
 

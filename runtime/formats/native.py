@@ -177,9 +177,9 @@ class _Char(_Text):
 
 
 def native_field(field: Field, byte_order: str, padding: str, width: str | None) -> NativeField:
-    """Return the field of a schema, with its ``width`` in the layout.
+    """Return the field of a record for a field of the schema; ``width`` is the width in the layout, or None.
 
-    Raise `SchemaError` if the type has another width, or for a string without one.
+    Raise `SchemaError` if the type has another width, or if a string has no width.
     """
     type_ = field.parser.arrow_type
     mark = "<" if byte_order == "little" else ">"
@@ -312,7 +312,7 @@ def _cut(length: int, state: int, size: int) -> TupleRange:
 class NativeIndexer(InputFormatIndexer):
     """Indexer of `NativeFormat`.
 
-    The state is the number of bytes of the record that has begun and not yet ended.
+    A record may begin in one run and end in a later one. The state is the number of its bytes before the present run.
     """
 
     block_bytes = 1 << 22

@@ -20,12 +20,16 @@ Words = npt.NDArray[np.int64]
 
 _VALUES: Final = ("t", "broker_id", "volume", "price", "symbol", "side")
 _SCHEMA: Final = pa.schema([("k0", pa.int64()), ("held", pa.bool_()), *((f"v_{name}", pa.int64()) for name in _VALUES)])
-"""Columns of a run (a saved part of the orders, see `runtime.state`): the number of an order, a flag that is true if the order is live, and the words of the order."""
+"""Columns of a run (a saved part of the orders, see `runtime.state`): the number of an order, a flag that is true if
+the order is live, and the words of the order.
+"""
 _NONE: Final = np.zeros((0, kernel.WORDS), np.int64)
 
 
 class LiveOrders:
-    """Live orders by number, which an object space saves: a `runtime.state.chains.SweptHolder`.
+    """Live orders, by their numbers, as a `runtime.state.chains.SweptHolder` of an object space.
+
+    Each run that the object space saves has the changed orders and a part of the unchanged ones.
 
     Not thread-safe: one owner at a time.
     """
