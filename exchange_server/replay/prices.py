@@ -5,8 +5,8 @@ The input is trades as `exchange_server.replay.depth` reads them, or bars (``ope
 ``high``, ``low``, ``close``, ``volume``), as CSV or Parquet.
 
 Such data has no book, so a book is assumed. At every price, there is a bid at that price and an ask one tick above,
-each with as many lots as were traded there. The trade itself is replayed too, and fills resting bids at its price
-or above and resting asks at its price or below.
+each with as many lots as were traded there. The trade itself is replayed too, and fills resting bids at its price or
+above and resting asks at its price or below.
 
 A bar gives four prices at even distances in time: first its open; then its high or its low, whichever is nearer to the
 open; then the other of these two; last its close. Each price has a quarter of the bar's volume, rounded down. A bar of
@@ -33,7 +33,7 @@ __all__ = ["PriceLoader", "bar_time_column"]
 _BROKER: Final = 1
 _BAR: Final = ("open", "high", "low", "close", "volume")
 _BAR_PRICES: Final = 4
-"""Number of prices that a bar gives; a bar with fewer lots has too few to trade one at each."""
+"""Number of prices that a bar gives; a bar with fewer lots does not have a lot for each of them."""
 _BAR_TIMES: Final = ("open_time", "timestamp", "time")
 _UNITS_NS: Final = (1, 1_000, 1_000_000, 1_000_000_000)
 _GAP_BARS: Final = 10

@@ -4,6 +4,7 @@ When a query names a column of a subquery, of a WITH table, of a view or of its 
 name by the expression of the column. It also rewrites some operations so that an operand occurs several times:
 ``FLOOR``, ``NULLIF``, ``x BETWEEN``, DuckDB's macros. Each level of nesting may then double the query, and a short text
 may become a query that fills the memory. This module computes the size of the rewritten query without making it.
+A size is a number of nodes of a syntax tree; the error message calls the nodes parts.
 """
 
 from __future__ import annotations

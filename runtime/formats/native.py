@@ -59,7 +59,7 @@ class NativeField(ABC):
         self.stored = np.dtype(stored)
         """Type by which the bytes are read."""
         self.dtype = np.dtype(dtype)
-        """Type to which they are copied."""
+        """Type to which the values are copied."""
         self.width = self.stored.itemsize
 
     @abstractmethod

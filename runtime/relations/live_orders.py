@@ -29,7 +29,7 @@ _NONE: Final = np.zeros((0, kernel.WORDS), np.int64)
 class LiveOrders:
     """Live orders, by their numbers, as a `runtime.state.chains.SweptHolder` of an object space.
 
-    Each run that the object space saves has the changed orders and a part of the unchanged ones.
+    A saved run has the changed orders, and may also have a part of the unchanged orders.
 
     Not thread-safe: one owner at a time.
     """
