@@ -18,13 +18,13 @@ append, write             nothing, or the request   nothing          *never sent
 write, send               the request; see (1)      nothing          *never sent*, if the request is on disk; else
                                                                      no record shows that the request existed
 send, answer              the same                  maybe an order   its answer is in the private stream, else as above
-answer, its record        the same                  an order         the stream is requested after the last message
-                                                                     that is on disk
+answer, its record        the same                  an order         the stream is requested from the message on
+                                                                     that follows the last one on disk
 record, fsync             the same, and maybe       an order         the same; known messages are skipped by number
                           the answer
 reservation, its fsync    nothing, or the           no request of    request numbers continue above those on disk
                           reservation               its numbers
-fsync begun, fsync ended  all requests; see (1)     orders           as after the fsync
+fsync begun, fsync ended  all requests; see (1)     orders           the same as if the fsync had ended
 compaction, its end       the old or the new        unchanged        the same state
                           journal, complete
 (1) In *behind*, a power loss may remove the request.

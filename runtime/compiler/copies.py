@@ -4,7 +4,7 @@ When a query names a column of a subquery, of a WITH table, of a view or of its 
 name by the expression of the column. It also rewrites some operations so that an operand occurs several times:
 ``FLOOR``, ``NULLIF``, ``x BETWEEN``, DuckDB's macros. Each level of nesting may then double the query, and a short text
 may become a query that fills the memory. This module computes the size of the rewritten query without making it.
-A size is a number of nodes of a syntax tree; the error message calls the nodes parts.
+A size is a number of nodes of a syntax tree; in the error message, a node is called a "part".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from runtime.compiler.lower import SHORT_LIST
 __all__ = ["Sizes", "check_copies"]
 
 _MOST_COPIED: Final = 10_000
-"""Greatest number of nodes of its syntax tree that a rewritten query may have beyond the free ones, see `_FREE`."""
+"""Largest number of nodes that the syntax tree of a rewritten query may have beyond those that `_FREE` allows."""
 _FREE: Final = 3
 """A rewritten query may have this many times the nodes of the original query; only further nodes are limited."""
 _BOTH: Final = {"this": 2, "expression": 2}

@@ -177,7 +177,9 @@ class _Char(_Text):
 
 
 def native_field(field: Field, byte_order: str, padding: str, width: str | None) -> NativeField:
-    """Return the field of a record for a field of the schema; ``width`` is the width in the layout, or None.
+    """Return the `NativeField` that reads ``field`` of the schema from a record; ``width`` is its width in the layout.
+
+    ``width`` is None if the layout does not state one.
 
     Raise `SchemaError` if the type has another width, or if a string has no width.
     """
@@ -312,7 +314,8 @@ def _cut(length: int, state: int, size: int) -> TupleRange:
 class NativeIndexer(InputFormatIndexer):
     """Indexer of `NativeFormat`.
 
-    A record may begin in one run and end in a later one. The state is the number of its bytes before the present run.
+    A record may begin in one run and end in a later one. The state is the number of bytes of such a
+    record that come before the present run.
     """
 
     block_bytes = 1 << 22

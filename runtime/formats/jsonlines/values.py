@@ -43,7 +43,7 @@ class Fault(msgspec.Struct, frozen=True):
     field: Field | None
     """Field at fault, None for the line as a whole."""
     reason: str
-    """What is wrong, and for a wrong value also its first bytes: the part of an error message after "was"."""
+    """Part of an error message after "was": what is wrong and, if a value is wrong, its first bytes."""
     certain: bool
     """True if Arrow's reader surely refuses the value; False if the reader must be called to find out."""
 

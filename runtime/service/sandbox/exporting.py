@@ -1,4 +1,4 @@
-"""Conversion of the columns of an answer whose type Arrow does not have, or has with a smaller range of values.
+"""Conversion of columns of an answer: those whose type does not exist in Arrow, or has a smaller range there.
 
 In DuckDB's Arrow stream, BIT, BIGNUM, VARIANT and GEOMETRY would be internal bytes, and a TIME WITH TIME ZONE would
 lack its offset. A UHUGEINT or an INTERVAL that is too large would lose its highest bits. Therefore DuckDB converts
