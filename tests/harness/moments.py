@@ -37,6 +37,9 @@ class Moment:
         if head.kind == "heartbeat":
             self._is_fresh = len(self.rows) == len(self._names)
             return
+        if head.kind == "progress" and name in self.rows:
+            self._heads[name] = head
+            return
         assert head.kind == ("changes" if name in self.rows else "snapshot"), head
         assert frame.rows is not None
         self.rows[name] = added_rows(self.rows.get(name, Counter()), frame.rows)

@@ -214,10 +214,13 @@ class Results:
         with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/v1/{path}", timeout=DEADLINE_S) as answer:
             return json.load(answer)
 
-    def newest(self, names: Sequence[str]) -> Version:
-        """Return all these views at one version: that of the first snapshots of a change stream, or a newer one."""
+    def newest(self, names: Sequence[str], by: str = "version") -> Version:
+        """Return all these views at one version: that of the first snapshots of a change stream, or a newer one.
+
+        With ``by`` "epoch" it is a version at the end of a committed epoch, where expired rows have been removed.
+        """
         connection = HTTPConnection("127.0.0.1", self._port, timeout=DEADLINE_S)
-        connection.request("GET", f"/v1/changes?views={','.join(names)}")
+        connection.request("GET", f"/v1/changes?views={','.join(names)}&by={by}")
         answer = connection.getresponse()
         assert answer.status == 200, answer.read()
         decoder, moment = FrameDecoder(), Moment(names)
@@ -228,11 +231,11 @@ class Results:
         return Version(moment.epoch, moment.sequence, moment.rows)
 
     def covering(self, names: Sequence[str], sequence: int) -> Version:
-        """Return the first version seen that covers a feed message."""
-        version = self.newest(names)
+        """Return the first version seen that covers a feed message, at the end of an epoch."""
+        version = self.newest(names, "epoch")
         while version.sequence < sequence:
             self._process.wait_for("published_epoch", version.epoch + 1)
-            version = self.newest(names)
+            version = self.newest(names, "epoch")
         return version
 
 
