@@ -43,7 +43,7 @@ test: setup ## run the tests that are not slow: PYTEST_ARGS passes through
 	@$(PY) -m pytest $(TEST_PROCESSES) -m "not slow and not docker" $(PYTEST_ARGS)
 
 test-all: setup ## run every test but `mutations`, those of the cluster in containers where a Docker engine can be had
-	@$(PY) -m pytest $(TEST_PROCESSES) -m "not docker and not mutation" $(PYTEST_ARGS)
+	@DELTABOOK_EXAMPLES=all $(PY) -m pytest $(TEST_PROCESSES) -m "not docker and not mutation" $(PYTEST_ARGS)
 	@scripts/cluster.sh test || [ $$? = 77 ]
 
 mutations: setup ## break the code on purpose in some 700 ways and expect red tests: takes hours

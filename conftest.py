@@ -16,6 +16,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from deltabook.cli import start_logging
+from tests.harness.examples import EXAMPLES
 
 ROOT: Final = Path(__file__).parent
 PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
@@ -23,7 +24,7 @@ SLOW_TIMEOUT_S: Final = 900
 """Time limit in seconds of a slow test that states none; long enough on a busy machine."""
 
 # Deadlines measure the machine, not the code.
-settings.register_profile("deltabook", deadline=None, print_blob=True)
+settings.register_profile("deltabook", max_examples=EXAMPLES, deadline=None, print_blob=True)
 settings.load_profile("deltabook")
 
 # Kernels are interpreted unless a test requests compiled ones: a compiler must not outlive the test that started it.

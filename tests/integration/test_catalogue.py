@@ -155,8 +155,9 @@ def check(directory: Path, wanted: int) -> dict[str, Counter[Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [8, 100])
 def test_views_come_and_go_under_load_and_survive_a_kill(tmp_path: Path, count: int) -> None:
     held = tmp_path / "runtime"
     begin = [query_path("book_depth"), query_path("imbalance")]

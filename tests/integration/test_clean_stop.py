@@ -41,8 +41,9 @@ def inspected(directory: Path) -> list[dict[str, Any]]:
     return parts
 
 
+@pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("kills", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [0, 1])
 def test_log_and_spark_end_at_one_epoch_and_agree(tmp_path: Path, kills: int) -> None:
     """Also after a kill; the views of both lanes are compared at every version of Spark."""
     held = tmp_path / "run"

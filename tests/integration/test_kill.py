@@ -138,6 +138,7 @@ def test_a_runtime_killed_in_its_start_and_in_the_flow(tmp_path: Path) -> None:
     torment(tmp_path, trace_replay(), 2, random.Random(SEED), options, spark=VIEWS[:2], express=VIEWS[2:])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_express_lane_alone_killed_again_and_again(tmp_path: Path) -> None:
     """Its log is kept whole, so that every epoch's answers can be compared."""

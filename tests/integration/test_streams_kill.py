@@ -189,6 +189,7 @@ def torment(directory: Path, kills: int, chance: random.Random, options: Sequenc
     assert figures["large"]["late"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_streams_survive_a_few_kills(tmp_path: Path) -> None:
     sys.stderr.write(f"DELTABOOK_TEST_SEED={SEED}\n")

@@ -68,7 +68,7 @@ def run_tests(tree: Path, tests: str, row: int) -> tuple[int, str]:
         "-m", "not slow", tests, *(["-k", f"test_row_{row:02}_"] if row else []),
     ]  # fmt: skip
     # After a change of the same length within a second, Python would run the bytecode of the previous text.
-    env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DELTABOOK_EXAMPLES": "all"}
     try:
         done = subprocess.run(
             command, cwd=tree, env=env, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False

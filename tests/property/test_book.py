@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exchange_server.matching import Book, Order, Side, Silence
+from tests.harness.examples import examples
 
 Step = tuple[str, int, int]
 """B or S to enter an order at a price, or D to cancel the live order of this place; the volume."""
@@ -35,7 +36,7 @@ class _Queues:
 
 
 @given(steps)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_book_holds_what_a_list_holds(requests: list[Step]) -> None:
     book, queues = Book(1, "ACME", Silence()), _Queues()
     for order_id, (action, price, volume) in enumerate(requests, 1):

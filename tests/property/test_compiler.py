@@ -30,6 +30,7 @@ from runtime.compiler import (
 )
 from tests.generators.database import kept
 from tests.generators.programs import fill, normal, run_view
+from tests.harness.examples import examples
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64"), Column("s", "string")))
 Q = Relation("q", (Column("a", "int64"), Column("d", "int64"), Column("s", "string")))
@@ -262,14 +263,14 @@ def _check(cases: Iterable[Case], data: dict[str, list[tuple[Any, ...]]]) -> Non
 
 
 @pytest.mark.parametrize("part", range(4))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(data=_data(SMALL))
 def test_views_equal_the_oracle(part: int, data: dict[str, list[tuple[Any, ...]]]) -> None:
     _check(CASES[part::4], data)
 
 
 @pytest.mark.parametrize("part", range(4))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(data=_data(HUGE))
 def test_views_equal_the_oracle_near_the_edge_of_int64(part: int, data: dict[str, list[tuple[Any, ...]]]) -> None:
     _check(CASES[part::4], data)
@@ -335,7 +336,7 @@ _ORDERS = st.lists(
 
 @pytest.mark.parametrize("name", ["axf", "bsp", "bsv", "mst", "psp", "vwap"])
 @pytest.mark.parametrize("mode", ["sql", "dbtoaster"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(bids=_ORDERS, asks=_ORDERS)
 def test_finance_queries_equal_nested_loops(
     name: str, mode: Literal["sql", "dbtoaster"], bids: list[Order], asks: list[Order]

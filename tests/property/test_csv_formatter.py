@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from runtime.formats import CsvFormat, Field, InputFormatter, Schema
 from tests.generators.text_buffers import cut, cuts, format_all, format_with_threads, rows_of
+from tests.harness.examples import examples
 
 SCHEMA = Schema((Field("n", "int16"), Field("word", "string"), Field("flag", "bool")), CsvFormat())
 GOOD = st.tuples(
@@ -74,7 +75,7 @@ def test_any_cutting_and_order(data: st.DataObject, lines: list[bytes], last_del
         assert letter.sequence_number == (ends_in[0] if stop >= 0 else len(raws))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.data(), LINES, st.integers(1, 6), st.integers(0, 1_000))
 def test_any_number_of_threads(data: st.DataObject, lines: list[bytes], threads: int, seed: int) -> None:
     """Row 4: the same from several threads at once."""
@@ -133,7 +134,7 @@ TOKENS = st.one_of(
 
 
 @pytest.mark.parametrize("type_name", TYPES)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(token=TOKENS)
 def test_a_value_is_judged_without_its_neighbours(type_name: str, token: str) -> None:
     """Row 23: whether a text is a value does not depend on what else is bad in its block, nor does the value."""

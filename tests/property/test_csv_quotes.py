@@ -16,6 +16,7 @@ from runtime.formats.csv import quotes
 from runtime.formats.csv.delimiters import index_unquoted
 from runtime.formats.csv.quotes import QuotedIndex, is_incomplete, scan
 from tests.generators.text_buffers import cut, cuts, format_all, format_with_threads, rows_of
+from tests.harness.examples import examples
 
 FIELDS = (Field("a", "string"), Field("b", "string"), Field("c", "string"))
 SPECIAL = st.text('",\nxä \\|;', max_size=30)
@@ -75,7 +76,7 @@ def test_arbitrary_text(data: st.DataObject, parts: list[str], escape: bytes) ->
             assert text[letter.byte_offset :].startswith(letter.data)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.data(), ROWS, st.integers(1, 6), st.integers(0, 1_000))
 def test_any_number_of_threads(data: st.DataObject, rows: list[str], threads: int, seed: int) -> None:
     """Row 4: the same from several threads at once."""

@@ -23,10 +23,11 @@ from tests.generators.derived_lab import (
     run_lab,
     stream_of,
 )
+from tests.harness.examples import examples
 
 RANDOMS = st.integers(0, 2**32).map(Random)
 DISORDER = st.sampled_from([0, 0, 4])
-EXAMPLES = settings(max_examples=30, deadline=None)
+EXAMPLES = settings(max_examples=examples(30), deadline=None)
 
 
 def check(sql: str, oracle: Callable[[Feed], list[Row]], random: Random, disorder: int, time: int = 0) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from queries import query_path
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Relation, read_script
 from tests.generators.express_lab import ExpressLab, random_changes
+from tests.harness.examples import examples
 from tests.property.test_compiler import CASES, RELATIONS
 
 FINANCE = ("axf", "bsp", "bsv", "mst", "psp", "vwap")
@@ -69,13 +70,13 @@ def run(seed: int, relations: tuple[Relation, ...], selects: list[NamedSelect], 
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_the_queries_over_the_book(seed: int) -> None:
     run(seed, BOOK, *market_selects())
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_the_compilers_corpus(seed: int) -> None:
     run(seed, RELATIONS, *corpus_selects())
 

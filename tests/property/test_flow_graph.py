@@ -14,18 +14,19 @@ from runtime.plan import GroupNode
 from runtime.views.nodes import flow
 from tests.generators.flow_graphs import DrawnFlow, GraphLab, draw_deltas
 from tests.generators.flows import Row, from_scratch
+from tests.harness.examples import examples
 
 TIGHT = ((structures, "_SMALL", 1), (flow, "_ROWS", 0))
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_changes_add_up_to_the_rows(data: st.DataObject) -> None:
     run(data)
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_changes_add_up_where_room_is_short(data: st.DataObject) -> None:
     """Every stop of a kernel for want of room is taken."""
     with ExitStack() as stack:

@@ -16,6 +16,7 @@ from runtime.formats import InOrder, InputFormatter, RawBuffer
 from runtime.relations import ItchAdaptor, Prepared, Retention
 from runtime.state import MemoryStore, ObjectSpace
 from tests.generators.itch_day import make_day
+from tests.harness.examples import examples
 
 Touch = tuple[int, int, int]
 
@@ -65,7 +66,7 @@ def test_touch_and_trades_are_those_of_the_book_builder(seed: int) -> None:
     check(seed, 900, 60)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(10, 400), st.integers(1, 100))
 def test_on_any_day_in_any_steps(seed: int, messages: int, step: int) -> None:
     check(seed, messages, step)

@@ -13,6 +13,7 @@ from runtime.formats import InputFormatter
 from runtime.formats.itch import ITCH_FIELDS, itch_schema
 from tests.generators.itch_buffers import formatted, packets, soup, split
 from tests.generators.itch_day import make_day
+from tests.harness.examples import examples
 
 Row = dict[str, Any]
 
@@ -62,7 +63,7 @@ def check(data: bytes, framing: Literal["file", "soupbin"], rng: random.Random, 
     assert sum(batch.bad for batch in batches) == tuples + (unread > 0) - len(rows)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.integers(0, 1 << 30),
     st.integers(1, 60),

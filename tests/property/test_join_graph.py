@@ -13,25 +13,26 @@ from runtime.plan import Joined
 from tests.conformance.oracle import Oracle, difference, oracle_sql
 from tests.generators.joins import RELATIONS, ROW_WORK, JoinLab, draw_join, random_deltas, row_work, short_room
 from tests.generators.programs import Row
+from tests.harness.examples import examples
 
 MODES = ("sql", "dbtoaster")
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_joins_equal_their_sql(data: st.DataObject) -> None:
     run(data)
 
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_more_joins_equal_their_sql(data: st.DataObject) -> None:
     run(data)
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_joins_equal_their_sql_where_room_is_short(data: st.DataObject) -> None:
     """Every stop of a kernel for want of room is taken."""
     with short_room():

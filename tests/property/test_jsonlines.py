@@ -24,6 +24,7 @@ from runtime.formats.pushdown import Pushdown
 from runtime.formats.schema import Field, Malformed, Schema
 from tests.generators.json_lines import indexer, parse, parse_block
 from tests.generators.text_buffers import cut, cuts, format_all, format_with_threads, in_pieces, rows_of
+from tests.harness.examples import examples
 
 FIELDS = (
     Field("n", "int16"),
@@ -290,7 +291,7 @@ def test_any_cutting_and_order(data: st.DataObject, lines: list[bytes], last_del
         assert text[bad.start : bad.stop] == letter.data
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(objects(odd=False), min_size=1, max_size=20), st.integers(1, 90), st.integers(0, 1_000))
 def test_any_number_of_threads_reads_what_arrow_reads_at_once(lines: list[str], size: int, seed: int) -> None:
     """Row 4, and the file read in one piece by the library as the second opinion."""

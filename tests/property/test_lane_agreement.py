@@ -24,6 +24,7 @@ from runtime.spark.lane import Published
 from runtime.views import deliveries
 from tests.generators.deltas import Shards
 from tests.generators.express_lab import ExpressLab, random_changes
+from tests.harness.examples import examples
 from tests.property.test_compiler import RELATIONS
 from tests.property.test_express import BOOK, corpus_selects, market_selects
 
@@ -93,7 +94,7 @@ def run(
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_the_lanes_agree_on_queries_over_the_book(seed: int) -> None:
     spark = run(seed, BOOK, *market_selects())
     assert spark.agreement.differing() == {}
@@ -101,7 +102,7 @@ def test_the_lanes_agree_on_queries_over_the_book(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_the_lanes_agree_on_the_compilers_corpus(seed: int) -> None:
     assert run(seed, RELATIONS, *corpus_selects()).agreement.differing() == {}
 

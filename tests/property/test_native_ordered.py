@@ -22,6 +22,7 @@ from tests.generators.ordered_index_rig import (
     Row,
     source,
 )
+from tests.harness.examples import examples
 
 SUMS = 2
 _ENDS = st.sampled_from([-(2**63), -(2**63) + 1, 2**63 - 1, 2**63 - 2, 0])
@@ -105,7 +106,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> MachineKernel:
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.timeout(900)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(given_batches=batches(), dense_cells=st.sampled_from([1 << 16, 1 << 8, 0]))
 def test_tiers_leave_the_same_cells(machine: MachineKernel, given_batches: list[list[Row]], dense_cells: int) -> None:
     """Interpreted, compiled, and changing between the two with every call."""

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from algo_engine.order import TERMINAL, OrderEvent, OrderStatus, Side
 from tests.generators.order_lab import OrderLab
+from tests.harness.examples import examples
 
 SUCCESSORS = {
     OrderStatus.NEW: {*OrderStatus} - {OrderStatus.PARTIALLY_FILLED, OrderStatus.FILLED},
@@ -172,6 +173,6 @@ class OrderLifeBehind(OrderLife):
 
 
 TestOrderLife = OrderLife.TestCase
-TestOrderLife.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
+TestOrderLife.settings = settings(max_examples=examples(250), stateful_step_count=40, deadline=None)
 TestOrderLifeBehind = OrderLifeBehind.TestCase
-TestOrderLifeBehind.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
+TestOrderLifeBehind.settings = settings(max_examples=examples(250), stateful_step_count=40, deadline=None)

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from runtime.native.cache import KernelCache
 from runtime.relations import DBTOASTER, FEED, ITCH, KERNEL_SOURCE, Dialect, Messages, OrderBookAdaptor
 from runtime.state import MemoryStore, ObjectSpace, chains
+from tests.harness.examples import examples
 
 SYMBOLS = ("A", "B")
 Line = tuple[int, str, int, int, int]
@@ -201,7 +202,7 @@ def _sweeps() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     dialect=st.sampled_from([FEED, DBTOASTER, ITCH]),
     lines=LINES,

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from tests.generators.postgres_lab import PostgresLab, bind, execute, message, parse, query, text
+from tests.harness.examples import examples
 
 _SQL = some.sampled_from(
     ["SELECT 1", "SELECT a FROM r", "BEGIN", "COMMIT", "ROLLBACK", "SHOW all", "SELECT $1", "", ";", "SELECT '", "/*",
@@ -37,7 +38,7 @@ _ANY = some.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(some.lists(_ANY, max_size=8), some.lists(some.integers(1, 40), max_size=6), some.booleans())
 def test_no_bytes_harm_another_session(pieces: list[bytes], cuts: list[int], is_let_in: bool) -> None:
     lab = PostgresLab()

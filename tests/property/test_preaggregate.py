@@ -20,6 +20,7 @@ from runtime.views.preaggregate import Preaggregation
 from tests.generators.deltas import Row, delta_table
 from tests.generators.payloads import groups_of, payload_of, preaggregated
 from tests.generators.programs import evaluate
+from tests.harness.examples import examples
 
 R = Relation(
     "r",
@@ -140,13 +141,13 @@ def sums_of(map_: Map, row: Row, weight: int) -> list[int]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(data=st.data())
 def test_a_payload_is_what_adding_up_row_by_row_gives(size: str, data: st.DataObject) -> None:
     check(data.draw(maps()), data.draw(rows_of(SIZES[size])), data.draw(st.integers(1, 3)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_maps_that_share_a_batch_get_what_each_gets_alone(data: st.DataObject) -> None:
     """In turn, so that what a batch leaves behind would show in the next; with room for so few that all is made."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from runtime.native.cache import KernelCache
 from runtime.views.materialised import RESULT_KERNEL_SOURCE, ResultRows
+from tests.harness.examples import examples
 
 Row = tuple[int, ...]
 
@@ -49,7 +50,7 @@ def _held(result: ResultRows) -> Counter[Row]:
 
 
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(batches=BATCHES, width=st.integers(1, 4))
 def test_a_result_is_the_sum_of_its_changes(
     kernels: KernelCache, tier: str, batches: list[tuple[list[tuple[int, int]], str]], width: int

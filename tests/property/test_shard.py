@@ -21,6 +21,7 @@ from runtime.views import ShardState, deliveries
 from tests.generators.database import kept
 from tests.generators.deltas import FakeSegment, Row, Shards, market_rows
 from tests.generators.programs import fill, normal
+from tests.harness.examples import examples
 from tests.property.test_compiler import CASES, HUGE, RELATIONS, SMALL, Case, finance
 from tests.upgrade.make_states import VIEWS
 
@@ -144,7 +145,7 @@ def test_changes_add_up_to_what_the_sql_says(part: int, data: st.DataObject) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(data=st.data())
 def test_many_changes_add_up_to_what_the_sql_says(part: int, data: st.DataObject) -> None:
     check_stream(data, part, data.draw(st.sampled_from([SMALL, HUGE])))
@@ -164,7 +165,7 @@ def dbtoaster_corpus() -> tuple[Program, tuple[Case, ...]]:
     return compile_program(selects, RELATIONS, mode="dbtoaster"), cases
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(data=st.data())
 def test_sum_of_nothing_is_zero_in_the_mode_that_says_so(data: st.DataObject) -> None:
     program, cases = dbtoaster_corpus()
@@ -193,7 +194,7 @@ ORDER = st.tuples(
 
 
 @pytest.mark.parametrize("mode", ["sql", "dbtoaster"])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(data=st.data())
 def test_the_finance_queries_equal_nested_loops(mode: Literal["sql", "dbtoaster"], data: st.DataObject) -> None:
     program = finance_program(mode)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import runtime.formats.assembly.shredder as shredder_module
 from runtime.formats import SequenceShredder, Span
+from tests.harness.examples import examples
 
 
 @given(st.data(), st.lists(st.booleans(), min_size=1, max_size=400), st.sampled_from([2, 4, 8]))
@@ -87,7 +88,7 @@ class InterruptedLock:
         self._interrupt()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data(), st.lists(st.booleans(), min_size=2, max_size=60), st.integers(1, 3))
 def test_any_interleaving_of_calls(data: st.DataObject, delimiters: list[bool], slots_log: int) -> None:
     """Row 5: calls that overtake each other wherever no lock is held still find every span exactly once."""

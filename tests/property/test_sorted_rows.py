@@ -6,12 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.generators.sorted_rows_rig import Change, SortedRowsRig, small_nodes
+from tests.harness.examples import examples
 
 WORDS = st.sampled_from([-(2**63), -1, 0, 1, 2, 3, 2**63 - 1])
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_changes_keep_the_order(data: st.DataObject) -> None:
     width = data.draw(st.integers(1, 3), "words")
     with small_nodes(data.draw(st.integers(3, 5), "fan")):

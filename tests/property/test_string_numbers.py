@@ -113,7 +113,7 @@ def check_state(state: ShardState) -> None:
 
 
 @pytest.mark.timeout(900)  # the compiler is niced: beside other tests it may take long
-@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("is_compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", range(4))
 def test_numbers_of_strings_change_no_answer(
     program: Program, request: pytest.FixtureRequest, seed: int, *, is_compiled: bool

@@ -15,18 +15,19 @@ from runtime.plan import Selected
 from tests.conformance.oracle import Oracle, difference, oracle_sql
 from tests.generators.programs import Row
 from tests.generators.selections import RELATIONS, SelectionLab, draw_selection, random_deltas
+from tests.harness.examples import examples
 
 MODES = ("sql", "dbtoaster")
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_selections_equal_their_sql(data: st.DataObject) -> None:
     run(data)
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_selections_equal_their_sql_where_room_is_short(data: st.DataObject) -> None:
     """Every stop of a kernel for want of room is taken."""
     with ExitStack() as stack:

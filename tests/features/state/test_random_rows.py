@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 from runtime.state import MemoryStore, ObjectSpace
 from tests.generators.persisted import LABS, Lab, outcome
 from tests.generators.stores import BrokenDiskError, UnreliableStore
+from tests.harness.examples import examples
 
 NAME = "it"
 
@@ -121,6 +122,6 @@ def test_row_07_random_operations_and_crashes_equal_python(kind: str) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=100, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples(100), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

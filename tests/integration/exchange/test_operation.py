@@ -173,6 +173,7 @@ def test_an_admin_port_with_a_certificate_serves_tls_alone(tmp_path: Path) -> No
         assert listening.is_secure
 
 
+@pytest.mark.slow
 def test_a_day_goes_from_its_opening_auction_to_its_end(tmp_path: Path) -> None:
     day = ("--opening-auction", "0.3", "--trading", "0.3", "--closing-auction", "0.3")
     with exchange(tmp_path, *QUIET, "--itch-port", "0", *day) as process:

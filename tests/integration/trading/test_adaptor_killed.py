@@ -86,6 +86,7 @@ def torment(directory: Path, kills: int, chance: random.Random, monkeypatch: pyt
     assert sealed(directory) == answers(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_state_of_an_adaptor_survives_a_few_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sys.stderr.write(f"DELTABOOK_TEST_SEED={SEED}\n")

@@ -163,6 +163,7 @@ def resume(
     return follower
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_express_lane_sends_each_epoch_once_over_kills(tmp_path: Path) -> None:
     tell(f"DELTABOOK_TEST_SEED={SEED}")

@@ -21,6 +21,7 @@ from tests.generators.exchange_requests import (
     random_rules,
     request_lists,
 )
+from tests.harness.examples import examples
 from tests.model.market import ModelMarket
 from tests.model.said import Said, SaidFeed, SaidProtocol
 from tests.property.exchange.driving import Pair, run_flow
@@ -50,7 +51,7 @@ def test_more_than_a_million_requests(part: int) -> None:
     opens_with_auction=st.booleans(),
     brokers=st.sampled_from([(1, 2, 3), (1, 1, 2)]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_short_lists_of_requests(
     self_trade: str, requests: list[Request], collar_bps: int, opens_with_auction: bool, brokers: tuple[int, ...]
 ) -> None:

@@ -15,6 +15,7 @@ from exchange_server.journal.history import History
 from exchange_server.matching.inputs import Enter
 from exchange_server.outputs import all_outputs
 from tests.generators.operated import Operated
+from tests.harness.examples import examples
 
 SYMBOLS = st.sampled_from(["ACME", "GLOBEX", "", "NONE"])
 ACCOUNTS = st.sampled_from(["text:7", "text:8", "", "ouch:X"])
@@ -55,7 +56,7 @@ def trade(operated: Operated, traders: dict[int, Any], number: int, order: tuple
     operated.submit(Enter(0, 0, 4, 0, "GLOBEX", side, volume, price))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(CHANGES | ORDERS, max_size=40))
 def test_every_command_is_done_or_refused_and_journalled(steps: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:

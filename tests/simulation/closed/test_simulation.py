@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.closed.world import World
 from tests.simulation.report import Report, run_seed
 
-FEW, MANY, PARTS = 10, 300, 6
+FEW, MANY, PARTS = 7, 300, 6
 
 
 def check_seeds(seeds: range) -> Counter[str]:

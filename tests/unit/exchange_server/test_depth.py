@@ -17,6 +17,7 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.errors import ExchangeConfigurationError, ReplayFileError
 from exchange_server.matching import Market, MarketRules, Now, Recorded
 from exchange_server.replay import DepthLoader, PriceLoader, Record, open_recording
+from tests.harness.examples import examples
 
 DEPTH = "exchange,symbol,timestamp,local_timestamp,is_snapshot,side,price,amount"
 TRADES = "exchange,symbol,timestamp,local_timestamp,id,side,price,amount"
@@ -85,7 +86,7 @@ def random_depth(rng: Random, messages: int) -> tuple[list[str], list[str], list
 
 
 @given(st.integers(0, 2**32), st.sampled_from(["back", "front", "prorata"]), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_market_has_the_recorded_levels(
     tmp_path_factory: pytest.TempPathFactory, seed: int, queue: Any, with_trades: bool
 ) -> None:

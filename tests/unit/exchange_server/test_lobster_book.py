@@ -15,6 +15,7 @@ from exchange_server.matching import Market, MarketRules, Now, Recorded
 from exchange_server.replay import LobsterLoader
 from exchange_server.replay.lobster import BookFollower, parse_book_line
 from tests.generators.lobster_levels import write_lobster
+from tests.harness.examples import examples
 
 
 class Book:
@@ -43,7 +44,7 @@ class Book:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_level_equals_the_order_book_file(
     tmp_path_factory: pytest.TempPathFactory, seed: int, levels: int
 ) -> None:

@@ -16,6 +16,7 @@ from exchange_server.replay import Loader, Record, RecordColumns, open_recording
 from exchange_server.replay._tables import table_rows
 from exchange_server.replay.parquet import ParquetLoader, RecordingInfo, read_info, write_parquet
 from tests.generators.recordings import FORMATS, Event, write_recording
+from tests.harness.examples import examples
 
 DAY = 86_400 * 10**9
 INFO = RecordingInfo("itch", "0.0001", "1", ("A", "B/..", "C"))
@@ -49,7 +50,7 @@ def made(rows: list[tuple[int, int, str, str]]) -> list[Record]:
 
 
 @given(RECORDS, st.integers(1, 7), st.sampled_from(["out.parquet", "out"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_records_come_back_from_a_file_and_from_a_folder(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Any], size: int, name: str
 ) -> None:

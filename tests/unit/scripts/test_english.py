@@ -89,5 +89,6 @@ def test_names_of_tests_have_fewer_than_60_characters(prefix: str, length: int, 
     assert len(list(english.long_names("tests/test_it.py", source))) == 2 * count
 
 
+@pytest.mark.slow
 def test_the_tree_has_no_finding(capsys: pytest.CaptureFixture[str]) -> None:
     assert english.main([]) == 0, capsys.readouterr().out

@@ -283,7 +283,7 @@ def test_a_disk_that_fails_once() -> None:
             raise AssertionError(f"failed at step {step}") from error
 
 
-@pytest.mark.parametrize("stride", [7, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [21, pytest.param(3, marks=pytest.mark.slow)])
 def test_what_the_upkeep_fails_at_is_not_taken_for_durable(stride: int) -> None:
     """It goes on with its next part, and at its next call; then the machine stops, at any of the next steps."""
     for step in range(steps(is_full=True)):

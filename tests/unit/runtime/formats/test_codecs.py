@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from runtime.formats.codecs import Codec
 from runtime.formats.errors import CodecError
+from tests.harness.examples import examples
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -198,7 +199,7 @@ def test_limits_that_make_no_sense_are_refused(options: dict[str, int]) -> None:
         codec("gzip", **options)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.binary(max_size=3000), cuts=st.lists(st.integers(0, 4000), max_size=8), flip=st.integers(0, 8 * 4000))
 @names
 def test_no_bytes_break_a_decoder(name: str, data: bytes, cuts: list[int], flip: int) -> None:

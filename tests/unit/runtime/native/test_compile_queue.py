@@ -115,7 +115,7 @@ def test_a_process_that_reads_nothing_fails_in_time(start: Start, replies: queue
 
 
 def test_a_process_that_closes_its_output_fails(start: Start, replies: queue.Queue[CompileReply]) -> None:
-    start(CLOSES_ITS_OUTPUT, timeout_s=5.0).submit(CompileRequest("a"))
+    start(CLOSES_ITS_OUTPUT, timeout_s=1.0).submit(CompileRequest("a"))
     assert "was a closed pipe" in replies.get(timeout=60).reason
 
 

@@ -18,6 +18,7 @@ from runtime.native.indexes import Levels
 from runtime.native.library import levels as kernel
 from runtime.native.structures import Structure
 from runtime.native.tiers import plain_kernel
+from tests.harness.examples import examples
 
 SOURCE = '''"""Adds amounts, and writes the least node of the group behind each."""
 
@@ -90,7 +91,7 @@ def applied(held: Counter[tuple[int, int]], rows: list[Row]) -> list[Row]:
     return taken
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.lists(ROW, min_size=1, max_size=60), max_size=6), st.sets(st.integers(0, 5)))
 def test_least_keys_are_those_of_a_dictionary(kernels: KernelCache, batches: list[list[Row]], loaded: set[int]) -> None:
     held: Counter[tuple[int, int]] = Counter()

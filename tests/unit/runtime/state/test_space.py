@@ -22,6 +22,7 @@ from runtime.state import (
     StateError,
 )
 from tests.generators.stores import BrokenDiskError, UnreliableStore
+from tests.harness.examples import examples
 
 
 def contents(table: KeyedTable) -> dict[int, int]:
@@ -99,7 +100,7 @@ class SpaceMachine(RuleBasedStateMachine):
 
 
 TestSpace = SpaceMachine.TestCase
-TestSpace.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
+TestSpace.settings = settings(max_examples=examples(50), stateful_step_count=25, deadline=None)
 
 
 def filled(rows: int) -> tuple[UnreliableStore, ObjectSpace, KeyedTable]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from runtime.state import KeyIndex
+from tests.harness.examples import examples
 
 WORDS = st.integers(-3, 12) | st.sampled_from([-(2**63), 2**63 - 1, 2**32])
 
@@ -63,7 +64,7 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 TestIndex = IndexMachine.TestCase
-TestIndex.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestIndex.settings = settings(max_examples=examples(60), stateful_step_count=25, deadline=None)
 
 
 def test_a_slot_that_is_free_cannot_be_freed_again() -> None:

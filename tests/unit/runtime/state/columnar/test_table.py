@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from runtime.state import CorruptStateError, KeyedTable, decode_run, encode_run
+from tests.harness.examples import examples
 
 KEYS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2), st.integers(-1, 1)), max_size=12)
 Model = dict[tuple[int, ...], tuple[int, ...]]
@@ -86,7 +87,7 @@ class TableMachine(RuleBasedStateMachine):
 
 
 TestTable = TableMachine.TestCase
-TestTable.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestTable.settings = settings(max_examples=examples(60), stateful_step_count=20, deadline=None)
 
 
 def test_deleting_what_is_not_held_is_an_error() -> None:
