@@ -106,7 +106,9 @@ def _tests(*tests: str, kills: int = 0) -> Callable[[Slice], Command]:
     """Tests that follow from ``DELTABOOK_TEST_SEED``, slow ones included; 0 would be a random one."""
     options = ("-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "-m", "not docker", *tests)
     more = {"DELTABOOK_KILLS": str(kills)} if kills else {}
-    return lambda part: Command(options, {"DELTABOOK_TEST_SEED": str(part.start + 1), **more})
+    return lambda part: Command(
+        options, {"DELTABOOK_TEST_SEED": str(part.start + 1), "DELTABOOK_EXAMPLES": "all", **more}
+    )
 
 
 def _mutations(name: str) -> Callable[[Slice], Command]:
