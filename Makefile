@@ -10,9 +10,9 @@ DEMO_SECONDS ?= 30
 FLOW ?= agents
 FEED ?=
 PYTEST_ARGS ?=
-# One test process more than there are cores, since tests wait for processes that they start; at most four, as each may
-# start a Spark. PYTEST_ARGS=-n0 uses a single process.
-TEST_PROCESSES = -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --maxprocesses 4 --dist worksteal
+# One test process for each core, at most four, as each may start a Spark (one more makes a run longer). PYTEST_ARGS=-n0
+# uses a single process.
+TEST_PROCESSES = -n auto --maxprocesses 4 --dist worksteal
 SEEDS ?= 1000
 SECONDS ?= 300
 START ?= 0
