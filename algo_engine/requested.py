@@ -85,10 +85,11 @@ class RequestedViews:
             known = self._views[view] = _Requested(sql, lane)
             known.hosts.append(host)
             self._link.add(view, sql, lane, lambda reason: self._answered(view, reason))
-        elif not same_sql(known.sql, sql) or known.lane != lane:
+            return
+        if not same_sql(known.sql, sql) or known.lane != lane:
             host.view_refused(view, f"expected the SQL that {view} has in the lane {known.lane}, was another")
             return
-        elif host not in known.hosts:
+        if host not in known.hosts:
             known.hosts.append(host)
         if view in self._mirror:
             host.follow(view)

@@ -50,6 +50,17 @@ _END_NS: Final = 60 * _SECOND_NS
 """Market time, in nanoseconds, within which resting orders must be cancelled at the end."""
 
 
+class _RunMirror(ViewMirror):
+    """Mirror that keeps the views of the start, since they are shown only once."""
+
+    lasting: frozenset[str] = frozenset()
+
+    def forget(self, view: str) -> None:
+        """See `ViewMirror.forget`."""
+        if view not in self.lasting:
+            super().forget(view)
+
+
 class Backtest:
     """Run of strategies against recorded flow, for the library and for `deltabook backtest`; an object runs once.
 
@@ -107,7 +118,7 @@ class Backtest:
         self.simulation = BacktestLoop(
             self.market, self.encoder, clock, latency["feed"](), step_ns=config.step_us * 1000, on_deltas=self._step
         )
-        self._mirror = mirror = ViewMirror()
+        self._mirror = mirror = _RunMirror()
         quotes = Quotes()
         self.recorder = Recorder(
             quotes, self._now_ns, [i.symbol for i in self._instruments], config.points, config.orders_kept
@@ -129,6 +140,7 @@ class Backtest:
         self.recorder.follow(self.hosts)
         self._kernels = None if self._market_kind == "interpreted" else default_kernels()
         self.views = BacktestViews(find_views(*wanted_views(self.config.views, self.loaded)), self._kernels)
+        mirror.lasting = frozenset(self.views.columns)
         self.engine = simulated_engine(
             self.hosts,
             mirror=mirror,

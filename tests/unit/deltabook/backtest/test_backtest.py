@@ -166,26 +166,6 @@ def test_a_view_that_is_there_already_is_shared_or_refused(sql: str, refused: st
     assert ran(run).counts == (() if refused else (0, 1, 2, 3))
 
 
-def test_a_view_that_others_read_can_be_requested() -> None:
-    """The strategy gets a snapshot first, as of a view that its request adds."""
-    counts = "SELECT symbol, COUNT(*) AS n FROM bids GROUP BY symbol"
-
-    class Asks(Strategy[NoParameters]):
-        views = ("total",)
-        seen: tuple[tuple[int, ...], ...] = ()
-
-        def on_view_change(self, change: ViewChange) -> None:
-            if change.view == "counts":
-                self.seen = (*self.seen, (change.is_snapshot, *(row["n"] for row in change.added)))
-            elif change.view == "total" and not change.is_snapshot and not self.seen:
-                self.context.add_view("counts", counts)
-
-    views = {"total": "SELECT SUM(n) AS n FROM counts", "counts": counts}
-    run = backtest(Asks, adds((1, "B", 10, 99), (2, "B", 10, 98), (3, "B", 10, 97)), views=views)
-    run.run()
-    assert ran(run).seen == ((True,), (False, 1), (False, 2), (False, 3))
-
-
 def test_a_strategy_that_fails_ends_the_run_and_is_named() -> None:
     class Fails(Strategy[NoParameters]):
         def on_view_change(self, change: ViewChange) -> None:
