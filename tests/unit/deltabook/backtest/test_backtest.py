@@ -166,6 +166,31 @@ def test_a_view_that_is_there_already_is_shared_or_refused(sql: str, refused: st
     assert ran(run).counts == (() if refused else (0, 1, 2, 3))
 
 
+def test_a_refused_request_leaves_the_view_that_others_read() -> None:
+    counts = "SELECT symbol, COUNT(*) AS n FROM bids GROUP BY symbol"
+
+    class Asks(Strategy[NoParameters]):
+        views = ("total",)
+        refused = ""
+        seen: tuple[int, ...] = ()
+
+        def on_view_change(self, change: ViewChange) -> None:
+            if change.view == "counts":
+                self.seen = (*self.seen, *(row["n"] for row in change.added))
+            elif not change.is_snapshot and not self.refused:
+                self.context.add_view("counts", "SELECT 1 AS n FROM bids")
+
+        def on_view_error(self, view: str, reason: str) -> None:
+            self.refused = reason
+            self.context.add_view(view, counts)
+
+    views = {"total": "SELECT SUM(n) AS n FROM counts", "counts": counts}
+    run = backtest(Asks, adds((1, "B", 10, 99), (2, "B", 10, 98), (3, "B", 10, 97)), views=views)
+    run.run()
+    assert "expected the SQL that counts has" in ran(run).refused
+    assert ran(run).seen[-1] == 3
+
+
 def test_a_strategy_that_fails_ends_the_run_and_is_named() -> None:
     class Fails(Strategy[NoParameters]):
         def on_view_change(self, change: ViewChange) -> None:
