@@ -349,13 +349,19 @@ class KernelCache:
         return kernel
 
     def _drop_damaged(self, name: str) -> None:
-        """Drop an object file that cannot be linked; if that is impossible, mark its source as failed."""
+        """Drop an object file that cannot be linked; if that is impossible, mark its source as failed.
+
+        A damaged file of the shipped folder stays, and is not used.
+        """
         folder = self._opened() if self._folder is not None or self._root.is_dir() else None
         if folder is not None and (reason := _damage(folder, name)):
             with contextlib.suppress(OSError):
                 folder.drop(name)
             if folder.has_code(name):
                 self._fail(name, reason)
+        shipped = self._shipped_with(name)
+        if shipped is not None and (reason := _damage(shipped, name)):
+            _remember(self._shipped_damage, name, reason)
 
     def _recompile(self, name: str, source: str, folder: CacheFolder, reason: str) -> None:
         """Drop an object file that cannot be linked and request a new one, at most once for each source."""

@@ -26,6 +26,8 @@ CLAIMS: Final = "claims"
 _SUFFIX: Final = ".json"
 _MOST: Final = 10_000
 """Greatest number of claims of a system."""
+_ATTEMPTS: Final = 8
+"""Largest number of attempts to claim a session that others claim and release meanwhile."""
 
 
 class SessionClaim(msgspec.Struct, frozen=True):
@@ -62,7 +64,9 @@ class SessionClaims:
         hidden = path.with_name(f".{claim.identity}.{path.name}")
         self._disk.write(hidden, [msgspec.json.encode(claim)])
         try:
-            while not self._link(hidden, path):
+            for _ in range(_ATTEMPTS):
+                if self._link(hidden, path):
+                    break
                 other = self._read(path)
                 if other is None:
                     continue  # the claim was released in between
@@ -72,6 +76,8 @@ class SessionClaims:
                     f"expected session {claim.session} in one log of the system, was in {other.directory} (started by "
                     f"{other.holder}), and was to come into {claim.directory} as well: every message would count twice"
                 )
+            else:
+                raise UpstreamError(f"expected a claim of session {claim.session} or none at {path}, was unreadable")
         finally:
             self._disk.unlink(hidden)
         self._disk.sync_directory(self._directory)

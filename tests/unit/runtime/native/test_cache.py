@@ -262,6 +262,18 @@ def test_a_damaged_shipped_kernel_is_compiled_again(own: Path, tmp_path: Path) -
     kernels.close()
 
 
+@pytest.mark.process
+def test_compile_now_replaces_a_damaged_shipped_kernel(own: Path, tmp_path: Path) -> None:
+    (path,) = own.glob("*/*.o")
+    path.write_bytes(path.read_bytes()[:-1])
+    kernels = KernelCache(tmp_path / "mine", shipped=own)
+    kernels.create_folder()
+    report = kernels.compile_now([HASH])
+    assert (report.count, report.present, report.failures) == (1, 0, {})
+    assert kernels.get(HASH) is not None
+    kernels.close()
+
+
 def test_a_shipped_folder_that_others_can_write_is_not_used(own: Path, tmp_path: Path) -> None:
     own.chmod(0o777)
     kernels = KernelCache(tmp_path / "mine", command=DEAD, shipped=own)

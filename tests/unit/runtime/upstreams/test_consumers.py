@@ -100,6 +100,16 @@ def test_a_session_released_meanwhile_is_claimed(tmp_path: Path) -> None:
     assert [each.identity for each in claims.list()] == ["b"]
 
 
+def test_a_claim_that_is_neither_there_nor_free_is_an_error(tmp_path: Path) -> None:
+    claims = SessionClaims(tmp_path)
+    claims.take(session("a"))
+    (path,) = (tmp_path / "claims").iterdir()
+    path.unlink()
+    path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UpstreamError, match="expected a claim of session S1 or none"):
+        claims.take(session("b"))
+
+
 def test_sessions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A runtime that starts again claims a session that it has: the claim is not one more."""
     monkeypatch.setattr(sessions, "_MOST", 2)
