@@ -226,6 +226,8 @@ class Maker(Trader):
                 if price <= view.bid:
                     price = view.bid + step
             price = max(price, step)
+            if quote.side == "B" and 0 < view.ask <= price:  # no price is left below an ask of one step
+                continue
             order = orders.get(quote.order_id)
             if order is None:
                 quote.asked_ns = batch.first_ns

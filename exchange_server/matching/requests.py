@@ -167,10 +167,13 @@ def replace_or_reduce(book: Book, order: Order, item: Replace) -> int:
     """
     volume, price = item.volume, item.price_ticks
     live = order.volume + order.reserve
+    is_market = order.flags & MARKET > 0
     refusal: Refusal | None = None
     if volume < 1:
         refusal = RefuseReason.BAD_VOLUME, f"expected a volume of 1 or more was {volume}"
-    elif price < 0 or (price == 0) != (order.flags & MARKET > 0):
+    elif is_market and price:
+        refusal = RefuseReason.BAD_PRICE, f"expected price 0 for a market order was {price}"
+    elif price < 0 or (price == 0 and not is_market):
         refusal = RefuseReason.BAD_PRICE, f"expected a price as the order has one was {price}"
     if refusal is not None:
         book.shared.turn_down(order.account, item.ref, *refusal, item)

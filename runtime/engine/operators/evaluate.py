@@ -275,7 +275,10 @@ def _exact_list(
     if expr.op in _FUNCTIONS:
         return _plain(evaluate(expr, columns, rows))
     args = [_exact_list(argument, cache, columns, rows) for argument in expr.args]
-    return [exact_result(expr.op, row) for row in zip(*args, strict=True)]
+    try:
+        return [exact_result(expr.op, row) for row in zip(*args, strict=True)]
+    except OverflowError:
+        raise OperatorError(f"expected a result in the range of DOUBLE, was a larger one of {expr.op!r}") from None
 
 
 def _plain(column: pa.Array) -> list[Any]:

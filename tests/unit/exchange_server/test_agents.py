@@ -237,6 +237,17 @@ def test_a_maker_never_takes() -> None:
     assert stall.market.live_orders == 6
 
 
+def test_a_maker_bids_nothing_below_an_ask_of_one_step() -> None:
+    stall = Stall(("S", 5, 1))
+    maker = Maker(MakerSettings(levels=2, jitter_steps=0.0), 1, 100)
+    for _ in range(6):
+        batch = stall.batch()
+        maker.act(stall.view, stall.random, batch)
+        stall.submit(batch)
+    assert stall.market.trades == 0
+    assert {order.side for order in stall.view.book.orders.values()} == {"S"}
+
+
 def test_momentum_follows_a_run_and_rests_without_one() -> None:
     stall = two_sided()
     momentum = Momentum(MomentumSettings(fast=0.5, slow=0.01, threshold_steps=3, clips=0.5), range(3, 4), 100)

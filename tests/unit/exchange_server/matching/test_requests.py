@@ -21,6 +21,7 @@ from exchange_server.matching.order import (
     POST_ONLY,
     STOP,
     Order,
+    RefuseReason,
 )
 from exchange_server.matching.requests import refusal_of
 from tests.generators.order_desk import AGENT, OrderDesk
@@ -211,6 +212,18 @@ def test_times_of_ended_orders_are_dropped_without_a_scan() -> None:
         book.cancel(int(order_id))
     assert len(market.shared.expiries) <= 200
     assert list(book.orders) == [live]
+
+
+def test_a_market_order_cannot_be_given_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, refusals = limited(), []
+    desk.enter("ann", "B", 1, 0, MARKET, stop=150)
+    desk.enter("ann", "B", 1, 90)
+    monkeypatch.setattr(type(desk.market.shared), "turn_down", lambda *refusal: refusals.append(refusal[3:5]))
+    assert desk.replace("ann", 1, 2, 100) == desk.replace("ann", 2, 2, 0) == 0
+    assert refusals == [
+        (RefuseReason.BAD_PRICE, "expected price 0 for a market order was 100"),
+        (RefuseReason.BAD_PRICE, "expected a price as the order has one was 0"),
+    ]
 
 
 @pytest.mark.parametrize(

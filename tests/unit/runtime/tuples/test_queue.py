@@ -127,6 +127,17 @@ def test_own_queues_hand_out_copies_when_told_to() -> None:
     assert queue.get("b") == [1]
 
 
+def test_an_item_that_cannot_be_copied_reaches_no_query() -> None:
+    copies = iter([[1]])
+    queue = OwnQueues[list[int]](10, at_limit="refuse", copy=lambda _: next(copies))
+    queue.join("a")
+    queue.join("b")
+    with pytest.raises(StopIteration):
+        queue.add([1])
+    assert queue.is_empty("a")
+    assert queue.end == queue.kept() == 0
+
+
 def test_a_full_queue_refuses_and_nothing_has_changed(make: Make) -> None:
     queue = make(3, at_limit="refuse")
     queue.join("slow")

@@ -157,6 +157,14 @@ def test_one_bit_more_is_refused() -> None:
         wide_array([2**127])
 
 
+def test_a_quotient_beyond_floats_is_refused() -> None:
+    power = Call("mul", (Col("a"),) * 9)
+    columns = {"a": wide_array([2**120]), "b": pa.array([3])}
+    assert evaluate(Call("div", (power, power)), columns, 1).to_pylist() == [1.0]
+    with pytest.raises(OperatorError, match="in the range of DOUBLE, was a larger one of 'div'"):
+        evaluate(Call("div", (power, Col("b"))), columns, 1)
+
+
 @pytest.mark.parametrize("value", [2**53 - 1, 2**53 + 1, 2**62 + 1])
 def test_division_of_integers_past_a_float_is_rounded_once(value: int) -> None:
     columns = {"a": pa.array([value, -value, 0]), "b": pa.array([3, 7, 0])}
