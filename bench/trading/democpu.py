@@ -16,8 +16,8 @@ from bench.report import Record, record
 __all__ = ["measure_demo_cpu", "seconds_of"]
 
 _ROLES: Final = ("dashboard", "exchange", "runtime", "algo")
-_BEGUN: Final = "Spark is up"
-"""Text that the demo prints just before its seconds begin, if Spark was starting."""
+_BEGUN: Final = "running for"
+"""Text that the demo prints when its seconds begin."""
 _PATIENCE_S: Final = 300.0
 
 

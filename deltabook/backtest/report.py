@@ -258,19 +258,21 @@ def _command_of(config: RunConfig) -> str:
 
 
 def command_of(config: BacktestConfig) -> str:
-    """Return the command line of a configuration; for its own views the line has ``--views FOLDER``, since no file
-    with their SQL is known.
+    """Return the command line of a configuration.
+
+    For its own views the line has ``--views FOLDER``, since no file with their SQL is known. A configuration made in
+    Python may have files that differ in an option that the command line has once; its values are joined by ``|``.
     """
     words = ["deltabook", "backtest", *config.strategies]
     for file in config.data:
         words += ["--data", f"{file.symbol}={file.path}"]
-        words += ["--format", file.format] if file.format else []
         words += ["--day", file.day] if file.day else []
-        words += ["--tick", file.tick] if file.tick else []
         words += ["--orderbook", str(file.orderbook)] if file.orderbook else []
         words += ["--trades", str(file.trades)] if file.trades else []
-    if any(file.queue != "back" for file in config.data):
-        words += ["--queue", config.data[0].queue]
+    for option, name, default in (("--format", "format", ""), ("--tick", "tick", ""), ("--queue", "queue", "back")):
+        values = [getattr(file, name) for file in config.data]
+        if any(value != default for value in values):
+            words += [option, values[0] if len(set(values)) == 1 else "|".join(values)]
     for parameter in config.parameters:
         words += ["--param", parameter]
     words += ["--views", "FOLDER"] if config.views else []

@@ -91,10 +91,10 @@ class PostgresFactory(Factory):
 
     def numbered(self) -> tuple[int, int]:
         """Return a number and a secret for a session."""
-        self._number = self._number % (2**31 - 1) + 1
-        while self._number in self.sessions:
-            self._number += 1
-        return self._number, int.from_bytes(self.random(4), "big")
+        while True:
+            self._number = self._number % (2**31 - 1) + 1
+            if self._number not in self.sessions:
+                return self._number, int.from_bytes(self.random(4), "big")
 
     def cancel(self, number: int, secret: int) -> None:
         """Cancel the statement of a session if the secret is right."""

@@ -93,6 +93,15 @@ def test_the_command_line_gives_the_same_configuration(result: Result) -> None:
     assert "--seed" not in words
 
 
+def test_a_command_line_shows_where_files_differ() -> None:
+    files = tuple(DataFile(Path(name), "depth", queue=queue) for name, queue in (("a", "front"), ("b", "back")))
+    words = shlex.split(command_of(BacktestConfig(("sobi",), data=files)))
+    assert words[words.index("--queue") + 1] == "front|back"
+    assert words.count("--format") == 1
+    words = shlex.split(command_of(BacktestConfig(("sobi",), data=files[:1])))
+    assert words[words.index("--queue") + 1] == "front"
+
+
 def test_a_class_has_no_command_line(result: Result, tmp_path: Path) -> None:
     config = msgspec.structs.replace(cast(BacktestConfig, result.config), strategies=("Mine", "sobi"))
     text = (msgspec.structs.replace(result, config=config).write(tmp_path)[-1]).read_text("utf-8")

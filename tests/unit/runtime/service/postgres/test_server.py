@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -217,3 +218,13 @@ def test_pages_and_names_of_other_networks_do_not_matter() -> None:
     """With names of a private network everybody there is let in, as over HTTP."""
     lab = PostgresLab(access=Access(names=("runtime",)))
     assert lab.connect("192.0.2.1").begin()[-1] == ("Z", b"I")
+
+
+def test_numbers_of_sessions_begin_again_and_skip_those_in_use() -> None:
+    factory = PostgresLab().factory
+    first, _ = factory.numbered()
+    used: Any = None
+    factory.sessions |= {first: used, 2**31 - 1: used}
+    factory._number = 2**31 - 2
+    number, _ = factory.numbered()
+    assert (first, number) == (1, 2)
